@@ -103,3 +103,25 @@ def test_pip_is_read_in_its_order(host: EnvHost) -> None:
 def test_a_broken_pip_configuration_breaks_nothing(host: EnvHost) -> None:
     standin.write(host.folder / "home" / ".config" / "pip" / "pip.conf", "user = true\n[")
     assert python.python_pip_constraints(host.context()).status == "ok"
+
+
+def commands(host: EnvHost) -> tuple[str, ...]:
+    fix = python.python_pip_constraints(host.context()).fix
+    assert fix is not None
+    return fix.commands
+
+
+def test_a_setting_is_removed_from_its_file_and_section(host: EnvHost) -> None:
+    system = standin.write(host.folder / "etc" / "pip" / "pip.conf", "[global]\nuser = yes\n")
+    old = standin.write(host.folder / "home" / ".pip" / "pip.conf", "[install]\ntarget = /t\n")
+    assert commands(host) == (
+        f'"${{EDITOR:-vi}}" {system}   # remove user from [global]',
+        f'"${{EDITOR:-vi}}" {old}   # remove target from [install]',
+    )
+
+
+def test_a_name_with_an_underscore_and_one_of_a_named_file_are_edited(host: EnvHost) -> None:
+    named = standin.write(host.folder / "my.conf", "[install]\ntarget = /t\n")
+    mine = standin.write(host.folder / "home/.config/pip/pip.conf", "[install]\nno_deps = 1\n")
+    host.environ["PIP_CONFIG_FILE"] = str(named)
+    assert [line.split()[1] for line in commands(host)] == [str(named), str(mine)]

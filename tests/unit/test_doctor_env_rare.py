@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from integration import oneapi_standin as standin
 from support.doctor_env import EnvHost, offline
+from support.doctor_frame import assert_answer
 from support.small_elf import library
 from unit.test_doctor_env_seldom import OLD, Prepared, with_torch_for_the_cpu
 
@@ -106,43 +107,128 @@ def without_icpx(host: EnvHost) -> Look:
     return host.context(offline("2.8"))
 
 
-#: Test -> what is prepared, the check that is asked, how it answers.
-RARE: dict[str, tuple[Prepared, Check, str]] = {
-    "a cache of its own": (with_a_cache("TRITON_CACHE_DIR"), caches.caches_stale, "ok"),
-    "a home of Triton": (with_a_cache("TRITON_HOME", ".triton/cache"), caches.caches_stale, "ok"),
-    "a cache of Inductor": (with_a_cache("TORCHINDUCTOR_CACHE_DIR"), caches.caches_stale, "ok"),
-    "old caches of USER": (with_caches_of_a_user("USER"), caches.caches_stale, "warn"),
-    "old caches of LOGNAME": (with_caches_of_a_user("LOGNAME"), caches.caches_stale, "warn"),
-    "caches of another runtime": (with_objects_of_another_runtime, caches.caches_stale, "warn"),
-    "a huge cache": (with_a_huge_cache, caches.caches_stale, "warn"),
-    "no recipe for a driver": (EnvHost.context, driver.driver_recipe, "skip"),
+#: Test -> what is prepared, the check that is asked, how it answers: status, words, first command.
+RARE: dict[str, tuple[Prepared, Check, str, str, str]] = {
+    "a cache of its own": (with_a_cache("TRITON_CACHE_DIR"), caches.caches_stale, "ok", "cache", ""),
+    "a home of Triton": (
+        with_a_cache("TRITON_HOME", ".triton/cache"),
+        caches.caches_stale,
+        "ok",
+        "cache/.triton/cache",
+        "",
+    ),
+    "a cache of Inductor": (with_a_cache("TORCHINDUCTOR_CACHE_DIR"), caches.caches_stale, "ok", "cache", ""),
+    "old caches of USER": (
+        with_caches_of_a_user("USER"),
+        caches.caches_stale,
+        "warn",
+        "is older than the driver",
+        "rm -rf",
+    ),
+    "old caches of LOGNAME": (
+        with_caches_of_a_user("LOGNAME"),
+        caches.caches_stale,
+        "warn",
+        "is older than the driver",
+        "rm -rf",
+    ),
+    "caches of another runtime": (
+        with_objects_of_another_runtime,
+        caches.caches_stale,
+        "warn",
+        "contains objects for libsycl.so.7, but torch uses libsycl.so.8",
+        "rm -rf",
+    ),
+    "a huge cache": (with_a_huge_cache, caches.caches_stale, "warn", "uses 20 GiB", "rm -rf"),
+    "no recipe for a driver": (EnvHost.context, driver.driver_recipe, "skip", "needs a recipe (--recipe", ""),
     "a recipe without a driver": (
-        lambda host: host.context(load("quickstart")), driver.driver_recipe, "skip"
+        lambda host: host.context(load("quickstart")),
+        driver.driver_recipe,
+        "skip",
+        "the recipe quickstart is for the cpu",
+        "",
     ),
-    "two modules": (with_two_modules("libumf.so.1", "libother.so.1"), shadow.shadow_libraries, "fail"),
+    "two modules": (
+        with_two_modules("libumf.so.1", "libother.so.1"),
+        shadow.shadow_libraries,
+        "fail",
+        "takes precedence over",
+        "unset LD_LIBRARY_PATH LD_PRELOAD",
+    ),
     "two modules and a link to nothing": (
-        with_two_modules("libumf.so.1", kind="gone"), shadow.shadow_libraries, "ok"
+        with_two_modules("libumf.so.1", kind="gone"),
+        shadow.shadow_libraries,
+        "ok",
+        "no library on LD_LIBRARY_PATH or LD_PRELOAD takes precedence over",
+        "",
     ),
-    "two modules and a pipe": (with_two_modules("libumf.so.1", kind="fifo"), shadow.shadow_libraries, "fail"),
+    "two modules and a pipe": (
+        with_two_modules("libumf.so.1", kind="fifo"),
+        shadow.shadow_libraries,
+        "fail",
+        "takes precedence over",
+        "unset LD_LIBRARY_PATH LD_PRELOAD",
+    ),
     "two modules of the loader": (
         with_two_modules("libze_loader.so.1", "libccl.so.1", "libumf.so.1", "libdnnl.so.3"),
-        shadow.shadow_libraries, "fail",
+        shadow.shadow_libraries,
+        "fail",
+        "takes precedence over",
+        "unset LD_LIBRARY_PATH LD_PRELOAD",
     ),
-    "two releases of oneAPI": (with_two_releases_sourced, shadow.shadow_libraries, "ok"),
-    "setuptools as pinned": (with_setuptools("80.9.0", "80.3.1"), python.python_setuptools, "ok"),
-    "setuptools above the pinned": (with_setuptools("81.0.0", "80.3.1"), python.python_setuptools, "warn"),
+    "two releases of oneAPI": (
+        with_two_releases_sourced,
+        shadow.shadow_libraries,
+        "ok",
+        "no library on LD_LIBRARY_PATH or LD_PRELOAD takes precedence over",
+        "",
+    ),
+    "setuptools as pinned": (
+        with_setuptools("80.9.0", "80.3.1"),
+        python.python_setuptools,
+        "ok",
+        "setuptools 80.9.0",
+        "",
+    ),
+    "setuptools above the pinned": (
+        with_setuptools("81.0.0", "80.3.1"),
+        python.python_setuptools,
+        "warn",
+        "setuptools 81.0.0 is installed, the recipe needs <81; xpubuild",
+        "-m pip install 'setuptools<81'",
+    ),
     "setuptools of the range": (
-        with_setuptools("81.0.0", "80.3.1", wanted="<82"), python.python_setuptools, "ok"
+        with_setuptools("81.0.0", "80.3.1", wanted="<82"),
+        python.python_setuptools,
+        "ok",
+        "setuptools 81.0.0",
+        "",
     ),
     "setuptools above the range": (
-        with_setuptools("82.0.0", "80.3.1", wanted=">=62,<82"), python.python_setuptools, "warn"
+        with_setuptools("82.0.0", "80.3.1", wanted=">=62,<82"),
+        python.python_setuptools,
+        "warn",
+        "setuptools 82.0.0 is installed, the recipe needs >=62,<82; xpubuild",
+        "-m pip install 'setuptools>=62,<82'",
     ),
-    "icpx that is gone": (without_icpx, toolchain.toolchain_icpx, "fail"),
-    "libraries of torch for the CPU": (with_torch_for_the_cpu, torch.torch_libraries, "skip"),
-}  # fmt: skip
+    "icpx that is gone": (
+        without_icpx,
+        toolchain.toolchain_icpx,
+        "fail",
+        "the installation that a build would use) does not exist",
+        "--version",
+    ),
+    "libraries of torch for the CPU": (
+        with_torch_for_the_cpu,
+        torch.torch_libraries,
+        "skip",
+        "no XPU build of torch is installed",
+        "",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", RARE)
 def test_rare(tmp_path: Path, name: str) -> None:
-    prepare, check, status = RARE[name]
-    assert check(prepare(EnvHost(tmp_path))).status == status
+    prepare, check, status, told, types = RARE[name]
+    assert_answer(check(prepare(EnvHost(tmp_path))), status, told, types)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from xpubuild import __version__
-from xpubuild.doctor.identity import Anonymiser, Identity
+from xpubuild.doctor.identity import Anonymiser, Identity, identity_of
 from xpubuild.doctor.words import Words
 from xpubuild.engine.redact import Redactor
 from xpubuild.errors import UsageError
@@ -73,37 +73,17 @@ def bundle_text(
 
     ``evidence`` is what ``bundle_workspace`` gathers; None where no workspace was meant.
     """
-    known = identity or _identity(environ, Path(document["root"]))
-    mask = Anonymiser(known, Redactor.from_environment(environ))
+    redact = Redactor.from_environment(environ)
+    mask = Anonymiser(identity or identity_of(environ, Path(document["root"])), redact)
     # Words first: a name of a user inside of one would be masked, and leave the rest of the word behind.
-    shown = mask.tree(words.tree(document))
-    told = mask.tree(
-        Redactor.from_environment(environ).environment(
-            {name: words(value) for name, value in sorted(environ.items()) if _TOLD.fullmatch(name)}
-        )
-    )
-    if not isinstance(shown, dict) or not isinstance(told, dict):
-        raise TypeError("a document and an environment are mappings")
+    shown: Any = mask.tree(words.tree(document))
+    chosen = {name: words(value) for name, value in sorted(environ.items()) if _TOLD.fullmatch(name)}
+    told: Any = mask.tree(redact.environment(chosen))
     for check, told_of in zip(document["checks"], shown["checks"], strict=True):
         told_of["status"] = check["status"]  # the table is made by it, whatever word it is
-    more = mask.tree(words.tree(evidence or {}))
-    if not isinstance(more, dict):
-        raise TypeError("evidence is a mapping")
+    more: Any = mask.tree(words.tree(evidence or {}))
     # And last: names of variables and keys hold words too.
     return words("\n".join((*_lines(shown, told), *_workspace(more))) + "\n")
-
-
-def _identity(environ: Mapping[str, str], root: Path) -> Identity:
-    here = Identity.of(environ)
-    if root == Path("/"):
-        return here
-    there = Identity.of({}, root)
-    return Identity(
-        here.users | there.users,
-        here.hosts | there.hosts,
-        here.homes | there.homes,
-        here.serials | there.serials,
-    )
 
 
 def _lines(document: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[str]:

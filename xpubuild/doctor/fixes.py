@@ -110,6 +110,10 @@ def _sudo(look: Look) -> str:
     return "" if as_root(look, "") == ("",) else "sudo "
 
 
+#: Family of distributions -> its package manager.
+_TOOLS = {"debian": "apt-get", "rhel": "dnf", "suse": "zypper"}
+
+
 def install_command(
     look: Look, *, debian: Sequence[str] = (), rhel: Sequence[str] = (), suse: Sequence[str] = ()
 ) -> tuple[str, ...]:
@@ -118,15 +122,21 @@ def install_command(
     For an unknown distribution, or one without a known package, the result is a comment with the known
     names, so that pasting it has no effect.
     """
-    family = distribution(look)
-    if family == "debian" and debian:
-        return as_root(look, "apt-get update", f"apt-get install -y {' '.join(debian)}")
-    if family == "rhel" and rhel:
-        return as_root(look, f"dnf install -y {' '.join(rhel)}")
-    if family == "suse" and suse:
-        return as_root(look, f"zypper install -y {' '.join(suse)}")
+    family, names = distribution(look), {"debian": debian, "rhel": rhel, "suse": suse}
+    if found := names.get(family):
+        update = ("apt-get update",) if family == "debian" else ()
+        return as_root(look, *update, f"{_TOOLS[family]} install -y {' '.join(found)}")
     known = _named_by_system((("Debian", debian), ("RHEL", rhel), ("SUSE", suse)))
     return (f"# install with your package manager: {known}",) if known else ()
+
+
+def remove_command(
+    look: Look, *, debian: Sequence[str] = (), rhel: Sequence[str] = (), suse: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Return the commands that remove packages; none where the distribution is an unknown one."""
+    family = distribution(look)
+    names = {"debian": debian, "rhel": rhel, "suse": suse}.get(family)
+    return as_root(look, f"{_TOOLS[family]} remove -y {' '.join(names)}") if names else ()
 
 
 def _named_by_system(named: Sequence[tuple[str, Sequence[str]]]) -> str:

@@ -113,6 +113,13 @@ class Identity:
         )
 
 
+def identity_of(environ: Mapping[str, str], root: Path) -> Identity:
+    """Return the personal data of this machine and of the inspected one."""
+    here, there = Identity.of(environ), Identity.of({}, root)
+    users, hosts = here.users | there.users, here.hosts | there.hosts
+    return Identity(users, hosts, here.homes | there.homes, here.serials | there.serials)
+
+
 class Anonymiser:
     """Returns text without credentials (``engine.redact``) and without personal data."""
 

@@ -1,4 +1,4 @@
-"""Requirements of a build: memory, disk space, suitable file systems."""
+"""Requirements of a build: memory, disk space, suitable file systems, a clock that is right."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from xpubuild.doctor.kit import BUILD, Look, Outcome, check, finding, ok, plural, skip, todo, warn
+from xpubuild.doctor.kit import BUILD, Look, Outcome, check, commas, finding, ok, plural, skip, todo, warn
 from xpubuild.doctor.look.filesystem import Room, ignores_capitals, quota_room, write_small
 from xpubuild.machine.disk import DiskFacts
 from xpubuild.machine.jobs import LargeUnit, plan_jobs
@@ -20,10 +20,16 @@ GIB_PER_JOB = 4.0
 DISK_GIB = 40.0
 # A checkout with submodules and what is built from it; PyTorch's has more than 60,000 files.
 _INODES_PER_GIB = 5000
+_MANY_CORES = 4
+_DAY_S, _MINUTE_S, _MOST_AHEAD_S = 24 * 3600, 60, 2  # two seconds are enough to confuse make and ninja
 _NETWORK = frozenset({
     "nfs", "nfs4", "lustre", "gpfs", "beegfs", "cifs", "smb3", "9p", "ceph", "fuse.ceph", "afs", "panfs",
     "fuse.sshfs", "fuse.glusterfs", "pvfs2", "orangefs", "wekafs", "vboxsf", "virtiofs",
 })  # fmt: skip
+
+
+def _gib(count: int) -> str:
+    return f"{count / _GIB:.1f}".removesuffix(".0")
 
 
 @check("build.memory", profiles=BUILD, families="I-memory-or-disk")
@@ -36,43 +42,31 @@ def build_memory(look: Look) -> Outcome:
     warning if there is less memory than the largest source file of the recipe needs (flash attention
     through sycl-tla: up to 40 GiB), or only enough for one job on many cores.
     """
-    memory, cpu = look.host.memory, look.host.cpu
-    usable = memory.usable_bytes
+    memory, cores = look.host.memory, look.host.cpu.usable
+    usable, limit = memory.usable_bytes, memory.cgroup_limit_bytes
     if usable is None:
         return skip("the amount of usable memory is unknown")
     per_job, large = _demands(look)
-    plan = plan_jobs(cpu.usable, usable, "auto", int(per_job * _GIB), large)
-    limited = memory.cgroup_limit_bytes is not None and memory.cgroup_limit_bytes < (memory.total_bytes or 0)
-    swap = 0 if limited else memory.swap_free_bytes or 0
+    plan = plan_jobs(cores, usable, "auto", int(per_job * _GIB), large)
+    limited = limit is not None and limit < (memory.total_bytes or 0)
+    whole = usable + (0 if limited else memory.swap_free_bytes or 0)
     evidence = {
-        "usable_bytes": usable,
-        "cgroup_limit_bytes": memory.cgroup_limit_bytes,
-        "cores": cpu.usable,
-        "jobs": plan.jobs,
+        "usable_bytes": usable, "cgroup_limit_bytes": limit, "cores": cores, "jobs": plan.jobs,
         "reason": plan.reason,
-    }
-    where = "the control group" if limited else "this machine"
-    more = todo("give the container or batch job more memory, or build on another machine", *_more(limited))
-    if usable + swap <= per_job * _GIB:
-        detail = f"{where} has {_gib(usable)} GiB for {plural(cpu.usable or 1, 'core')}"
+    }  # fmt: skip
+    where, lines = "this machine", ("free -h", "ps -eo rss,comm --sort=-rss | head")
+    if limited:
+        where, lines = "the control group", ("docker run --memory 64g ...", "sbatch --mem=64G ...")
+    more = todo("give the container or batch job more memory, or build on another machine", *lines)
+    if whole <= per_job * _GIB:
+        detail = f"{where} has {_gib(usable)} GiB for {plural(cores or 1, 'core')}"
         return finding(f"{detail}; one compiler process may need {per_job:g} GiB", more, **evidence)
-    if large is not None and usable + swap < large.largest_bytes:
-        need = _gib(large.largest_bytes)
-        detail = f"{_gib(usable)} GiB may not be enough for {large.what}, which needs up to {need} GiB"
-        return warn(detail, more, **evidence)
-    if plan.jobs == 1 and (cpu.usable or 1) >= 4:  # noqa: PLR2004 - slow enough to report
+    if large is not None and whole < large.largest_bytes:
+        need = f"which needs up to {_gib(large.largest_bytes)} GiB"
+        return warn(f"{_gib(usable)} GiB may not be enough for {large.what}, {need}", more, **evidence)
+    if plan.jobs == 1 and (cores or 1) >= _MANY_CORES:
         return warn(f"the build can only run one job at a time: {plan.reason}", more, **evidence)
     return ok(plan.reason, **evidence)
-
-
-def _gib(count: int) -> str:
-    return f"{count / _GIB:.1f}".removesuffix(".0")
-
-
-def _more(limited: bool) -> tuple[str, ...]:
-    if limited:
-        return ("docker run --memory 64g ...", "sbatch --mem=64G ...")
-    return ("free -h", "ps -eo rss,comm --sort=-rss | head")
 
 
 def _demands(look: Look) -> tuple[float, LargeUnit | None]:
@@ -111,18 +105,14 @@ def build_disk(look: Look) -> Outcome:
     disk = look.host.disk
     if disk.free_bytes is None:
         return skip(f"the free space at {disk.path} is unknown")
-    need = look.recipe.recipe.needs.disk_gib if look.recipe else DISK_GIB
+    need = look.wanted.needs.disk_gib if look.wanted else DISK_GIB
     quota = Room()
     if look.live:
         quota = quota_room(Path(disk.path), disk.mount_point, disk.filesystem, look.environ)
     evidence = {
-        "path": disk.path,
-        "free_bytes": disk.free_bytes,
-        "inodes_free": disk.inodes_free,
-        "quota_free_bytes": quota.bytes_free,
-        "quota_inodes_free": quota.inodes_free,
-        "needed_gib": need,
-    }
+        "path": disk.path, "free_bytes": disk.free_bytes, "inodes_free": disk.inodes_free,
+        "quota_free_bytes": quota.bytes_free, "quota_inodes_free": quota.inodes_free, "needed_gib": need,
+    }  # fmt: skip
     problems = [*_lacking(disk, need, quota)]
     if not problems:
         return ok(f"{_gib(disk.free_bytes)} GiB free at {disk.path}", **evidence)
@@ -132,17 +122,15 @@ def build_disk(look: Look) -> Outcome:
         shlex.join(["df", "-i", disk.path]),
         "xpubuild doctor --workspace /path/on/larger/disk",
     )
-    told = f"{disk.path}: {'; '.join(problems)}"
-    if look.recipe is None and not look.to_build:
-        return warn(told, fix, **evidence)
-    return finding(told, fix, **evidence)
+    answer = warn if look.recipe is None and not look.to_build else finding
+    return answer(f"{disk.path}: {'; '.join(problems)}", fix, **evidence)
 
 
 def _lacking(disk: DiskFacts, need: float, quota: Room) -> Iterator[str]:
-    if disk.free_bytes is not None and disk.free_bytes < need * _GIB:
-        yield f"{_gib(disk.free_bytes)} GiB free, {need:g} GiB needed"
-    elif quota.bytes_free is not None and quota.bytes_free < need * _GIB:
-        yield f"your quota leaves {_gib(quota.bytes_free)} GiB, {need:g} GiB needed"
+    for free, told in ((disk.free_bytes, "{} GiB free"), (quota.bytes_free, "your quota leaves {} GiB")):
+        if free is not None and free < need * _GIB:
+            yield f"{told.format(_gib(free))}, {need:g} GiB needed"
+            break
     inodes = int(need * _INODES_PER_GIB)
     if disk.inodes_free is not None and disk.inodes_free < inodes:
         yield f"{disk.inodes_free} inodes free, {inodes} needed"
@@ -161,11 +149,8 @@ def build_tmpdir(look: Look) -> Outcome:
     container's memory limit.
     """
     folder = Path(look.environ.get("TMPDIR") or "/tmp")  # noqa: S108 - what programs take by default
-    elsewhere = todo(
-        "set TMPDIR to a folder of yours that is not mounted noexec",
-        'mkdir -p "$HOME/tmp"',
-        'export TMPDIR="$HOME/tmp"',
-    )
+    lines = ('mkdir -p "$HOME/tmp"', 'export TMPDIR="$HOME/tmp"')
+    elsewhere = todo("set TMPDIR to a folder of yours that is not mounted noexec", *lines)
     if not folder.is_dir():
         return finding(f"TMPDIR is {folder}, which is not a folder", elsewhere, path=str(folder))
     facts = look.measure(folder)
@@ -195,9 +180,8 @@ def build_filesystem(look: Look) -> Outcome:
     """
     disk = look.host.disk
     folder = Path(disk.path)
-    elsewhere = todo(
-        "use a workspace on a local file system", "xpubuild install RECIPE --workspace /path/on/local/disk"
-    )
+    line = "xpubuild install RECIPE --workspace /path/on/local/disk"
+    elsewhere = todo("use a workspace on a local file system", line)
     evidence = {"path": disk.path, "filesystem": disk.filesystem, "mount_point": disk.mount_point}
     if disk.read_only:
         return finding(f"{disk.path} is mounted read-only", elsewhere, **evidence)
@@ -227,29 +211,24 @@ def build_clock(look: Look) -> Outcome:
     now = time.time()
     fix = todo("set the clock of this machine or of the file server", "date -u", "timedatectl status")
     newest = max(entry.stat().st_mtime for entry in Path(__file__).parent.iterdir())
-    if newest - now > 24 * 3600:
-        detail = f"the clock is at {_day(now)}, but xpubuild's own files are from {_day(newest)}"
+    if newest - now > _DAY_S:
+        clock, own = (time.strftime("%Y-%m-%d", time.gmtime(seconds)) for seconds in (now, newest))
+        detail = f"the clock is at {clock}, but xpubuild's own files are from {own}"
         return finding(detail, fix, clock=now, newest=newest)
     folder = Path(look.host.disk.path)
     ahead = write_small(folder).ahead_s
-    future = [name for name, when in _times(look) if when - now > 60]  # noqa: PLR2004 - one minute
+    future = [name for name, when in _times(look) if when - now > _MINUTE_S]
     evidence = {"ahead_s": round(ahead, 1) or 0.0, "future": future}
-    if abs(ahead) > 60:  # noqa: PLR2004 - one minute
-        return finding(
-            f"the time of a new file in {folder} differs from the clock by {ahead:+.0f} s", fix, **evidence
-        )
+    differs = f"the time of a new file in {folder} differs from the clock by"
+    if abs(ahead) > _MINUTE_S:
+        return finding(f"{differs} {ahead:+.0f} s", fix, **evidence)
     if future:
-        touch = todo("set the clock, then give these files the current time", f"touch {' '.join(future[:5])}")
-        return finding(f"files with times in the future: {', '.join(future[:5])}", touch, **evidence)
-    if abs(ahead) > 2:  # noqa: PLR2004 - enough to confuse make and ninja
-        return warn(
-            f"the time of a new file in {folder} differs from the clock by {ahead:+.1f} s", fix, **evidence
-        )
+        line = f"touch {' '.join(future[:5])}"
+        touch = todo("set the clock, then give these files the current time", line)
+        return finding(f"files with times in the future: {commas(future[:5])}", touch, **evidence)
+    if abs(ahead) > _MOST_AHEAD_S:
+        return warn(f"{differs} {ahead:+.1f} s", fix, **evidence)
     return ok("the clock and file times are consistent", **evidence)
-
-
-def _day(seconds: float) -> str:
-    return time.strftime("%Y-%m-%d", time.gmtime(seconds))
 
 
 def _times(look: Look) -> Iterator[tuple[str, float]]:
@@ -257,17 +236,10 @@ def _times(look: Look) -> Iterator[tuple[str, float]]:
     if look.workspace is None:
         return
     top = look.path(look.workspace)
-    for folder in (top, *_folders(top / "src"), *_folders(top / "build")):
+    for folder in (top, *top.glob("src/*"), *top.glob("build/*")):
         try:
             with os.scandir(folder) as found:
                 for entry in found:
                     yield entry.path, entry.stat(follow_symlinks=False).st_mtime
         except OSError:
             continue
-
-
-def _folders(parent: Path) -> list[Path]:
-    try:
-        return [entry for entry in parent.iterdir() if entry.is_dir()]
-    except OSError:
-        return []

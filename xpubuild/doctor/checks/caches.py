@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from xpubuild.doctor.kit import RUN, Look, Outcome, check, finding, ok, todo
+from xpubuild.doctor.kit import RUN, Look, Outcome, check, commas, finding, ok, todo
 from xpubuild.doctor.look import libraries
 from xpubuild.doctor.look.torches import Torch, torch_of
 
@@ -26,7 +26,7 @@ class Scan:
     folder: Path
     size: int = 0
     oldest: float = float("inf")
-    majors: dict[int, Path] = field(default_factory=dict)
+    majors: set[int] = field(default_factory=set)
 
 
 @check("caches.stale", severity="warn", profiles=RUN, families="B-two-sycl-runtimes-or-stale-jit-cache")
@@ -49,36 +49,28 @@ def caches_stale(look: Look) -> Outcome:
     if not places:
         return ok("there are no compile caches")
     until = time.monotonic() + _MOST_SECONDS
-    scans = [_scan(folder, until) for folder in places]
-    wanted = _major_of(torch)
-    problems = {
-        look.shown(scan.folder): problem
-        for scan in scans
-        if (problem := _problem(scan, wanted, _changed(look, torch)))
-    }
-    evidence = {"caches": {look.shown(scan.folder): scan.size for scan in scans}}
+    scans = {look.shown(folder): _scan(folder, until) for folder in places}
+    wanted = min(_majors(torch.folder / "lib" / "libc10_xpu.so"), default=None) if torch else None
+    changed = _changed(look, torch)
+    problems = {name: told for name, scan in scans.items() if (told := _problem(scan, wanted, changed))}
+    sizes = {name: scan.size for name, scan in scans.items()}
     if not problems:
-        return ok(", ".join(look.shown(folder) for folder in places), **evidence)
+        return ok(commas(scans), caches=sizes)
     told = "; ".join(f"{place} {problem}" for place, problem in problems.items())
-    fix = todo("remove them; they are rebuilt when needed", *(f"rm -rf '{place}'" for place in problems))
-    return finding(told, fix, **evidence)
+    lines = (f"rm -rf '{place}'" for place in problems)
+    return finding(told, todo("remove them; they are rebuilt when needed", *lines), caches=sizes)
 
 
 def _places(look: Look) -> Iterator[Path]:
-    mine = look.home
     environ = look.environ
     if environ.get("TRITON_CACHE_DIR"):
         yield look.path(environ["TRITON_CACHE_DIR"])
-    elif environ.get("TRITON_HOME"):
-        yield look.path(environ["TRITON_HOME"]) / ".triton" / "cache"
-    elif mine is not None:
-        yield mine / ".triton" / "cache"
+    elif home := (look.path(environ["TRITON_HOME"]) if environ.get("TRITON_HOME") else look.home):
+        yield home / ".triton" / "cache"
     if environ.get("TORCHINDUCTOR_CACHE_DIR"):
         yield look.path(environ["TORCHINDUCTOR_CACHE_DIR"])
-    else:
-        user = environ.get("USER") or environ.get("LOGNAME", "")
-        if user:
-            yield look.path(environ.get("TMPDIR") or "/tmp") / f"torchinductor_{user}"  # noqa: S108 - Inductor's
+    elif user := environ.get("USER") or environ.get("LOGNAME", ""):
+        yield look.path(environ.get("TMPDIR") or "/tmp") / f"torchinductor_{user}"  # noqa: S108 - Inductor's
 
 
 def _scan(folder: Path, until: float) -> Scan:
@@ -97,22 +89,15 @@ def _scan(folder: Path, until: float) -> Scan:
             scan.oldest = min(scan.oldest, status.st_mtime)
             if name.endswith(".so") and objects < _MOST_OBJECTS:
                 objects += 1
-                _needs(place, scan)
+                scan.majors |= _majors(place)
     return scan
 
 
-def _needs(place: Path, scan: Scan) -> None:
+def _majors(place: Path) -> set[int]:
+    """Return the SYCL runtimes that a library needs."""
     elf = libraries.elf_of(place)
-    for name in elf.needed if elf else ():
-        major = libraries.sycl_major(name)
-        if major is not None:
-            scan.majors.setdefault(major, place)
-
-
-def _major_of(torch: Torch | None) -> int | None:
-    elf = libraries.elf_of(torch.folder / "lib" / "libc10_xpu.so") if torch else None
-    majors = (libraries.sycl_major(name) for name in (elf.needed if elf else ()))
-    return next((major for major in majors if major is not None), None)
+    found = (libraries.sycl_major(name) for name in (elf.needed if elf else ()))
+    return {major for major in found if major is not None}
 
 
 def _changed(look: Look, torch: Torch | None) -> tuple[float, str]:
@@ -126,11 +111,9 @@ def _changed(look: Look, torch: Torch | None) -> tuple[float, str]:
 
 
 def _problem(scan: Scan, wanted: int | None, changed: tuple[float, str]) -> str:
-    foreign = sorted(major for major in scan.majors if wanted is not None and major != wanted)
+    foreign = sorted(scan.majors - {wanted}) if wanted is not None else []
     if foreign:
         return f"contains objects for libsycl.so.{foreign[0]}, but torch uses libsycl.so.{wanted}"
     if scan.size and scan.oldest < changed[0]:
         return f"is older than {changed[1]}"
-    if scan.size > _LARGE_BYTES:
-        return f"uses {scan.size / _GIB:.0f} GiB"
-    return ""
+    return f"uses {scan.size / _GIB:.0f} GiB" if scan.size > _LARGE_BYTES else ""

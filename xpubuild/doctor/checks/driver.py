@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 from xpubuild.distribution import Need
 from xpubuild.doctor.fixes import (
-    as_root,
-    distribution,
     install_command,
     install_need,
     lts_note,
     need_note,
+    remove_command,
 )
 from xpubuild.doctor.kit import (
     BUILD,
@@ -163,9 +162,7 @@ def _twice(look: Look, loaders: list[DriverFacts]) -> Outcome:
     first = "intel-level-zero-gpu" in installed and "libze-intel-gpu1" not in installed
     stays = "level-zero" if first else "libze1"
     away = sorted(item.package for item in loaders if item.package != stays) or [loaders[0].package]
-    tools = {"debian": "apt-get remove -y", "rhel": "dnf remove -y", "suse": "zypper remove -y"}
-    tool = tools.get(distribution(look))
-    commands = as_root(look, f"{tool} {' '.join(away)}") if tool else ()
+    commands = remove_command(look, debian=away, rhel=away, suse=away)
     told = commas(f"{item.package} {item.version}" for item in loaders)
     detail = f"the loader is installed under {len(loaders)} names: {told}; the order of folders decides which"
     fix = todo(f"keep the one from the driver's repository, {stays}", *commands)

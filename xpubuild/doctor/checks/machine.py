@@ -39,40 +39,28 @@ def machine_platform(look: Look) -> Outcome:
     the selected interpreter is 64-bit; in an image, the dynamic loaders in it. This cannot be fixed on
     the machine: use another machine or another image.
     """
-    machines, musl = _loaders(look)
-    system = look.host.os
-    machine = system.machine
-    libc = system.libc
-    if machine == UNKNOWN and not look.live:
-        # An image may hold loaders of several kinds, for emulation; one that fits is enough.
-        machine = next((name for name in _GLIBC.values() if name in machines), musl or UNKNOWN)
-    if libc == UNKNOWN and musl and (look.live or not machines):
-        libc = "musl"
-    evidence = {"machine": machine, "libc": libc, "loaders": sorted(machines)}
-    if machine not in (_ARCHITECTURE, UNKNOWN):
-        return finding(
-            f"the machine is {machine}, but PyTorch for XPU requires x86_64", _ELSEWHERE, **evidence
-        )
-    if libc == "musl":
-        detail = "the C library is musl, but PyTorch for XPU and oneAPI require glibc"
-        return finding(detail, _ELSEWHERE, **evidence)
-    python = interpreter(look)
-    if python is not None and python.bits not in (_BITS, None):
-        detail = f"{python.executable} is a {python.bits}-bit Python, but PyTorch for XPU requires 64 bits"
-        return finding(detail, _ELSEWHERE, **evidence)
-    if machine == UNKNOWN:
-        return skip("the platform is unknown: there is no dynamic loader")
-    told = libc if libc != UNKNOWN else "an unknown C library"
-    return ok(f"{machine} with {told}", **evidence)
-
-
-def _loaders(look: Look) -> tuple[frozenset[str], str]:
-    """Return the platforms of the installed glibc loaders, and that of musl's loader or ''.
-
-    Names are enough: in an image a link may have an absolute target, which is another file on this machine.
-    """
+    # Names are enough: in an image a link may have an absolute target, which is another file on this machine.
     names = {path.name for folder in _FOLDERS for path in entries(look.path(folder), look.root)}
+    loaders = {_GLIBC[name] for name in names & _GLIBC.keys()}
     start, end = _MUSL
     musl = sorted(name for name in names if name.startswith(start) and name.endswith(end))
-    first = musl[0].removeprefix(start).removesuffix(end) if musl else ""
-    return frozenset(_GLIBC[name] for name in names & _GLIBC.keys()), first
+    machine, libc = look.host.os.machine, look.host.os.libc
+    if machine == UNKNOWN and not look.live:
+        # An image may hold loaders of several kinds, for emulation; one that fits is enough.
+        of_musl = musl[0].removeprefix(start).removesuffix(end) if musl else UNKNOWN
+        machine = next((name for name in _GLIBC.values() if name in loaders), of_musl)
+    if libc == UNKNOWN and musl and (look.live or not loaders):
+        libc = "musl"
+    evidence = {"machine": machine, "libc": libc, "loaders": sorted(loaders)}
+    python = interpreter(look)
+    if machine not in (_ARCHITECTURE, UNKNOWN):
+        detail = f"the machine is {machine}, but PyTorch for XPU requires x86_64"
+    elif libc == "musl":
+        detail = "the C library is musl, but PyTorch for XPU and oneAPI require glibc"
+    elif python is not None and python.bits not in (_BITS, None):
+        detail = f"{python.executable} is a {python.bits}-bit Python, but PyTorch for XPU requires 64 bits"
+    elif machine == UNKNOWN:
+        return skip("the platform is unknown: there is no dynamic loader")
+    else:
+        return ok(f"{machine} with {libc if libc != UNKNOWN else 'an unknown C library'}", **evidence)
+    return finding(detail, _ELSEWHERE, **evidence)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from xpubuild.doctor.fixes import install_oneapi_packages
-from xpubuild.doctor.kit import BUILD, Fix, Look, Outcome, check, finding, ok, skip, todo, warn
+from xpubuild.doctor.kit import BUILD, Fix, Look, Outcome, check, commas, finding, ok, skip, todo, warn
 from xpubuild.doctor.look.toolkits import (
     ANY_VERSION,
     Installed,
@@ -20,11 +18,12 @@ from xpubuild.doctor.look.toolkits import (
 from xpubuild.documents import plain
 from xpubuild.errors import XpuBuildError
 from xpubuild.machine.oneapi_bundles import load_bundles
-from xpubuild.machine.oneapi_components import COMPILER, Component, latest_drift
+from xpubuild.machine.oneapi_components import COMPILER, latest_drift
 from xpubuild.machine.oneapi_constraint import may_satisfy, specifier
 from xpubuild.machine.oneapi_finding import Finding
 from xpubuild.machine.oneapi_stack import mixed_stack
 
+_NO_SYCL_BUILD = "C-oneapi-not-found-silent-cpu-build"
 _CPU = "the recipe builds for the CPU and needs no oneAPI"
 _CLEAN = todo(
     "use a shell without oneAPI: xpubuild finds and sources the release that a recipe needs",
@@ -32,19 +31,15 @@ _CLEAN = todo(
 )
 
 
-def install_fix(look: Look, summary: str = "") -> Fix:
+def install_fix(look: Look) -> Fix:
     """Return how to install the bundle that the recipe, or any build, needs."""
     needs = needs_of(look)
     package = load_bundles().package_for(specifier(needs.versions if needs else ANY_VERSION))
-    text = summary or f"install {package} from Intel's repository, or set ONEAPI_ROOT to an installation"
-    return todo(text, *install_oneapi_packages(look, package))
+    summary = f"install {package} from Intel's repository, or set ONEAPI_ROOT to an installation"
+    return todo(summary, *install_oneapi_packages(look, package))
 
 
-@check(
-    "oneapi.installed",
-    profiles=BUILD,
-    families="C-oneapi-not-found-silent-cpu-build G-pin-mismatch-or-broken-main",
-)
+@check("oneapi.installed", profiles=BUILD, families=f"{_NO_SYCL_BUILD} G-pin-mismatch-or-broken-main")
 def oneapi_installed(look: Look) -> Outcome:
     """A oneAPI compiler is installed.
 
@@ -59,39 +54,28 @@ def oneapi_installed(look: Look) -> Outcome:
     """
     if for_cpu(look):
         return skip(_CPU)
-    found = toolkits(look)
-    compilers = [item for place in found for item in place.components if item.name == COMPILER]
-    evidence = {
-        "installed": [f"{item.name} {item.version}" for place in found for item in place.components],
-        "roots": [look.shown(place.root.real) for place in found],
-    }
+    found, wanted = toolkits(look), needs_of(look)
+    components = [item for place in found for item in place.components]
+    compilers = list(dict.fromkeys(item.version for item in components if item.name == COMPILER))
+    roots = [look.shown(place.root.real) for place in found]
+    evidence = {"installed": [f"{item.name} {item.version}" for item in components], "roots": roots}
     if not compilers:
-        detail = _nothing(look, found)
-        fix = install_fix(look)
-        if needs_of(look) is None and not look.to_build:
-            return warn(f"{detail}; only building for XPU needs it", fix, **evidence)
-        return finding(detail, fix, **evidence)
-    wanted = needs_of(look)
-    if wanted is not None and not any(_fits(item, wanted.versions) for item in compilers):
-        versions = " and ".join(dict.fromkeys(item.version for item in compilers))
-        detail = f"the installed oneAPI compiler is {versions}, the recipe needs {wanted.versions}"
+        named = look.environ.get("ONEAPI_ROOT")
+        looked = [*([f"ONEAPI_ROOT ({named})"] if named else []), "/opt/intel/oneapi", "~/intel/oneapi"]
+        detail = f"no oneAPI installation was found in {commas(looked)}"
+        detail = f"oneAPI at {commas(roots)} has no compiler" if roots else detail
+        if wanted is None and not look.to_build:
+            return warn(f"{detail}; only building for XPU needs it", install_fix(look), **evidence)
         return finding(detail, install_fix(look), **evidence)
-    versions = ", ".join(dict.fromkeys(item.version for item in compilers))
-    return ok(f"compiler {versions} in {', '.join(evidence['roots'])}", **evidence)
-
-
-def _nothing(look: Look, found: Iterable[Installed]) -> str:
-    places = ", ".join(look.shown(place.root.real) for place in found)
-    if places:
-        return f"oneAPI at {places} has no compiler"
-    named = look.environ.get("ONEAPI_ROOT")
-    looked = [*([f"ONEAPI_ROOT ({named})"] if named else []), "/opt/intel/oneapi", "~/intel/oneapi"]
-    return f"no oneAPI installation was found in {', '.join(looked)}"
-
-
-def _fits(compiler: Component, wanted: str) -> bool:
     # A folder whose name is no version may hold any: the compiler itself is asked by toolchain.icpx.
-    return may_satisfy(version_of(compiler.version), specifier(wanted)) is not False
+    if wanted is not None and not any(_may_fit(version, wanted.versions) for version in compilers):
+        detail = f"the installed oneAPI compiler is {' and '.join(compilers)}, the recipe needs"
+        return finding(f"{detail} {wanted.versions}", install_fix(look), **evidence)
+    return ok(f"compiler {commas(compilers)} in {commas(roots)}", **evidence)
+
+
+def _may_fit(version: str, wanted: str) -> bool:
+    return may_satisfy(version_of(version), specifier(wanted)) is not False
 
 
 @check(
@@ -99,7 +83,7 @@ def _fits(compiler: Component, wanted: str) -> bool:
     profiles=BUILD,
     needs="oneapi.installed",
     recipe=True,
-    families="C-oneapi-not-found-silent-cpu-build P-missing-build-component L-onednn-or-mkl-shadowing",
+    families=f"{_NO_SYCL_BUILD} P-missing-build-component L-onednn-or-mkl-shadowing",
 )
 def oneapi_components(look: Look) -> Outcome:
     """The recipe's oneAPI components are installed.
@@ -114,11 +98,11 @@ def oneapi_components(look: Look) -> Outcome:
         return skip(_CPU)
     chosen = selection(look)
     if isinstance(chosen, XpuBuildError):
-        fix = todo(chosen.fix or "install the components", *(chosen.commands or install_fix(look).commands))
+        commands = chosen.commands or install_fix(look).commands
         detail = f"{chosen.what}: {chosen.why}" if chosen.why else chosen.what
-        return finding(detail, fix, **chosen.evidence)
+        return finding(detail, todo(chosen.fix or "install the components", *commands), **chosen.evidence)
     versions = {item.name: item.version for item in chosen.components}
-    told = ", ".join(f"{name} {version}" for name, version in versions.items())
+    told = commas(f"{name} {version}" for name, version in versions.items())
     return ok(told, root=look.shown(chosen.root.real), components=versions)
 
 
@@ -140,15 +124,13 @@ def oneapi_mixed(look: Look) -> Outcome:
     Several installed releases are fine as long as they are not mixed.
     """
     now = sourced(look)
-    problem = _mixture(now)
-    if problem:
+    if problem := _mixture(now):
         evidence = sorted({f"{item.variable}: {item.folder}" for item in now})
         return finding(problem, _CLEAN, environment=evidence)
-    drift = [finding for place in toolkits(look) for finding in _drift(place)]
-    if drift:
-        fix = todo("install all components from one release, or correct the links", *_list_links(look))
-        told = "; ".join(str(item) for item in drift)
-        return warn(told, fix, findings=plain(drift))
+    if drift := [item for place in toolkits(look) for item in _drift(place)]:
+        lines = (f"ls -l {look.shown(place.root.real)}/*/latest" for place in toolkits(look))
+        fix = todo("install all components from one release, or correct the links", *lines)
+        return warn("; ".join(map(str, drift)), fix, findings=plain(drift))
     if not toolkits(look) and not now:
         return ok("no oneAPI is installed or sourced")
     return ok("only one oneAPI release is in use")
@@ -168,27 +150,20 @@ def _mixture(now: tuple[Sourced, ...]) -> str:
     return ""
 
 
-def _drift(place: Installed) -> tuple[Finding, ...]:
+def _drift(place: Installed) -> list[Finding]:
     names = dict.fromkeys(item.name for item in place.components)
     latest = [item for item in place.components if item.is_latest]
+    links = latest_drift(place.root, place.components, names)
     # Links that all lead to an older release are nobody's mistake.
-    dangling = (
-        item
-        for item in latest_drift(place.root, place.components, names)
-        if item.code == "oneapi-latest-dangling"
-    )
-    return (*dangling, *mixed_stack(latest, load_bundles(), code="oneapi-latest-drift"))
-
-
-def _list_links(look: Look) -> tuple[str, ...]:
-    return tuple(f"ls -l {look.shown(place.root.real)}/*/latest" for place in toolkits(look))
+    dangling = [item for item in links if item.code == "oneapi-latest-dangling"]
+    return [*dangling, *mixed_stack(latest, load_bundles(), code="oneapi-latest-drift")]
 
 
 @check(
     "oneapi.sourced",
     needs="oneapi.mixed",
     live=True,
-    families="C-oneapi-not-found-silent-cpu-build G-pin-mismatch-or-broken-main",
+    families=f"{_NO_SYCL_BUILD} G-pin-mismatch-or-broken-main",
 )
 def oneapi_sourced(look: Look) -> Outcome:
     """The oneAPI environment of this shell is usable.
@@ -203,9 +178,8 @@ def oneapi_sourced(look: Look) -> Outcome:
       nothing. (Exit code 0 of `setvars.sh` does not mean that it worked.)
     * A folder that no longer exists is a failure.
     """
-    root = look.environ.get("CMPLR_ROOT", "")
-    now = sourced(look)
-    compilers = tuple(dict.fromkeys(item.version for item in now if item.component in (COMPILER, "")))
+    root, now, wanted = look.environ.get("CMPLR_ROOT", ""), sourced(look), needs_of(look)
+    compilers = list(dict.fromkeys(item.version for item in now if item.component in (COMPILER, "")))
     if root and not look.path(root).is_dir():
         return finding(f"CMPLR_ROOT is {root}, which does not exist", _CLEAN, CMPLR_ROOT=root)
     if not now:
@@ -213,14 +187,12 @@ def oneapi_sourced(look: Look) -> Outcome:
             fix = todo("unset the marker of setvars.sh", "unset SETVARS_COMPLETED")
             return warn("SETVARS_COMPLETED is set, but no oneAPI component is sourced", fix)
         return ok("no oneAPI is sourced; xpubuild sources what it needs")
+    wrong = [item for item in compilers if wanted is not None and not _may_fit(item, wanted.versions)]
+    if wanted is not None and wrong:
+        detail = f"oneAPI {' and '.join(wrong)} is sourced, the recipe needs {wanted.versions}"
+        return finding(detail, _CLEAN, sourced=compilers, wanted=wanted.versions)
     told = f"compiler {' and '.join(compilers)}" if compilers else "components without the compiler"
-    wanted = needs_of(look)
-    if wanted is not None and compilers:
-        wrong = [v for v in compilers if may_satisfy(version_of(v), specifier(wanted.versions)) is False]
-        if wrong:
-            detail = f"oneAPI {' and '.join(wrong)} is sourced, the recipe needs {wanted.versions}"
-            return finding(detail, _CLEAN, sourced=list(compilers), wanted=wanted.versions)
-    return ok(f"sourced: {told}", sourced=list(compilers))
+    return ok(f"sourced: {told}", sourced=compilers)
 
 
 @check("oneapi.set_u", severity="warn", profiles=BUILD, live=True, families="Z-single")

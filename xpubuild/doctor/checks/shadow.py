@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
-from xpubuild.doctor.kit import BUILD, RUN, Look, Outcome, check, finding, ok, real, skip, todo
+from xpubuild.doctor.kit import BUILD, RUN, Look, Outcome, check, commas, finding, ok, real, skip, todo
 from xpubuild.doctor.look import libraries
 from xpubuild.doctor.look.sites import Site, library_folders, site
-from xpubuild.doctor.look.toolkits import sourced, version_of
-from xpubuild.frozen import frozen
+from xpubuild.doctor.look.toolkits import Sourced, sourced, version_of
 from xpubuild.machine.oneapi_bundles import line_of
 from xpubuild.machine.oneapi_components import COMPILER
 from xpubuild.machine.readers import entries
@@ -25,25 +24,15 @@ SHADOWING = frozenset({
     "onemkl-sycl-blas", "onemkl-sycl-dft", "onemkl-sycl-lapack", "onemkl-sycl-rng",
     "onemkl-sycl-sparse", "tbb", "tbb-devel", "tcmlib", "umf",
 })  # fmt: skip
+_TWO_SYCL = "B-two-sycl-runtimes-or-stale-jit-cache"
 _RUNTIME = "intel-sycl-rt"
-_END = 1 << 18
-
-
-@frozen
-class Double:
-    """One library name in two places: the file that is found first, and the other one."""
-
-    family: str
-    name: str
-    first: Path
-    hidden: Path
+_END, _SHOWN = 1 << 18, 3
 
 
 @check(
     "shadow.libraries",
     live=True,
-    families="B-two-sycl-runtimes-or-stale-jit-cache E-level-zero-driver-or-loader-version"
-    " L-onednn-or-mkl-shadowing",
+    families=f"{_TWO_SYCL} E-level-zero-driver-or-loader-version L-onednn-or-mkl-shadowing",
 )
 def shadow_libraries(look: Look) -> Outcome:
     """LD_LIBRARY_PATH and LD_PRELOAD hide no library.
@@ -57,57 +46,51 @@ def shadow_libraries(look: Look) -> Outcome:
 
     Run wheels that include their own runtime in a shell without oneAPI.
     """
-    preloaded = [
-        Path(entry)
-        for entry in re.split(r"[:\s]+", look.environ.get("LD_PRELOAD", ""))
-        if libraries.family_of(Path(entry).name)
-    ]
+    preloads = map(Path, re.split(r"[:\s]+", look.environ.get("LD_PRELOAD", "")))
+    preloaded = [place for place in preloads if libraries.family_of(place.name)]
     folders = look.listed("LD_LIBRARY_PATH")
     if not preloaded and not folders:
         return ok("LD_LIBRARY_PATH and LD_PRELOAD are empty")
-    doubles = [*_hiding(look, folders), *_preloads(look, preloaded)]
+    behind = [*library_folders(site(look)), *libraries.system_folders(look)]
+    pairs = [*_hiding(look, folders), *((place, libraries.find(place.name, behind)) for place in preloaded)]
+    doubles = [
+        {"family": str(libraries.family_of(first.name)), "first": str(first), "hidden": str(hidden)}
+        for first, hidden in pairs
+        if hidden is not None and _differ(first, hidden)
+    ]
     if not doubles:
         return ok("no library on LD_LIBRARY_PATH or LD_PRELOAD takes precedence over another build")
     told = "; ".join(
-        f"{item.first} takes precedence over {item.hidden} ({item.family})" for item in doubles[:3]
+        f"{item['first']} takes precedence over {item['hidden']} ({item['family']})"
+        for item in doubles[:_SHOWN]
     )
-    more = f"; and {len(doubles) - 3} more" if len(doubles) > 3 else ""  # noqa: PLR2004 - as many as shown
+    more = f"; and {len(doubles) - _SHOWN} more" if len(doubles) > _SHOWN else ""
     fix = todo(
         "remove these folders from the shell that runs torch; activating a workspace sets what it needs",
         "unset LD_LIBRARY_PATH LD_PRELOAD",
     )
-    found = [
-        {"family": item.family, "first": str(item.first), "hidden": str(item.hidden)} for item in doubles
-    ]
-    return finding(told + more, fix, doubles=found)
+    return finding(told + more, fix, doubles=doubles)
 
 
-def _hiding(look: Look, folders: tuple[Path, ...]) -> Iterator[Double]:
-    """Yield libraries in LD_LIBRARY_PATH that are found before torch's own, the system's, or each other's."""
+def _hiding(look: Look, folders: tuple[Path, ...]) -> Iterator[tuple[Path, Path | None]]:
+    """Yield libraries in LD_LIBRARY_PATH with those of torch, of the system or of each other behind them."""
     python = site(look)
     behind = [*library_folders(python)]
     first: dict[str, Path] = {}
     for folder in folders:
         for name, place in libraries.members(folder).items():
-            if name in first:
-                # oneapi.mixed reports two releases of oneAPI.
-                if not _both_oneapi(look, first[name], place):
-                    yield from _double(name, first[name], place)
-            else:
+            if name not in first:
                 first[name] = place
+            elif not all(_of_oneapi(look, item) for item in (first[name], place)):
+                # oneapi.mixed reports two releases of oneAPI.
+                yield first[name], place
     system = [folder for folder in libraries.system_folders(look) if folder not in folders]
     for name, place in first.items():
         hidden = libraries.find(name, behind)
         if hidden is None and libraries.family_of(name) == "Level Zero":
             hidden = libraries.find(name, system)
-        if hidden is not None and not _one_release(look, python, name, place):
-            yield from _double(name, place, hidden)
-
-
-def _double(name: str, first: Path, hidden: Path) -> Iterator[Double]:
-    family = libraries.family_of(name)
-    if family is not None and _differ(first, hidden):
-        yield Double(family, name, first, hidden)
+        if not _one_release(look, python, place):
+            yield place, hidden
 
 
 def _differ(one: Path, other: Path) -> bool:
@@ -129,36 +112,28 @@ def _ends(path: Path) -> tuple[int, bytes, bytes]:
         return size, first, stream.read(_END)
 
 
-def _both_oneapi(look: Look, one: Path, other: Path) -> bool:
-    folders = [item.folder for item in sourced(look)]
-    return all(any(real(place).is_relative_to(folder) for folder in folders) for place in (one, other))
+def _of_oneapi(look: Look, place: Path) -> Sourced | None:
+    """Return the sourced component that a file belongs to, or None."""
+    return next((item for item in sourced(look) if real(place).is_relative_to(item.folder)), None)
 
 
-def _one_release(look: Look, python: Site | None, name: str, place: Path) -> bool:
+def _one_release(look: Look, python: Site | None, place: Path) -> bool:
     """Whether a sourced SYCL runtime is of the same release as the packages installed with torch."""
     runtime = python.get(_RUNTIME) if python else None
-    if runtime is None or libraries.family_of(name) not in ("SYCL", "unified runtime"):
+    if runtime is None or libraries.family_of(place.name) not in ("SYCL", "unified runtime"):
         return False
-    for item in sourced(look):
-        if item.component in (COMPILER, "") and real(place).is_relative_to(item.folder):
-            return line_of(version_of(item.version)) == line_of(runtime.version)
-    return False
+    item = next(
+        (
+            item
+            for item in sourced(look)
+            if item.component in (COMPILER, "") and real(place).is_relative_to(item.folder)
+        ),
+        None,
+    )
+    return item is not None and line_of(version_of(item.version)) == line_of(runtime.version)
 
 
-def _preloads(look: Look, preloaded: list[Path]) -> Iterator[Double]:
-    python = site(look)
-    behind = [*library_folders(python), *libraries.system_folders(look)]
-    for place in preloaded:
-        hidden = libraries.find(place.name, behind)
-        if hidden is not None:
-            yield from _double(place.name, place, hidden)
-
-
-@check(
-    "shadow.sycl_soname",
-    profiles=RUN,
-    families="B-two-sycl-runtimes-or-stale-jit-cache N-run-time-jit-headers",
-)
+@check("shadow.sycl_soname", profiles=RUN, families=f"{_TWO_SYCL} N-run-time-jit-headers")
 def shadow_sycl_soname(look: Look) -> Outcome:
     """Only one SYCL runtime is in use.
 
@@ -173,38 +148,33 @@ def shadow_sycl_soname(look: Look) -> Outcome:
     asked = dict(_askers(python)) if python is not None else {}
     folder = python.package("torch") if python is not None else None
     torch = next((major for item, major in asked.items() if folder in item.parents), None)
+    needing = {look.shown(place): major for place, major in asked.items()}
     if torch is None:
-        several = len(set(asked.values())) > 1
-        return _without_torch(look, asked) if several else skip(_nobody(folder))
-    offered = dict(_offers(look))
-    majors = {**{look.shown(item): major for item, major in asked.items()}, **offered}
-    others = {place: major for place, major in majors.items() if major != torch}
-    evidence = {"torch": torch, "found": majors}
+        if len({*asked.values()}) < 2:  # noqa: PLR2004 - two runtimes
+            nobody = "the installed torch needs no SYCL runtime"
+            return skip(nobody if folder else "torch is not installed in the selected Python")
+        # Packages that would load two runtimes into one process.
+        first = {major: place for place, major in reversed(needing.items())}
+        told = commas(f"libsycl.so.{major} by {place}" for major, place in sorted(first.items()))
+        summary = (
+            "import them in different processes, or install builds that were made with one oneAPI release"
+        )
+        return finding(
+            f"installed packages need more than one SYCL runtime: {told}", todo(summary), found=needing
+        )
+    majors = {**needing, **dict(_offers(look))}
+    others = sorted((place, major) for place, major in majors.items() if major != torch)
     if not others:
-        return ok(f"libsycl.so.{torch} everywhere", **evidence)
-    told = ", ".join(f"libsycl.so.{major} by {place}" for place, major in sorted(others.items())[:3])
+        return ok(f"libsycl.so.{torch} everywhere", torch=torch, found=majors)
+    told = commas(f"libsycl.so.{major} by {place}" for place, major in others[:_SHOWN])
     fix = todo(
         "run torch in a shell without that oneAPI, or with the release that torch was built with; then"
         " empty the compile caches",
         "unset LD_LIBRARY_PATH CMPLR_ROOT",
         "rm -rf ~/.triton/cache /tmp/torchinductor_$USER",
     )
-    return finding(f"torch needs libsycl.so.{torch}, but also found: {told}", fix, **evidence)
-
-
-def _without_torch(look: Look, asked: Mapping[Path, int]) -> Outcome:
-    """Tell of packages that would bring two runtimes into one process."""
-    first = {major: look.shown(place) for place, major in reversed(tuple(asked.items()))}
-    told = ", ".join(f"libsycl.so.{major} by {place}" for major, place in sorted(first.items()))
-    fix = todo("import them in different processes, or install builds that were made with one oneAPI release")
-    found = {look.shown(place): major for place, major in asked.items()}
-    return finding(f"installed packages need more than one SYCL runtime: {told}", fix, found=found)
-
-
-def _nobody(torch: Path | None) -> str:
-    if torch is None:
-        return "torch is not installed in the selected Python"
-    return "the installed torch needs no SYCL runtime"
+    detail = f"torch needs libsycl.so.{torch}, but also found: {told}"
+    return finding(detail, fix, torch=torch, found=majors)
 
 
 #: Where Python packages keep what is linked with SYCL, by import package.
@@ -214,8 +184,6 @@ _USERS = (
     ("intel_extension_for_pytorch", "lib/*.so"), ("triton", "_C/*.so"), ("xpubuild_ops", "*.so"),
     ("vllm_xpu_kernels", "*.so"), ("oneccl_bindings_for_pytorch", "lib/*.so"), ("sgl_kernel", "*.so"),
 )  # fmt: skip
-
-
 #: Where auditwheel puts the libraries that a wheel brings along.
 _BROUGHT = "*.libs/lib*sycl*.so*"
 
@@ -226,21 +194,18 @@ def _askers(python: Site) -> Iterator[tuple[Path, int]]:
         for place in sorted(folder.glob(pattern)):
             elf = libraries.elf_of(place)
             for needed in elf.needed if elf else ():
-                major = libraries.sycl_major(needed)
-                if major is not None:
+                if (major := libraries.sycl_major(needed)) is not None:
                     yield place, major
 
 
 def _offers(look: Look) -> Iterator[tuple[str, int]]:
-    folders = {
-        item.folder / "lib": item.variable for item in sourced(look) if item.component in (COMPILER, "")
-    }
+    own = (item for item in sourced(look) if item.component in (COMPILER, ""))
+    folders = {item.folder / "lib": item.variable for item in own}
     for folder in look.listed("LD_LIBRARY_PATH"):
         folders.setdefault(folder, "LD_LIBRARY_PATH")
     for folder, variable in folders.items():
         for entry in entries(folder):
-            major = libraries.sycl_major(entry.name)
-            if major is not None:
+            if (major := libraries.sycl_major(entry.name)) is not None:
                 yield f"{look.shown(folder)} ({variable})", major
 
 
@@ -248,7 +213,7 @@ def _offers(look: Look) -> Iterator[tuple[str, int]]:
     "shadow.conda",
     severity="warn",
     profiles=BUILD,
-    families="B-two-sycl-runtimes-or-stale-jit-cache L-onednn-or-mkl-shadowing K-overlinked-oneapi-libs",
+    families=f"{_TWO_SYCL} L-onednn-or-mkl-shadowing K-overlinked-oneapi-libs",
 )
 def shadow_conda(look: Look) -> Outcome:
     """No conda or pip package conflicts with oneAPI.
@@ -260,13 +225,19 @@ def shadow_conda(look: Look) -> Outcome:
     a warning: it affects manual builds, and extensions that are compiled against an installed torch.
     """
     conda = look.environ.get("CONDA_PREFIX", "")
-    active = sorted(_conda_packages(look, Path(conda))) if conda.startswith("/") else []
+    active = sorted(_conda_packages(look.path(conda))) if conda.startswith("/") else []
     if active:
-        fix = todo(
-            "build outside this conda environment, or in one without these packages", "conda deactivate"
-        )
-        return finding(f"the active conda environment has {', '.join(active)}", fix, conda=active)
-    clashing = [*_beside_compiler(look)]
+        summary = "build outside this conda environment, or in one without these packages"
+        fix = todo(summary, "conda deactivate")
+        return finding(f"the active conda environment has {commas(active)}", fix, conda=active)
+    python = site(look)
+    runtime = python.get(_RUNTIME) if python else None
+    clashing = [
+        f"{_RUNTIME} {runtime.version} is installed, but the sourced compiler is {item.version}"
+        for item in sourced(look)
+        if runtime and item.variable == "CMPLR_ROOT"
+        if line_of(version_of(item.version)) != line_of(runtime.version)
+    ]
     if clashing:
         fix = todo(
             "compile extensions in an environment with the same release, or without the sourced oneAPI"
@@ -275,20 +246,8 @@ def shadow_conda(look: Look) -> Outcome:
     return ok("no package in the active environment conflicts with oneAPI")
 
 
-def _conda_packages(look: Look, prefix: Path) -> Iterator[str]:
-    for entry in entries((look.path(str(prefix)) if not look.live else prefix) / "conda-meta"):
-        if entry.suffix == ".json":
-            name, _, _ = entry.stem.rpartition("-")[0].rpartition("-")
-            if name.lower().replace("_", "-") in SHADOWING:
-                yield entry.stem
-
-
-def _beside_compiler(look: Look) -> Iterator[str]:
-    """Yield a sentence for a SYCL runtime of pip whose release is not the sourced compiler's."""
-    python = site(look)
-    runtime = python.get(_RUNTIME) if python else None
-    if runtime is None:
-        return
-    for item in sourced(look):
-        if item.variable == "CMPLR_ROOT" and line_of(version_of(item.version)) != line_of(runtime.version):
-            yield f"{_RUNTIME} {runtime.version} is installed, but the sourced compiler is {item.version}"
+def _conda_packages(prefix: Path) -> Iterator[str]:
+    for entry in entries(prefix / "conda-meta"):
+        name, _, _ = entry.stem.rpartition("-")[0].rpartition("-")
+        if entry.suffix == ".json" and name.lower().replace("_", "-") in SHADOWING:
+            yield entry.stem

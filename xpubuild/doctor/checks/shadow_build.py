@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xpubuild.doctor.fixes import install_command
-from xpubuild.doctor.kit import BUILD, Look, Outcome, check, finding, ok, real, todo
+from xpubuild.doctor.fixes import remove_command
+from xpubuild.doctor.kit import BUILD, Look, Outcome, check, commas, finding, ok, real, todo
 from xpubuild.doctor.look import libraries
 from xpubuild.doctor.look.toolkits import compiler_of, sourced
+
+_FOLDERS = ("/usr/local/include", "/usr/include")
+_HEADERS = ("dnnl.hpp", "oneapi/dnnl/dnnl.hpp", "mkl/mkl.h", "mkl.h")
 
 
 @check("shadow.system", severity="warn", profiles=BUILD, families="L-onednn-or-mkl-shadowing")
@@ -19,37 +22,32 @@ def shadow_system(look: Look) -> Outcome:
     with errors about missing members. An MKL in the system's library folders (libmkl-dev) is mixed with
     oneAPI's at link time, which causes undefined references.
     """
-    headers = [
-        name
-        for folder in ("/usr/local/include", "/usr/include")
-        for name in (
-            f"{folder}/dnnl.hpp",
-            f"{folder}/oneapi/dnnl/dnnl.hpp",
-            f"{folder}/mkl/mkl.h",
-            f"{folder}/mkl.h",
-        )
-        if look.path(name).is_file()
-    ]
+    places = (f"{folder}/{name}" for folder in _FOLDERS for name in _HEADERS)
+    found = [name for name in places if look.path(name).is_file()]
     core = libraries.find("libmkl_core.so", libraries.system_folders(look))
-    found = [*headers, *([look.shown(core)] if core else [])]
+    found += [look.shown(core)] if core else []
     if not found:
         return ok("neither oneDNN nor MKL is in the system folders")
-    names = ["libdnnl-dev", "libmkl-dev"]
-    fix = todo("remove the development packages during the build", *_remove(look, names))
-    return finding(f"the system has {', '.join(found)}", fix, found=found)
+    rpm = ("onednn-devel",)
+    lines = remove_command(look, debian=("libdnnl-dev", "libmkl-dev"), rhel=rpm, suse=rpm)
+    # Asked: other packages may depend on them.
+    asking = (line.replace(" -y", "") for line in lines)
+    fix = todo("remove the development packages during the build", *asking)
+    return finding(f"the system has {commas(found)}", fix, found=found)
 
 
-def _remove(look: Look, names: list[str]) -> tuple[str, ...]:
-    installed = install_command(look, debian=names, rhel=["onednn-devel"], suse=["onednn-devel"])
-    swap = (
-        ("apt-get install -y", "apt-get remove"),
-        ("dnf install -y", "dnf remove"),
-        ("zypper install -y", "zypper remove"),
-    )
-    lines = [line for line in installed if "update" not in line]
-    for old, new in swap:
-        lines = [line.replace(old, new) for line in lines]
-    return tuple(line for line in lines if "remove" in line)
+_FLAG_VARIABLES = ("CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CMAKE_ARGS")
+_FLAGS = (
+    ("_GLIBCXX_USE_CXX11_ABI=0", "selects the old C++ ABI"),
+    ("-Werror", "turns warnings into errors"),
+)
+_BY_VARIABLE = {
+    "CPATH": ("dnnl.hpp", "oneapi/dnnl/dnnl.hpp", "mkl.h", "mpi.h", "sycl/sycl.hpp"),
+    "C_INCLUDE_PATH": ("mkl.h", "mpi.h"),
+    "CPLUS_INCLUDE_PATH": ("dnnl.hpp", "mkl.h", "mpi.h", "sycl/sycl.hpp"),
+    "LIBRARY_PATH": ("libdnnl.so", "libmkl_core.so", "libmpi.so", "libsycl.so"),
+    "CMAKE_PREFIX_PATH": tuple(f"lib/cmake/{name}" for name in ("dnnl", "mkl", "MKL", "tbb", "TBB")),
+}
 
 
 @check(
@@ -72,25 +70,9 @@ def shadow_variables(look: Look) -> Outcome:
     if not found:
         return ok("none of the known variables is set")
     names = list(dict.fromkeys(text.partition(" ")[0] for text in found))
-    fix = todo("unset them for manual builds; xpubuild does not pass them on", f"unset {' '.join(names)}")
+    line = f"unset {' '.join(names)}"
+    fix = todo("unset them for manual builds; xpubuild does not pass them on", line)
     return finding("; ".join(found), fix, variables=names)
-
-
-_FLAG_VARIABLES = ("CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CMAKE_ARGS")
-_FLAGS = (("_GLIBCXX_USE_CXX11_ABI=0", "selects the old C++ ABI"), ("-Werror", "turns warnings into errors"))
-_BY_VARIABLE = {
-    "CPATH": ("dnnl.hpp", "oneapi/dnnl/dnnl.hpp", "mkl.h", "mpi.h", "sycl/sycl.hpp"),
-    "C_INCLUDE_PATH": ("mkl.h", "mpi.h"),
-    "CPLUS_INCLUDE_PATH": ("dnnl.hpp", "mkl.h", "mpi.h", "sycl/sycl.hpp"),
-    "LIBRARY_PATH": ("libdnnl.so", "libmkl_core.so", "libmpi.so", "libsycl.so"),
-    "CMAKE_PREFIX_PATH": (
-        "lib/cmake/dnnl",
-        "lib/cmake/mkl",
-        "lib/cmake/MKL",
-        "lib/cmake/tbb",
-        "lib/cmake/TBB",
-    ),
-}
 
 
 def _flags(look: Look) -> Iterator[str]:
@@ -105,10 +87,8 @@ def _flags(look: Look) -> Iterator[str]:
 
 
 def _folders(look: Look) -> Iterator[str]:
-    mine = [item.folder for item in sourced(look)]
     chosen = compiler_of(look)
-    if chosen is not None:
-        mine.append(chosen.path)
+    mine = [*(item.folder for item in sourced(look)), *([chosen.path] if chosen else [])]
     for variable, names in _BY_VARIABLE.items():
         for folder in look.listed(variable):
             hit = next((name for name in names if (folder / name).exists()), None)

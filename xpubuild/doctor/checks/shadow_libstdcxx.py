@@ -7,11 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from xpubuild.doctor.fixes import install_command
-from xpubuild.doctor.kit import RUN, Fix, Look, Outcome, check, finding, ok, real, skip, todo, warn
+from xpubuild.doctor.kit import RUN, Fix, Look, Outcome, check, commas, finding, ok, real, skip, todo, warn
 from xpubuild.doctor.look import libraries
-from xpubuild.doctor.look.sites import Site, library_folders, site
+from xpubuild.doctor.look.sites import library_folders, site
 from xpubuild.machine.readers import UNKNOWN
 from xpubuild.machine.tools import probe_tool
+
+_DRIVER = (
+    "libze_intel_gpu.so*", "libze_loader.so*", "libigc.so*", "libigdfcl.so*", "libigdgmm.so*",
+    "libOpenCL.so.1", "libsycl.so.[0-9]*", "libur_adapter_level_zero*.so*",
+)  # fmt: skip
 
 
 @check("shadow.libstdcxx", profiles=RUN, families="A-conda-or-mixed-libstdcxx")
@@ -38,14 +43,14 @@ def shadow_libstdcxx(look: Look) -> Outcome:
         needing += [Path(item.path) for item in look.host.tools]
     lacking = {look.shown(user): _missing(user, offered.versions_defined) for user in needing}
     short = {user: missing for user, missing in lacking.items() if missing}
-    has = libraries.newest(offered.versions_defined)
-    evidence = {"libstdcxx": look.shown(place), "offers": has, "short": short}
+    name, has = look.shown(place), libraries.newest(offered.versions_defined)
+    evidence = {"libstdcxx": name, "offers": has, "short": short}
     if not needing:
         return skip("no driver library that needs libstdc++ was found", **evidence)
     if not short:
-        return ok(f"{look.shown(place)} provides {has}, which is sufficient", **evidence)
-    name, wanting = next(iter(short.items()))
-    detail = f"{look.shown(place)} provides up to {has}, but {name} needs {', '.join(wanting)}"
+        return ok(f"{name} provides {has}, which is sufficient", **evidence)
+    user, wanting = next(iter(short.items()))
+    detail = f"{name} provides up to {has}, but {user} needs {commas(wanting)}"
     return finding(detail, _fix(look, first, system), **evidence)
 
 
@@ -53,19 +58,22 @@ def _first(look: Look) -> Path | None:
     """Return the libstdc++ that comes before the system's: preloaded, conda's, or on LD_LIBRARY_PATH."""
     if preloaded := _preloaded(look):
         return preloaded
-    python = site(look)
-    folders = list(_rpath(python)) if python else []
-    if python is not None and python.conda is not None:
+    python, folders = site(look), list[Path]()
+    if python is not None:
+        # The interpreter's DT_RPATH applies to everything that it loads.
+        program = real(python.executable)
+        elf = libraries.elf_of(program)
+        folders += libraries.search_folders(program, elf) if elf is not None and not elf.runpath else ()
         # Every program and library of conda has an RPATH that leads to this folder.
-        folders.append(python.conda / "lib")
+        folders += [python.conda / "lib"] if python.conda is not None else []
     return libraries.find(libraries.LIBSTDCXX, folders) or of_the_shell(look)
 
 
 def _fix(look: Look, first: Path | None, system: Path | None) -> Fix:
     if first is not None and (first.parent.parent / "conda-meta").is_dir():
-        preload = (f"export LD_PRELOAD={look.shown(system)}",) if system else ()
-        commands = ("conda install -c conda-forge 'libstdcxx-ng>=13'", *preload)
-        return todo("upgrade conda's libstdc++, or make the system's the first", *commands)
+        preload = [f"export LD_PRELOAD={look.shown(system)}"] if system else []
+        upgrade = "conda install -c conda-forge 'libstdcxx-ng>=13'"
+        return todo("upgrade conda's libstdc++, or make the system's the first", upgrade, *preload)
     if first is not None:
         return of_this_shell_no_more(look)
     return todo(
@@ -80,7 +88,7 @@ def of_the_shell(look: Look) -> Path | None:
 
 
 def of_this_shell_no_more(look: Look) -> Fix:
-    """Return what takes that libstdc++ out of this shell."""
+    """Return what removes that libstdc++ from this shell."""
     if _preloaded(look):
         return todo("do not preload that libstdc++", "unset LD_PRELOAD")
     return todo("remove the folder of that libstdc++ from LD_LIBRARY_PATH", "unset LD_LIBRARY_PATH")
@@ -108,9 +116,8 @@ def instead(look: Look, told: str) -> Outcome:
 
 
 def _preloaded(look: Look) -> Path | None:
-    entries = re.split(r"[:\s]+", look.environ.get("LD_PRELOAD", ""))
-    found = (Path(entry) for entry in entries if Path(entry).name == libraries.LIBSTDCXX)
-    return next((place for place in found if place.is_file()), None)
+    entries = map(Path, re.split(r"[:\s]+", look.environ.get("LD_PRELOAD", "")))
+    return next((place for place in entries if place.name == libraries.LIBSTDCXX and place.is_file()), None)
 
 
 def _missing(user: Path, offered: frozenset[str]) -> list[str]:
@@ -119,25 +126,7 @@ def _missing(user: Path, offered: frozenset[str]) -> list[str]:
     return sorted(libraries.cxx_versions(wanted) - offered)
 
 
-_DRIVER = (
-    "libze_intel_gpu.so*", "libze_loader.so*", "libigc.so*", "libigdfcl.so*", "libigdgmm.so*",
-    "libOpenCL.so.1", "libsycl.so.[0-9]*", "libur_adapter_level_zero*.so*",
-)  # fmt: skip
-
-
 def _driver_files(look: Look) -> Iterator[Path]:
-    python = site(look)
-    folders = [*look.listed("LD_LIBRARY_PATH"), *libraries.system_folders(look)]
-    folders += library_folders(python)
+    folders = [*look.listed("LD_LIBRARY_PATH"), *libraries.system_folders(look), *library_folders(site(look))]
     for pattern in _DRIVER:
-        for place in libraries.find_all(pattern, folders):
-            if not place.name.endswith(".py"):
-                yield place
-
-
-def _rpath(python: Site) -> Iterator[Path]:
-    """Yield the folders in the interpreter's DT_RPATH, which applies to everything that it loads."""
-    program = real(python.executable)
-    elf = libraries.elf_of(program)
-    if elf is not None and not elf.runpath:
-        yield from libraries.search_folders(program, elf)
+        yield from (place for place in libraries.find_all(pattern, folders) if place.suffix != ".py")

@@ -13,12 +13,11 @@ from packaging.version import Version
 from xpubuild.doctor.checks.shadow_libstdcxx import held_up, instead
 from xpubuild.doctor.fixes import install_command, install_oneapi_packages
 from xpubuild.doctor.gcc import another_gcc
-from xpubuild.doctor.kit import BUILD, Fix, Look, Outcome, check, finding, ok, skip, todo, warn
+from xpubuild.doctor.kit import BUILD, Look, Outcome, check, commas, finding, ok, skip, todo, warn
 from xpubuild.doctor.look.toolkits import compiler_of, for_cpu, needs_of, selection, version_of
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import probe
 from xpubuild.errors import XpuBuildError
-from xpubuild.frozen import frozen
 from xpubuild.machine.compilers import choose_compilers
 from xpubuild.machine.oneapi_constraint import specifier
 from xpubuild.machine.oneapi_paths import is_dir, is_file
@@ -35,27 +34,22 @@ OLDEST_GIT = (2, 32)
 _STATED = re.compile(r"Intel\(R\) .*Compiler (\d+\.\d+\.\d+)")
 _DEADLINE_S = 8.0
 _SYNTAX_ONLY = ("-fsycl", "-fsyntax-only", "-x", "c++", "/dev/null")
+_OF_BUILD = "the installation that a build would use"
+_NO_SYCL_BUILD = "C-oneapi-not-found-silent-cpu-build"
 
 
-@frozen
-class Icpx:
-    """One icpx: where it is, and how it was found."""
-
-    path: Path
-    origin: str
-
-
-def _candidates(look: Look) -> Iterator[Icpx]:
+def _candidates(look: Look) -> Iterator[tuple[Path, str]]:
+    """Yield each icpx and how it was found."""
     root = look.environ.get("SYCL_ROOT") or look.environ.get("CMPLR_ROOT", "")
     # A folder that is gone is what oneapi.sourced is about.
     if root.startswith("/") and is_dir(Path(root)):
-        yield Icpx(Path(root) / "bin" / "icpx", "CMPLR_ROOT")
+        yield Path(root) / "bin" / "icpx", "CMPLR_ROOT"
     on_path = locate(("icpx",), look.environ.get("PATH", "")).get("icpx")
     if on_path:
-        yield Icpx(Path(on_path), "PATH")
+        yield Path(on_path), "PATH"
     chosen = compiler_of(look)
     if chosen is not None:
-        yield Icpx(chosen.path / "bin" / "icpx", "the installation that a build would use")
+        yield chosen.path / "bin" / "icpx", _OF_BUILD
 
 
 @check(
@@ -63,8 +57,8 @@ def _candidates(look: Look) -> Iterator[Icpx]:
     profiles=BUILD,
     needs="oneapi.installed",
     live=True,
-    families="C-oneapi-not-found-silent-cpu-build G-pin-mismatch-or-broken-main",
-    deadline_s=20.0,
+    families=f"{_NO_SYCL_BUILD} G-pin-mismatch-or-broken-main",
+    deadline_s=20,
 )
 def toolchain_icpx(look: Look) -> Outcome:
     """The SYCL compiler icpx runs.
@@ -77,68 +71,62 @@ def toolchain_icpx(look: Look) -> Outcome:
     """
     if for_cpu(look):
         return skip("the recipe builds for the CPU and needs no SYCL compiler")
-    found = {item.path.resolve(): item for item in reversed([*_candidates(look)])}
+    found = {path.resolve(): (path, origin) for path, origin in reversed([*_candidates(look)])}
     if not found:
         return skip("no oneAPI compiler is installed")
-    wanted = needs_of(look)
     versions = {}
-    for item in found.values():
-        problem, version = _ask(item, look)
+    for path, origin in found.values():
+        problem, version = _ask(path, look)
         if problem:
             by_hand = todo(
                 "run it manually; the usual cause is a missing library or a partly removed installation",
-                shlex.join([str(item.path), "--version"]),
-                f"ldd {shlex.quote(str(item.path))}",
+                shlex.join([str(path), "--version"]),
+                f"ldd {shlex.quote(str(path))}",
             )
-            return finding(f"{item.path} ({item.origin}) {problem}", by_hand, path=str(item.path))
-        versions[str(item.path)] = version
-    chosen = compiler_of(look)
+            return finding(f"{path} ({origin}) {problem}", by_hand, path=str(path))
+        versions[str(path)] = version
+    chosen, wanted = compiler_of(look), needs_of(look)
     own = versions.get(str(chosen.path / "bin" / "icpx")) if chosen else None
     if wanted and own and not specifier(wanted.versions).contains(Version(own), prereleases=True):
         detail = f"icpx is {own}, the recipe needs {wanted.versions}"
         return finding(detail, todo("install the release that the recipe requires"), versions=versions)
-    return _read_sycl(look, next(iter(found.values())), versions)
-
-
-def _read_sycl(look: Look, item: Icpx, versions: dict[str, str]) -> Outcome:
-    argv = [str(item.path), *_SYNTAX_ONLY]
-    result = probe(argv, env=_environment(item, look), deadline_s=_DEADLINE_S)
+    path, _ = next(iter(found.values()))
+    argv = [str(path), *_SYNTAX_ONLY]
+    result = probe(argv, env=_environment(path, look), deadline_s=_DEADLINE_S)
     if result.ok:
-        return ok(f"icpx {', '.join(dict.fromkeys(versions.values()))} runs", versions=versions)
+        return ok(f"icpx {commas(dict.fromkeys(versions.values()))} runs", versions=versions)
     said = (result.stderr or result.stdout).strip()[-300:] or "it printed nothing"
-    detail = f"{item.path} reports its version, but cannot parse an empty SYCL source: {said}"
+    detail = f"{path} reports its version, but cannot parse an empty SYCL source: {said}"
     return warn(detail, todo("run it manually", shlex.join(argv)), versions=versions)
 
 
-def _environment(item: Icpx, look: Look) -> dict[str, str]:
+def _environment(path: Path, look: Look) -> dict[str, str]:
     """Return the allow-listed environment, with the libraries that the compiler's own script would add."""
-    return {**base_environment(look.environ), "LD_LIBRARY_PATH": str(item.path.parent.parent / "lib")}
+    return {**base_environment(look.environ), "LD_LIBRARY_PATH": str(path.parent.parent / "lib")}
 
 
-def _ask(item: Icpx, look: Look) -> tuple[str, str]:
+def _ask(path: Path, look: Look) -> tuple[str, str]:
     """Return what is wrong with a compiler, and the version that it states."""
-    if not is_file(item.path):
+    if not is_file(path):
         return "does not exist", ""
     try:
-        result = probe([str(item.path), "--version"], env=_environment(item, look), deadline_s=_DEADLINE_S)
+        result = probe([str(path), "--version"], env=_environment(path, look), deadline_s=_DEADLINE_S)
     except XpuBuildError as error:
         return f"cannot be started: {error.why or error.what}", ""
-    stated = _STATED.search(result.stdout)
     if result.timed_out:
         return f"timed out after {_DEADLINE_S:g} s", ""
     said = (result.stderr or result.stdout).strip()[-300:] or "no output"
     if result.returncode != 0:
         return f"exited with code {result.returncode}: {said}", ""
-    if stated is None:
-        return f"is not Intel's oneAPI compiler: {said}", ""
-    return "", stated[1]
+    stated = _STATED.search(result.stdout)
+    return ("", stated[1]) if stated else (f"is not Intel's oneAPI compiler: {said}", "")
 
 
 @check(
     "toolchain.sycl_cmake",
     profiles=BUILD,
     needs="oneapi.installed",
-    families="C-oneapi-not-found-silent-cpu-build P-missing-build-component N-run-time-jit-headers",
+    families=f"{_NO_SYCL_BUILD} P-missing-build-component N-run-time-jit-headers",
 )
 def toolchain_sycl_cmake(look: Look) -> Outcome:
     """CMake can find SYCL and PTI.
@@ -156,53 +144,37 @@ def toolchain_sycl_cmake(look: Look) -> Outcome:
     if not places:
         return skip("no oneAPI compiler is installed")
     for folder, origin in places.items():
-        missing = [name for name, there in _toolkit_files(folder).items() if not there]
+        missing = [name for name in _TOOLKIT_FILES if not is_file(folder / name)]
         if missing:
-            detail = f"{look.shown(folder)} ({origin}) lacks {', '.join(missing)}"
-            return finding(detail, _reinstall(look), missing=missing, folder=look.shown(folder))
-    pti = _pti(look)
-    return pti or ok(f"complete in {', '.join(look.shown(folder) for folder in places)}")
+            chosen = compiler_of(look)
+            line = ".".join(["", *version_of(chosen.version).split(".")[:2]]) if chosen else ""
+            name = f"intel-oneapi-compiler-dpcpp-cpp{line.replace('.', '-', 1)}"
+            fix = todo(
+                "reinstall the compiler component, or set SYCL_ROOT and CMPLR_ROOT to a complete one",
+                *install_oneapi_packages(look, name),
+            )
+            detail = f"{look.shown(folder)} ({origin}) lacks {commas(missing)}"
+            return finding(detail, fix, missing=missing, folder=look.shown(folder))
+    selected = selection(look)
+    pti = None if isinstance(selected, XpuBuildError) else selected.get("pti")
+    if pti is not None and not any(pti.path.glob("lib*/cmake/pti/PtiConfig.cmake")):
+        fix = todo("install PTI's development files", *install_oneapi_packages(look, "intel-pti-dev"))
+        place = look.shown(pti.path)
+        return finding(f"{place} has no lib/cmake/pti/PtiConfig.cmake", fix, folder=place)
+    return ok(f"complete in {commas(map(look.shown, places))}")
 
 
-def _pti(look: Look) -> Outcome | None:
-    chosen = selection(look)
-    pti = None if isinstance(chosen, XpuBuildError) else chosen.get("pti")
-    if pti is None or any(pti.path.glob("lib*/cmake/pti/PtiConfig.cmake")):
-        return None
-    detail = f"{look.shown(pti.path)} has no lib/cmake/pti/PtiConfig.cmake"
-    fix = todo("install PTI's development files", *install_oneapi_packages(look, "intel-pti-dev"))
-    return finding(detail, fix, folder=look.shown(pti.path))
+_TOOLKIT_FILES = ("bin/icx", "bin/icpx", "include/sycl/sycl.hpp", "lib/libsycl.so")
 
 
 def _toolkits(look: Look) -> Iterator[tuple[Path, str]]:
     chosen = compiler_of(look)
     if chosen is not None:
-        yield chosen.path, "the installation that a build would use"
-    for name in ("SYCL_ROOT", "CMPLR_ROOT"):
-        value = look.environ.get(name, "")
-        if value.startswith("/"):
-            if is_dir(look.path(value)):
-                yield look.path(value).resolve(), name
-            return
-
-
-def _toolkit_files(folder: Path) -> dict[str, bool]:
-    return {
-        "bin/icx": is_file(folder / "bin" / "icx"),
-        "bin/icpx": is_file(folder / "bin" / "icpx"),
-        "include/sycl/sycl.hpp": is_file(folder / "include" / "sycl" / "sycl.hpp"),
-        "lib/libsycl.so": is_dir(folder / "lib") and is_file(folder / "lib" / "libsycl.so"),
-    }
-
-
-def _reinstall(look: Look) -> Fix:
-    chosen = compiler_of(look)
-    line = ".".join(version_of(chosen.version).split(".")[:2]) if chosen else ""
-    name = f"intel-oneapi-compiler-dpcpp-cpp-{line}" if line else "intel-oneapi-compiler-dpcpp-cpp"
-    return todo(
-        "reinstall the compiler component, or set SYCL_ROOT and CMPLR_ROOT to a complete one",
-        *install_oneapi_packages(look, name),
-    )
+        yield chosen.path, _OF_BUILD
+    named = ((name, look.environ.get(name, "")) for name in ("SYCL_ROOT", "CMPLR_ROOT"))
+    name, value = next(((name, value) for name, value in named if value.startswith("/")), ("", ""))
+    if name and is_dir(look.path(value)):
+        yield look.path(value).resolve(), name
 
 
 @check("toolchain.gcc", profiles=BUILD, families="J-host-compiler-version G-pin-mismatch-or-broken-main")
@@ -216,23 +188,22 @@ def toolchain_gcc(look: Look) -> Outcome:
     it is a failure. GCC 12.x with AVX-512 kernels has had internal compiler errors. Without a recipe,
     the check only tests that there is a C++ compiler.
     """
-    needs = look.recipe.recipe.needs if look.recipe else None
-    compiler = _compiler(look, needs)
+    recipe = look.wanted
+    compiler = _compiler(look, recipe.needs if recipe else None)
     if isinstance(compiler, Outcome):
         return compiler
-    told = f"{compiler.kind} {compiler.version} ({compiler.path})"
-    if look.recipe is None:
-        return ok(told, kind=compiler.kind, version=compiler.version)
-    if compiler.kind == "gcc":
-        for refusal in look.recipe.recipe.refuses:
-            if set(refusal.when) == {"gcc"} and fits(compiler.version, refusal.when["gcc"]) == "yes":
-                return finding(f"GCC {compiler.version}: {refusal.why}", another_gcc(look))
-    lost = _losses(look, compiler)
-    if lost:
-        newer = another_gcc(look)
-        fix = todo(f"accept this, or build with a newer GCC: {newer.summary}", *newer.commands)
-        return warn(f"GCC {compiler.version}: the build will lack {', '.join(lost)}", fix, lost=lost)
-    return ok(told, kind=compiler.kind, version=compiler.version)
+    version = compiler.version
+    if recipe is not None and compiler.kind == "gcc":
+        for refusal in recipe.refuses:
+            if {*refusal.when} == {"gcc"} and fits(version, refusal.when["gcc"]) == "yes":
+                return finding(f"GCC {version}: {refusal.why}", another_gcc(look))
+        losses = (item for item in recipe.loses if "gcc" in item.when and recipe.target in item.targets)
+        lost = [item.feature for item in losses if fits(version, item.when["gcc"]) == "yes"]
+        if lost:
+            newer = another_gcc(look)
+            fix = todo(f"accept this, or build with a newer GCC: {newer.summary}", *newer.commands)
+            return warn(f"GCC {version}: the build will lack {commas(lost)}", fix, lost=lost)
+    return ok(f"{compiler.kind} {version} ({compiler.path})", kind=compiler.kind, version=version)
 
 
 def _compiler(look: Look, needs: Needs | None) -> CompilerFacts | Outcome:
@@ -257,35 +228,35 @@ def _compiler(look: Look, needs: Needs | None) -> CompilerFacts | Outcome:
 def _without(look: Look) -> Outcome:
     if not look.live:
         return skip("the version of a compiler in an image cannot be read from files")
+    rpm = ["gcc", "gcc-c++"]
     fix = todo(
-        "install a C and C++ compiler",
-        *install_command(look, debian=["gcc", "g++"], rhel=["gcc", "gcc-c++"], suse=["gcc", "gcc-c++"]),
+        "install a C and C++ compiler", *install_command(look, debian=["gcc", "g++"], rhel=rpm, suse=rpm)
     )
     if look.recipe is None and not look.to_build:
         return warn("no g++ on PATH; builds and torch.compile need one", fix)
     return finding("no g++ on PATH", fix)
 
 
-def _losses(look: Look, compiler: CompilerFacts) -> list[str]:
-    recipe = look.wanted
-    if recipe is None or compiler.kind != "gcc":
-        return []
-    return [
-        loss.feature
-        for loss in recipe.loses
-        if "gcc" in loss.when
-        and recipe.target in loss.targets
-        and fits(compiler.version, loss.when["gcc"]) == "yes"
-    ]
+def _tool(look: Look, name: str, summary: str) -> Outcome | tuple[str, str]:
+    """Return path and version of a tool on PATH, or the answer of its check where there is none."""
+    facts = next((item for item in look.host.tools if item.name == name), None)
+    if facts is None:
+        return ok("none on PATH; builds install their own")
+    if facts.version != UNKNOWN:
+        return facts.path, facts.version
+    if told := held_up(look, facts.path):
+        return instead(look, told)
+    fix = todo(summary, f"{shlex.quote(facts.path)} --version")
+    return finding(f"{facts.path} does not report its version", fix)
 
 
 @check(
     "toolchain.cmake",
     severity="warn",
     profiles=BUILD,
-    live=True,
     recipe=True,
-    families="M-python-build-tools C-oneapi-not-found-silent-cpu-build",
+    live=True,
+    families=f"M-python-build-tools {_NO_SYCL_BUILD}",
 )
 def toolchain_cmake(look: Look) -> Outcome:
     """The CMake on PATH is compatible.
@@ -296,23 +267,19 @@ def toolchain_cmake(look: Look) -> Outcome:
     cannot read oneAPI's package files. A CMake from pip does not search a conda prefix, one from conda
     does.
     """
-    wanted = look.recipe.recipe.needs.cmake if look.recipe else None
-    facts = next((item for item in look.host.tools if item.name == "cmake"), None)
-    if facts is None:
-        return ok("none on PATH; builds install their own")
-    if facts.version == UNKNOWN:
-        if told := held_up(look, facts.path):
-            return instead(look, told)
-        fix = todo("run it manually, or remove it from PATH", f"{shlex.quote(facts.path)} --version")
-        return finding(f"{facts.path} does not report its version", fix)
-    if fits(facts.version, wanted) != "no":
-        return ok(f"CMake {facts.version} ({facts.path})", version=facts.version)
+    wanted = look.wanted.needs.cmake if look.wanted else None
+    found = _tool(look, "cmake", "run it manually, or remove it from PATH")
+    if isinstance(found, Outcome):
+        return found
+    path, version = found
+    if fits(version, wanted) != "no":
+        return ok(f"CMake {version} ({path})", version=version)
     fix = todo(
         "xpubuild install is not affected; for a manual build, install a compatible version",
         f"python -m pip install 'cmake{wanted}'",
     )
-    detail = f"CMake on PATH is {facts.version}, the recipe needs {wanted}; xpubuild installs its own"
-    return finding(detail, fix, version=facts.version, wanted=wanted)
+    detail = f"CMake on PATH is {version}, the recipe needs {wanted}; xpubuild installs its own"
+    return finding(detail, fix, version=version, wanted=wanted)
 
 
 @check("toolchain.ninja", severity="warn", profiles=BUILD, live=True, families="M-python-build-tools")
@@ -322,15 +289,8 @@ def toolchain_ninja(look: Look) -> Outcome:
     `xpubuild install` installs its own ninja. A ninja on `PATH` that does not run (a wrapper of a
     removed Python, a missing library) breaks manual builds and `torch.utils.cpp_extension`.
     """
-    facts = next((item for item in look.host.tools if item.name == "ninja"), None)
-    if facts is None:
-        return ok("none on PATH; builds install their own")
-    if facts.version == UNKNOWN:
-        if told := held_up(look, facts.path):
-            return instead(look, told)
-        fix = todo("reinstall it, or remove it from PATH", f"{shlex.quote(facts.path)} --version")
-        return finding(f"{facts.path} does not report its version", fix)
-    return ok(f"ninja {facts.version} ({facts.path})", version=facts.version)
+    found = _tool(look, "ninja", "reinstall it, or remove it from PATH")
+    return found if isinstance(found, Outcome) else ok(f"ninja {found[1]} ({found[0]})", version=found[1])
 
 
 @check(

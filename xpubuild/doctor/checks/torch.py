@@ -9,14 +9,16 @@ from packaging.utils import canonicalize_name
 
 from xpubuild.artifacts.site_packages import InstalledDist
 from xpubuild.doctor.checks.shadow import SHADOWING
-from xpubuild.doctor.kit import RUN, Fix, Look, Outcome, check, finding, ok, skip, todo
+from xpubuild.doctor.kit import RUN, Fix, Look, Outcome, check, commas, finding, ok, skip, todo
 from xpubuild.doctor.look import libraries
 from xpubuild.doctor.look.companions import companion_version, index_of
 from xpubuild.doctor.look.sites import Site, library_folders, public, required, requirements, site
 from xpubuild.doctor.look.torches import Torch, cuda_of, torch_of
 from xpubuild.recipe.versions import parse
 
+_WRONG_PACKAGE = "F-wrong-torch-or-triton-package"
 _NO_TORCH = "torch is not installed in the selected Python"
+_NO_XPU = "no XPU build of torch is installed"
 _FROM = "--index-url https://download.pytorch.org/whl/xpu"
 #: The distributions that all bring the package triton; the two with xpu in their name are Intel's.
 _TRITON = ("triton", "triton-xpu", "pytorch-triton-xpu", "pytorch-triton", "pytorch-triton-rocm")
@@ -27,11 +29,7 @@ def _pip(python: Site) -> str:
     return f"{python.executable} -m pip"
 
 
-@check(
-    "torch.xpu_build",
-    profiles=RUN,
-    families="F-wrong-torch-or-triton-package C-oneapi-not-found-silent-cpu-build",
-)
+@check("torch.xpu_build", profiles=RUN, families=f"{_WRONG_PACKAGE} C-oneapi-not-found-silent-cpu-build")
 def torch_xpu_build(look: Look) -> Outcome:
     """The installed torch is an XPU build.
 
@@ -42,9 +40,8 @@ def torch_xpu_build(look: Look) -> Outcome:
     needed for this check: a login node shows what its compute nodes will run. With a recipe for the CPU
     it is skipped.
     """
-    recipe = look.wanted
-    if recipe is not None and recipe.target == "cpu":
-        return skip(f"the recipe {recipe.name} is for the CPU")
+    if look.wanted is not None and look.wanted.target == "cpu":
+        return skip(f"the recipe {look.wanted.name} is for the CPU")
     torch = torch_of(look)
     if torch is None:
         return skip(_NO_TORCH)
@@ -60,7 +57,7 @@ def torch_xpu_build(look: Look) -> Outcome:
     return finding(detail, fix, **evidence)
 
 
-@check("torch.one_triton", profiles=RUN, families="F-wrong-torch-or-triton-package")
+@check("torch.one_triton", profiles=RUN, families=_WRONG_PACKAGE)
 def torch_one_triton(look: Look) -> Outcome:
     """The triton that torch requires is installed, and no other.
 
@@ -80,43 +77,36 @@ def torch_one_triton(look: Look) -> Outcome:
         return finding(detail, _one_triton(torch, found), installed=told)
     if not torch.xpu:
         return skip(f"torch is built for {torch.kind}")
-    problem = _problem(torch, found)
-    if problem:
+    if found and (problem := _problem(torch, found[0])):
         return finding(problem, _one_triton(torch, found), installed=told)
     return ok(told[0] if told else "triton is not installed; torch.compile needs it", installed=told)
 
 
-def _problem(torch: Torch, found: list[InstalledDist]) -> str:
-    if not found:
-        return ""
-    dist = found[0]
+def _problem(torch: Torch, dist: InstalledDist) -> str:
+    name = f"{dist.name} {dist.version}"
     if dist.name not in _TRITON_XPU:
-        return (
-            f"torch is built for XPU, but the installed triton is {dist.name} {dist.version}, without"
-            " XPU support"
-        )
+        return f"torch is built for XPU, but the installed triton is {name}, without XPU support"
     wanted = required(torch.dist, dist.name) if torch.dist else None
     if wanted is not None and not wanted.specifier.contains(public(dist.version), prereleases=True):
         return f"torch {torch.version} requires {wanted}, but {dist.version} is installed"
     if not (dist.site_packages / "triton" / "backends" / "intel").is_dir():
-        return f"{dist.name} {dist.version} lacks triton/backends/intel: another triton has overwritten it"
+        return f"{name} lacks triton/backends/intel: another triton has overwritten it"
     return ""
 
 
 def _one_triton(torch: Torch, found: list[InstalledDist]) -> Fix:
     asked = [item for name in _TRITON_XPU if torch.dist and (item := required(torch.dist, name))]
     again = str(asked[0]).partition(";")[0].strip() if asked else "triton-xpu"
-    names = " ".join(dist.name for dist in found)
-    commands = [f"{_pip(torch.python)} uninstall -y {names}"] if names else []
+    commands = [f"{_pip(torch.python)} uninstall -y {' '.join(dist.name for dist in found)}"]
     if torch.xpu:
         commands.append(f"{_pip(torch.python)} install --force-reinstall --no-deps '{again}' {_FROM}")
-    return todo("uninstall all of them, then install the one that torch requires", *tuple(commands))
+    return todo("uninstall all of them, then install the one that torch requires", *commands)
 
 
 @check(
     "torch.runtime_packages",
     profiles=RUN,
-    families="F-wrong-torch-or-triton-package B-two-sycl-runtimes-or-stale-jit-cache N-run-time-jit-headers",
+    families=f"{_WRONG_PACKAGE} B-two-sycl-runtimes-or-stale-jit-cache N-run-time-jit-headers",
 )
 def torch_runtime_packages(look: Look) -> Outcome:
     """The runtime packages that torch requires are installed.
@@ -128,43 +118,30 @@ def torch_runtime_packages(look: Look) -> Outcome:
     """
     torch = torch_of(look)
     if torch is None or torch.dist is None or not torch.xpu:
-        return skip("no XPU build of torch is installed")
-    missing = []
+        return skip(_NO_XPU)
+    missing = {}
     for item in requirements(torch.dist):
         name = canonicalize_name(item.name)
-        if name not in SHADOWING and not name.startswith(("intel-", "onemkl-")):
-            continue
         dist = torch.python.get(name)
-        if dist is None or not item.specifier.contains(dist.version, prereleases=True):
-            missing.append((f"{item.name}{item.specifier}", dist.version if dist else "none"))
+        fine = dist is not None and item.specifier.contains(dist.version, prereleases=True)
+        if not fine and (name in SHADOWING or name.startswith(("intel-", "onemkl-"))):
+            missing[f"{item.name}{item.specifier}"] = dist.version if dist else "none"
     if not missing:
         return ok("all are installed, or none is required")
-    told = ", ".join(f"{wanted} (installed: {has})" for wanted, has in missing)
-    again = " ".join(f"'{wanted}'" for wanted, _ in missing)
+    told = commas(f"{wanted} (installed: {has})" for wanted, has in missing.items())
+    again = " ".join(f"'{wanted}'" for wanted in missing)
     fix = todo("install the packages that torch requires", f"{_pip(torch.python)} install {again} {_FROM}")
-    return finding(f"torch {torch.version} requires {told}", fix, missing=dict(missing))
+    return finding(f"torch {torch.version} requires {told}", fix, missing=missing)
 
 
-#: Libraries of oneAPI that an overlinked torch cannot be imported without.
-_ONEAPI = (
-    "libmkl_",
-    "libccl.",
-    "libmpi",
-    "libimf.",
-    "libsvml.",
-    "libirng.",
-    "libintlc.",
-    "libiomp5.",
-    "libpti",
-)
-_RUNTIME = ("libsycl.", "libur_", "libumf.", "libze_loader.", "libOpenCL.")
+#: Libraries of oneAPI that an overlinked torch cannot be imported without, and of its runtime.
+_NEEDED = (
+    "libmkl_", "libccl.", "libmpi", "libimf.", "libsvml.", "libirng.", "libintlc.", "libiomp5.", "libpti",
+    "libsycl.", "libur_", "libumf.", "libze_loader.", "libOpenCL.",
+)  # fmt: skip
 _LINKED = (
-    "libtorch_xpu.so",
-    "libc10_xpu.so",
-    "libtorch_cpu.so",
-    "libtorch_global_deps.so",
-    "libtorch_python.so",
-)
+    "libtorch_xpu.so", "libc10_xpu.so", "libtorch_cpu.so", "libtorch_global_deps.so", "libtorch_python.so",
+)  # fmt: skip
 
 
 @check(
@@ -185,36 +162,35 @@ def torch_libraries(look: Look) -> Outcome:
     """
     torch = torch_of(look)
     if torch is None or not torch.xpu:
-        return skip("no XPU build of torch is installed")
-    missing = {name: user for user, name in _unfound(look, torch)}
+        return skip(_NO_XPU)
+    missing = dict(_unfound(look, torch))
     if not missing:
         return ok("all are found")
-    told = ", ".join(f"{name} (needed by {user})" for name, user in missing.items())
     fix = todo(
         "activate the workspace, source the components that torch was built with, or install the runtime"
         " packages of the wheel",
         "xpubuild env --help",
         f"{_pip(torch.python)} check",
     )
+    told = commas(f"{name} (needed by {user})" for name, user in missing.items())
     return finding(f"not found: {told}", fix, missing=missing)
 
 
 def _unfound(look: Look, torch: Torch) -> Iterator[tuple[str, str]]:
-    around = (
-        *look.listed("LD_LIBRARY_PATH"),
-        *library_folders(torch.python),
-        *libraries.system_folders(look),
-    )
+    """Yield each library that is not found, and what needs it."""
+    around = [*look.listed("LD_LIBRARY_PATH"), *library_folders(torch.python)]
+    around += libraries.system_folders(look)
     for user in _LINKED:
         place = torch.folder / "lib" / user
         elf = libraries.elf_of(place)
+        folders: list[Path] = [*libraries.search_folders(place, elf), *around] if elf else []
         for name in elf.needed if elf else ():
-            folders: tuple[Path, ...] = (*libraries.search_folders(place, elf), *around) if elf else ()
-            if name.startswith((*_ONEAPI, *_RUNTIME)) and libraries.find(name, folders) is None:
-                yield user, name
+            if name.startswith(_NEEDED) and libraries.find(name, folders) is None:
+                yield name, user
 
 
-_COMPANIONS = ("torchvision", "torchaudio", "intel-extension-for-pytorch")
+_IPEX = "intel-extension-for-pytorch"
+_COMPANIONS = ("torchvision", "torchaudio", _IPEX)
 
 
 @check("torch.vision_pairing", profiles=RUN, families="O-vision-audio-abi Z-single AM-extension-abi")
@@ -233,9 +209,8 @@ def torch_vision_pairing(look: Look) -> Outcome:
     if not found:
         return skip("neither torchvision nor torchaudio is installed")
     problems = {dist.name: problem for dist in found if (problem := _mispaired(torch, dist))}
-    told = ", ".join(f"{dist.name} {dist.version}" for dist in found)
     if not problems:
-        return ok(f"{told} with torch {torch.version}")
+        return ok(f"{commas(f'{dist.name} {dist.version}' for dist in found)} with torch {torch.version}")
     return finding("; ".join(problems.values()), _paired(torch, list(problems)), problems=problems)
 
 
@@ -245,41 +220,25 @@ def _paired(torch: Torch, names: list[str]) -> Fix:
     Without a pin, pip takes the newest release, and with it the same trouble.
     """
     pins = {name: version for name in names if (version := companion_version(torch, name))}
-    away = [f"{_pip(torch.python)} uninstall -y {' '.join(names)}"]
+    away = f"{_pip(torch.python)} uninstall -y {' '.join(names)}"
     if not pins:
-        return todo(
-            f"uninstall {' and '.join(names)}: no release is known that was built for torch {torch.version}"
-            f" ({torch.kind})",
-            *tuple(away),
-        )
+        known = f"no release is known that was built for torch {torch.version} ({torch.kind})"
+        return todo(f"uninstall {' and '.join(names)}: {known}", away)
     exact = " ".join(f"'{name}=={version}'" for name, version in pins.items())
     left = [name for name in names if name not in pins]
     rest = f"; nothing is known for {' and '.join(left)}" if left else ""
-    return todo(
-        f"install the releases that were built for this torch{rest}",
-        *away,
-        f"{_pip(torch.python)} install --no-deps {exact} --index-url {index_of(torch)}",
-    )
+    again = f"{_pip(torch.python)} install --no-deps {exact} --index-url {index_of(torch)}"
+    return todo(f"install the releases that were built for this torch{rest}", away, again)
 
 
 def _mispaired(torch: Torch, dist: InstalledDist) -> str:
-    name = f"{dist.name} {dist.version}"
-    if dist.name == _COMPANIONS[2]:
-        if dist.version.split(".")[:2] != public(torch.version).split(".")[:2]:
-            return (
-                f"{name} is for torch {'.'.join(dist.version.split('.')[:2])}, but torch {torch.version}"
-                " is installed"
-            )
-        return ""
-    wanted = required(dist, "torch")
-    version = parse(public(torch.version))
-    if (
-        wanted is not None
-        and version is not None
-        and not wanted.specifier.contains(version, prereleases=True)
-    ):
-        return f"{name} requires {wanted.name}{wanted.specifier}, but torch {torch.version} is installed"
+    name, installed = f"{dist.name} {dist.version}", f"but torch {torch.version} is installed"
+    if dist.name == _IPEX:
+        short = dist.version.split(".")[:2]
+        fits = short == public(torch.version).split(".")[:2]
+        return "" if fits else f"{name} is for torch {'.'.join(short)}, {installed}"
+    wanted, version = required(dist, "torch"), parse(public(torch.version))
+    if wanted and version and not wanted.specifier.contains(version, prereleases=True):
+        return f"{name} requires {wanted.name}{wanted.specifier}, {installed}"
     cuda = cuda_of(dist.site_packages / dist.name)
-    if cuda and cuda != torch.cuda:
-        return f"{name} is built for CUDA {cuda}, torch for {torch.kind}"
-    return ""
+    return f"{name} is built for CUDA {cuda}, torch for {torch.kind}" if cuda and cuda != torch.cuda else ""
