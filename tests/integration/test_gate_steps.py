@@ -23,7 +23,7 @@ def plan_of(recipe: str, **options: object) -> Plan:
 @pytest.fixture
 def for_xpu(tmp_path: Path) -> Plan:
     root = standin.build_root(tmp_path / "oneapi")
-    return plan_of("2.8", oneapi_root=root, workspace=tmp_path / "ws", arch=("pvc", "bmg"))
+    return plan_of("2.8", oneapi_root=root, workspace=tmp_path / "ws", arch=("pvc", "bmg"), with_=("ops",))
 
 
 def watch_of(plan: Plan, step: str) -> WatchStep:

@@ -26,7 +26,7 @@ def test_every_release_with_a_known_commit_is_planned_for_xpu(name: str) -> None
     plan = plan_of(name)
     steps = [step.id for step in plan.steps]
     assert steps[-1] == "verify"
-    chosen = {"torch", "vision", "audio", "ops"}
+    chosen = {"torch", "vision", "audio"}
     assert [step for step in steps if step.endswith(".wheel")] == [
         f"{key}.wheel" for key in recipe_of(name).recipe.components if key in chosen
     ]
