@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xpubuild.errors import UsageError
 from xpubuild.frozen import frozen
@@ -16,6 +16,9 @@ from xpubuild.jobs.folder import require_place, write
 from xpubuild.jobs.matrix import Row, matrix_of
 from xpubuild.jobs.model import KINDS, Cell, Request, Scheduler, jobs_of, nodes_of
 from xpubuild.jobs.render import files_of
+
+if TYPE_CHECKING:
+    from xpubuild.jobs.jobs_json import PlannedJobsDocument
 
 
 @frozen
@@ -32,7 +35,7 @@ class Asked:
     xpubuild: tuple[str, ...]
     cache: str
 
-    def write(self, options: Options, lock: LockOptions) -> dict[str, Any]:
+    def write(self, options: Options, lock: LockOptions) -> PlannedJobsDocument:
         """Plan each build, write the folder and return its document, ``xpubuild.planned-jobs/1``.
 
         Raises:

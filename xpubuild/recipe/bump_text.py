@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import yaml
@@ -12,12 +12,15 @@ from packaging.version import Version
 
 from xpubuild.recipe.bump import Bump, changed
 
+if TYPE_CHECKING:
+    from xpubuild.recipe.recipe_json import RecipesBumpDocument
+
 #: YAML that is written has no comments: one stands in as a key, which no recipe has.
 _MARK = re.compile(r"^( +)renovate: (.+)$", re.MULTILINE)
 _GITHUB = "github.com"
 
 
-def document(found: Bump) -> dict[str, Any]:
+def document(found: Bump) -> RecipesBumpDocument:
     """Return the ``xpubuild.recipes-bump/1`` document."""
     different = {item.key for item in changed(found)}
     return {

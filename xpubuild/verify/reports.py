@@ -9,7 +9,7 @@ import os
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from xpubuild.documents import plain
 from xpubuild.engine.files import explained, write_atomic
@@ -19,10 +19,13 @@ from xpubuild.errors import ToolchainError, VerifyError
 from xpubuild.verify.model import CheckInfo, CheckResult, VerifyReport
 from xpubuild.verify.target import DEFAULT_DEVICE
 
+if TYPE_CHECKING:
+    from xpubuild.verify.verify_json import VerifyChecksDocument
+
 _MOST_NAMED = 5
 
 
-def checks_document(checks: Sequence[CheckInfo]) -> dict[str, Any]:
+def checks_document(checks: Sequence[CheckInfo]) -> VerifyChecksDocument:
     """Return the ``xpubuild.verify-checks/1`` document: all checks in the order they run."""
     return {"schema": "xpubuild.verify-checks/1", "checks": plain(tuple(checks))}
 

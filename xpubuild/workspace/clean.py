@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from xpubuild.engine import files
 from xpubuild.engine.journal import Journal, relocated
@@ -15,6 +15,9 @@ from xpubuild.frozen import frozen
 from xpubuild.supply.git import notes
 from xpubuild.supply.git.integrity import dirty_digest
 from xpubuild.supply.git.untouched import is_untouched
+
+if TYPE_CHECKING:
+    from xpubuild.workspace.workspace_json import CleanDocument
 
 _RUN_FILES = (
     "receipt.json", "resolved.json", "journal.db", "journal.db-wal", "journal.db-shm", ".lock.owner", ".lock",
@@ -33,7 +36,7 @@ class Removal:
     whole: bool
     freed_bytes: int = 0
 
-    def to_json(self, *, dry_run: bool) -> dict[str, Any]:
+    def to_json(self, *, dry_run: bool) -> CleanDocument:
         """Return the ``xpubuild.clean/1`` document."""
         return {
             "schema": "xpubuild.clean/1",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from xpubuild.engine.disk import disk_usage
 from xpubuild.engine.files import remove_tree
@@ -14,6 +14,9 @@ from xpubuild.errors import XpuBuildError
 from xpubuild.frozen import frozen
 from xpubuild.workspace.clean import remove
 from xpubuild.workspace.overview import age_of, unused_since, workspaces_in
+
+if TYPE_CHECKING:
+    from xpubuild.workspace.overview_json import CleanManyDocument
 
 #: What is kept below the user's cache, all of which can be fetched or made again.
 CACHES = ("git", "archives", "conda", "mirrors", "oneapi")
@@ -27,7 +30,7 @@ class Chosen:
     kept: tuple[str, ...] = ()
     caches: bool = False
 
-    def to_json(self, *, dry_run: bool) -> dict[str, Any]:
+    def to_json(self, *, dry_run: bool) -> CleanManyDocument:
         """Return the ``xpubuild.clean-many/1`` document."""
         return {
             "schema": "xpubuild.clean-many/1",

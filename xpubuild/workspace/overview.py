@@ -6,7 +6,7 @@ import contextlib
 import datetime
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xpubuild.engine.disk import disk_usage
 from xpubuild.engine.journal import Journal
@@ -14,6 +14,9 @@ from xpubuild.engine.lock import held_by
 from xpubuild.errors import UsageError, XpuBuildError
 from xpubuild.workspace.activation import read_receipt
 from xpubuild.workspace.layout import Layout
+
+if TYPE_CHECKING:
+    from xpubuild.workspace.overview_json import OverviewDocument, WorkspaceRow
 
 _JOURNAL = "journal.db"
 
@@ -23,7 +26,7 @@ def workspaces_in(folder: Path) -> tuple[Path, ...]:
     return tuple(sorted(path.parent for path in folder.glob(f"*/{_JOURNAL}")))
 
 
-def overview_document(folder: Path, cache: Path, entered: Path | None) -> dict[str, Any]:
+def overview_document(folder: Path, cache: Path, entered: Path | None) -> OverviewDocument:
     """Return ``xpubuild.overview/1``: the workspaces in ``folder``, the active one, and the caches."""
     roots = dict.fromkeys(workspaces_in(folder))
     if entered is not None and (entered / _JOURNAL).is_file():
@@ -37,7 +40,7 @@ def overview_document(folder: Path, cache: Path, entered: Path | None) -> dict[s
     }
 
 
-def workspace_row(root: Path) -> dict[str, Any]:
+def workspace_row(root: Path) -> WorkspaceRow:
     """Return what is known of one workspace; null where nothing tells it."""
     runs = _runs(root)
     receipt = _receipt(root)
