@@ -1,6 +1,6 @@
 """Measures a compile cache: installs a recipe in two workspaces at different paths, through one empty cache.
 
-The sources of torchvision 0.21.0 are those that ``make components`` builds; without a recipe they are built
+The sources of torchvision 0.21.0 are those of tests/e2e/test_components.py; without a recipe they are built
 with its ordinary flags, in one job per core. Prints a table: time of the step, CPU time, hits by family.
 """
 

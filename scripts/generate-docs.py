@@ -99,7 +99,7 @@ def main() -> int:
     ]
     if arguments.check:
         for name in (*stale, *stray):
-            sys.stderr.write(f"docs/{name} is not what the code says; run: make docs\n")
+            sys.stderr.write(f"docs/{name} is not what the code says; run: make regen\n")
         return 1 if stale or stray else 0
     for name in stray:
         (arguments.docs / name).unlink()

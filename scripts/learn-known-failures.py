@@ -2,7 +2,7 @@
 """Writes xpubuild/explain/known-failures.txt: the words of the failures in tests/data/explain.
 
 One line for each: its thread, its families with the best first, the rule that explains it, its words.
-Run it after samples or rules have changed: ``make docs`` does.
+Run it after samples or rules have changed: ``make regen`` does.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ done
 inside /opt/torch/bin/pip install --quiet --no-index --find-links /torch torch numpy pillow
 inside /opt/xpubuild/bin/pip install --quiet --no-index --find-links /xpubuild xpubuild
 
-"$PY" -m xpubuild wheel repair "$@" --runtime "$RUNTIME" --output "$FOLDER/out"
+"$PY" -m xpubuild check --repair "$@" --runtime "$RUNTIME" --output "$FOLDER/out"
 echo "compilers, MKL and oneAPI in the root: $(inside sh -c 'command -v gcc g++ cc c++ clang icx icpx || true;
   find / -xdev \( -name "libmkl*" -o -name "libsycl*" -o -name oneapi -o -name "libjpeg.so*" \) 2>/dev/null || true')"
 inside sh -c '/opt/torch/bin/pip install --quiet --no-index --no-deps --force-reinstall /out/*.whl'

@@ -16,7 +16,7 @@ grep -q "^## $version - 2[0-9-]*$" CHANGELOG.md || stop "CHANGELOG.md has no sec
 
 rm -rf dist
 "$python" -m build --outdir dist .
-make --no-print-directory site
+"$python" -m sphinx -E -W --keep-going -q -c scripts/site . site
 tar -czf "dist/xpubuild-$version-docs.tar.gz" site
 (cd dist && sha256sum ./*.whl ./*.tar.gz >SHA256SUMS)
 echo "version $version:"

@@ -15,8 +15,9 @@ _SHORT = ("CFLAGS: -g0 -O0", "BUILD_RIR: 0", "BUILD_ALIGN: 0")
 
 
 def components(folder: Path, *names: str) -> Path:
-    """Write the recipe of ``make components`` with ordinary flags and the sources of ``names``, of vision and
-    audio, into a folder, and return its path.
+    """Write the recipe of the test of components, with ordinary flags, into a folder and return its path.
+
+    The sources are those of ``names``, of vision and audio.
     """
     from support import upstream  # noqa: PLC0415 - of the tests
 

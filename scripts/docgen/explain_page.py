@@ -68,7 +68,7 @@ Each excerpt of a real failure (`tests/data/explain/teaching.yaml`) is embedded 
 output of pip, CMake, ninja and compilers, and so are {variants} variants of them with other versions, paths
 and words (`variants.yaml`). A family is found if the first finding belongs to it: recall is the share of a
 family's excerpts for which this is so, precision the share of correct results among the logs for which the
-family was found first. {calm} of the logs have no failure. `make docs` measures again;
+family was found first. {calm} of the logs have no failure. `make regen` measures again;
 `tests/unit/test_explain_teaching.py` enforces the results. The signatures were written from these very
 excerpts, so the table shows that no known failure is missed, not how often a new failure is recognised.
 """

@@ -13,7 +13,7 @@ Schema = Mapping[str, Any]
 
 def head(title: str, source: str) -> str:
     """Return the first lines of a page; ``source`` says what it is made from."""
-    note = f"Made by scripts/generate-docs.py from {source}; change that, then run: make docs"
+    note = f"Made by scripts/generate-docs.py from {source}; change that, then run: make regen"
     return f"<!-- {note} -->\n# {title}\n"
 
 

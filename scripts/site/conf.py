@@ -1,4 +1,4 @@
-"""The documentation as a site: ``make site``. Pages are the Markdown files that GitHub shows as well.
+"""The documentation as a site, by scripts/release.sh. Pages are the Markdown files that GitHub shows as well.
 
 Sphinx with furo and MyST: it reads these pages as they are, links that lead nowhere are warnings, which end
 the build, and the search works in the browser alone. Material for MkDocs, the other candidate, is no longer

@@ -258,15 +258,15 @@ def test_a_tampered_wheel_is_refused(cli: Cli, built: Built, tmp_path: Path) -> 
     import zipfile
 
     wheel = Path(built.receipt["wheels"][0]["path"])
-    cli("audit", wheel, "--cxx11-abi", "1", "--search", _torch_lib(built)).must(0)
-    wrong = cli("audit", wheel, "--cxx11-abi", "0", "--search", _torch_lib(built)).must(60)
+    cli("check", wheel, "--cxx11-abi", "1", "--search", _torch_lib(built)).must(0)
+    wrong = cli("check", wheel, "--cxx11-abi", "0", "--search", _torch_lib(built)).must(60)
     assert "libxpubuild_ops.so" in wrong.err
     changed = tmp_path / wheel.name
     with zipfile.ZipFile(wheel) as source, zipfile.ZipFile(changed, "w") as target:
         for item in source.infolist():
             data = source.read(item)
             target.writestr(item, data + b"# changed\n" if item.filename.endswith("__init__.py") else data)
-    refused = cli("audit", changed).must(60)
+    refused = cli("check", changed).must(60)
     assert "__init__.py" in refused.err
 
 

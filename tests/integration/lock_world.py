@@ -110,7 +110,7 @@ class World:
 def verify(
     xpubuild: Xpubuild, world: World, *more: str, variables: Mapping[str, str] | None = None
 ) -> Result:
-    argv = ("verify-lock", str(world.file), "--recipe", world.recipe, "--json", *more)
+    argv = ("check", str(world.file), "--recipe", world.recipe, "--json", *more)
     return xpubuild(*argv, **(variables or {}))
 
 

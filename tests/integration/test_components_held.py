@@ -320,9 +320,9 @@ def test_everything_that_ran_was_shown(site: Site) -> None:
     lock = str(site.folder / "held.lock.yaml")
     child("lock", str(site.folder / "held.yaml"), "-o", lock, PIP_FIND_LINKS=site.links.as_uri())
     assert yaml.safe_load(Path(lock).read_text())["repositories"]["addon"]["url"] == site.tree.as_uri()
-    words = ("verify-lock", lock, "--recipe", str(site.folder / "held.yaml"))
+    words = ("check", lock, "--recipe", str(site.folder / "held.yaml"))
     assert child(*words, PIP_FIND_LINKS=site.links.as_uri()).status == 0
-    audit = child("audit", built["path"], "--json").document()
+    audit = child("check", built["path"], "--json").document()
     assert [(item["name"], item["status"]) for item in audit["wheels"]] == [("addon", "ok")]
 
 

@@ -176,7 +176,7 @@ class Session:
         env["PATH"] = f"{Path(sys.executable).parent}:{env['PATH']}"
         self._pid, self._fd = pty.fork()
         if self._pid == 0:
-            os.execvpe(XPUBUILD[0], [*XPUBUILD, "shell", str(workspace)], env)  # noqa: S606
+            os.execvpe(XPUBUILD[0], [*XPUBUILD, "run", str(workspace)], env)  # noqa: S606
         self.text = ""
 
     def type(self, line: str) -> None:
@@ -242,7 +242,7 @@ def test_shell_is_the_users_own_with_a_marked_prompt(workspace: Path, tmp_path: 
 
 def test_shell_without_a_terminal_reads_its_commands(workspace: Path) -> None:
     done = subprocess.run(
-        [*XPUBUILD, "shell", str(workspace)],
+        [*XPUBUILD, "run", str(workspace)],
         input="python; exit 5\n", env={**os.environ, **CALLER, "SHELL": "/bin/bash"},
         capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip

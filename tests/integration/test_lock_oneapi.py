@@ -63,7 +63,7 @@ def test_another_oneapi_is_told_by_the_policies(xpubuild: Xpubuild, recipe: str,
     new = str(standin.build_root(tmp_path / "new", standin.BUNDLE_2025_3))
 
     def verify(policy: str) -> tuple[int, list[str]]:
-        argv = ("verify-lock", str(file), "--recipe", recipe, "--oneapi-root", new, "--policy", policy)
+        argv = ("check", str(file), "--recipe", recipe, "--oneapi-root", new, "--lock-policy", policy)
         result = xpubuild(*argv, "--json")
         return result.status, [item["path"] for item in result.document()["differences"]]
 

@@ -121,7 +121,7 @@ def test_the_documents_are_as_their_schemas_say(lock: Path, xpubuild: Xpubuild, 
     assert first["repositories"] == 3
     again = check(xpubuild.json("lock", "quickstart", "-o", file), "written-lock")
     assert not again["changed"]
-    verified = check(xpubuild.json("verify-lock", file, "--policy", "exact"), "verify-lock")
+    verified = check(xpubuild.json("check", file, "--lock-policy", "exact"), "verify-lock")
     assert (verified["status"], verified["lock"]) == ("ok", first["lock"])
     assert Path(file).read_bytes() == lock.read_bytes()
 
@@ -145,8 +145,8 @@ def test_a_recipe_that_changed_is_named(lock: Path, xpubuild: Xpubuild, tmp_path
     text = (recipes_dir() / "quickstart.yaml").read_text()
     (tmp_path / "quickstart.yaml").write_text(text.replace(">=11.3", ">=11.2"))
     recipes = str(tmp_path)
-    assert xpubuild("verify-lock", str(lock), XPUBUILD_RECIPES=recipes).status == 21
-    result = xpubuild("verify-lock", str(lock), "--recipe", str(tmp_path / "quickstart.yaml"), "--json")
+    assert xpubuild("check", str(lock), XPUBUILD_RECIPES=recipes).status == 21
+    result = xpubuild("check", str(lock), "--recipe", str(tmp_path / "quickstart.yaml"), "--json")
     assert result.status == 21
     document = check(result.document(), "verify-lock")
     assert [item["path"] for item in document["differences"]] == [
@@ -155,7 +155,7 @@ def test_a_recipe_that_changed_is_named(lock: Path, xpubuild: Xpubuild, tmp_path
         "plan",
     ]
     (tmp_path / "quickstart.yaml").write_text(text.replace("  ops:", "  spo:").replace("[ops]", "[spo]"))
-    result = xpubuild("verify-lock", str(lock), XPUBUILD_RECIPES=recipes)
+    result = xpubuild("check", str(lock), XPUBUILD_RECIPES=recipes)
     assert result.status == 21
     assert "component 'ops'" in result.err
 
@@ -191,7 +191,7 @@ def test_the_packages_of_a_conda_environment_are_in_it(xpubuild: Xpubuild, tmp_p
     assert conda.packages[0].file == "linux-64/cmake-3.31.6-0.conda"
     assert "tk-secret" not in file.read_text()
     assert "host.example" not in file.read_text()
-    argv = ("verify-lock", str(file), "--conda-lock", packages, "--json")
+    argv = ("check", str(file), "--conda-lock", packages, "--json")
     assert xpubuild.ok(*argv).document()["status"] == "ok"
     conda_lock(tmp_path / "conda-lock.yml", "3.31.7")
     result = xpubuild(*argv)
@@ -212,13 +212,15 @@ def test_one_flipped_hash_of_a_requirement_file_is_named(
     file = tmp_path / "requirements/torch-2.13.0-cpu.txt"
     before = "0b8f7d0423027ae8b90c7977c627f3379f325363a08224dffad9b4b2d684a83d"
     file.write_text(file.read_text().replace(before, "1" + before[1:]))
-    result = xpubuild("verify-lock", str(lock), XPUBUILD_RECIPES=str(tmp_path))
+    result = xpubuild("check", str(lock), XPUBUILD_RECIPES=str(tmp_path))
     assert result.status == 21
     assert f"python.requirements.{Path(*file.parts[-2:])}.pins.torch.hashes" in result.err
     assert before in result.err
 
 
-@pytest.mark.parametrize("arguments", [("lock", "quickstart", "-o", "-", "--json"), ("verify-lock",)])
+@pytest.mark.parametrize(
+    "arguments", [("lock", "quickstart", "-o", "-", "--json"), ("check", "none.lock.yaml", "--kind", "site")]
+)
 def test_a_wrong_command_line_is_told(xpubuild: Xpubuild, arguments: tuple[str, ...]) -> None:
     assert xpubuild(*arguments).status == 2
 
@@ -227,11 +229,11 @@ def test_files_that_are_no_lock(xpubuild: Xpubuild, tmp_path: Path) -> None:
     file = tmp_path / "x.yaml"
     for content in (b"", b"\xff\xfe", b"schema: 1\n", (recipes_dir() / "quickstart.yaml").read_bytes()):
         file.write_bytes(content)
-        result = xpubuild("verify-lock", str(file))
+        result = xpubuild("check", str(file))
         assert result.status == 20
         assert f"{file} is not" in result.err
-    assert xpubuild("verify-lock", str(tmp_path / "none")).status == 20
-    assert xpubuild("verify-lock", str(tmp_path)).status == 20
+    assert xpubuild("check", str(tmp_path / "none")).status == 20
+    assert xpubuild("check", str(tmp_path)).status == 20
 
 
 @given(data=st.data())

@@ -68,11 +68,11 @@ def test_the_lock_has_the_hash_and_the_install_keeps_to_it(xpubuild: Xpubuild, w
     sha256 = world.serve(0)
     xpubuild.ok("lock", world.recipe)
     assert sha256 in (world.folder / "prebuilt.lock.yaml").read_text()
-    assert xpubuild("verify-lock", "prebuilt.lock.yaml", "--recipe", world.recipe).status == 0
+    assert xpubuild("check", "prebuilt.lock.yaml", "--recipe", world.recipe).status == 0
     assert install(xpubuild, world, "--locked").status == 0
     # Another file under the same name and version, as indexes that are rebuilt every night have it.
     world.serve(1)
-    found = xpubuild("verify-lock", "prebuilt.lock.yaml", "--recipe", world.recipe)
+    found = xpubuild("check", "prebuilt.lock.yaml", "--recipe", world.recipe)
     assert found.status == 21
     assert "tiny" in found.err
 

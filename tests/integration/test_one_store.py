@@ -56,13 +56,13 @@ def test_a_folder_is_a_mirror_and_a_store(
     assert {name: size[name] for name in ("wheels", "repositories", "files", "sets")} == {
         "wheels": 1, "repositories": 4, "files": 3, "sets": 1,
     }  # fmt: skip
-    assert xpubuild.json("store", "check", *words)["stores"][1]["damaged"] == []
+    assert xpubuild.json("check", str(both.root))["stores"][0]["damaged"] == []
     pack = next(both.root.glob("git/*/objects/pack/*.pack"))
     pack.chmod(0o644)
     for path in (pack, both.root / RECORD.wheel_path):
         path.write_bytes(path.read_bytes()[:-1] + b"\0")
-    result = xpubuild("store", "check", *words, "--json")
-    found = {item["path"] for item in result.document()["stores"][1]["damaged"]}
+    result = xpubuild("check", str(both.root), "--json")
+    found = {item["path"] for item in result.document()["stores"][0]["damaged"]}
     assert (result.status, found) == (31, {pack.relative_to(both.root).as_posix(), RECORD.path})
 
 

@@ -1,4 +1,4 @@
-"""``xpubuild report`` of workspaces in which real ninja ran: document, page and trace."""
+"""``xpubuild status --html`` of workspaces in which real ninja ran: document, page and trace."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def copy(failed: Path, tmp_path: Path) -> Path:
 
 
 def test_the_document_of_a_failed_build(xpubuild: Xpubuild, failed: Path) -> None:
-    document = check(xpubuild.json("report", "--workspace", str(failed)), "report")
+    document = check(xpubuild.json("status", str(failed), "--html", "-"), "report")
     assert document["status"] == "failed"
     steps = {step["id"]: step for step in document["steps"]}
     assert {name: step["status"] for name, step in steps.items()} == {
@@ -57,7 +57,7 @@ def test_the_page_is_sound_and_shows_all_of_it_as_text(
     xpubuild: Xpubuild, failed: Path, tmp_path: Path
 ) -> None:
     file = tmp_path / "page.html"
-    xpubuild.ok("report", "--workspace", str(failed), "--output", str(file))
+    xpubuild.ok("status", str(failed), "--html", str(file))
     page = page_of(file)
     assert "img" not in page.tags
     for text in (
@@ -80,7 +80,7 @@ def test_no_secret_is_in_page_trace_and_document(
     monkeypatch.setenv("MY_TOKEN", SECRET)
     files = [tmp_path / name for name in ("page.html", "trace.json")]
     words = ("--output", str(files[0]), "--trace", str(files[1]))
-    found = xpubuild.ok("report", "--workspace", str(copy), "--json", *words).out
+    found = xpubuild.ok("status", str(copy), "--html", "-", "--json", *words).out
     texts = [found, *(file.read_text() for file in files)]
     assert "host.invalid" in texts[0]
     assert not [text for text in texts if SECRET in text]
@@ -88,7 +88,7 @@ def test_no_secret_is_in_page_trace_and_document(
 
 def test_the_trace_has_steps_edges_and_memory(xpubuild: Xpubuild, failed: Path, tmp_path: Path) -> None:
     file = tmp_path / "trace.json"
-    xpubuild.ok("report", str(failed), "--json", "--trace", str(file))
+    xpubuild.ok("status", str(failed), "--json", "--trace", str(file))
     events = json.loads(file.read_text())["traceEvents"]
     spans = {event["name"]: event for event in events if event["ph"] == "X"}
     assert {"env", "lib.wheel", "one.cpp.o", "lib.so"} <= spans.keys()
@@ -100,26 +100,26 @@ def test_the_trace_has_steps_edges_and_memory(xpubuild: Xpubuild, failed: Path, 
     assert any(event["ph"] == "C" and event["args"]["bytes"] > 0 for event in events)
 
 
-def test_the_page_goes_to_the_current_folder(
+def test_the_page_goes_where_it_was_asked_for(
     xpubuild: Xpubuild, failed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     before = sorted(failed.rglob("*"))
-    assert "w\u00f6rk space-report.html" in xpubuild.ok("report", str(failed)).out
-    page_of(tmp_path / "w\u00f6rk space-report.html")
+    assert str(tmp_path / "page.html") in xpubuild.ok("status", str(failed), "--html", "page.html").out
+    page_of(tmp_path / "page.html")
     assert sorted(failed.rglob("*")) == before
 
 
 def test_a_build_that_runs_and_one_that_was_killed(xpubuild: Xpubuild, copy: Path, tmp_path: Path) -> None:
     report_world.run(copy, fails=False)
-    assert xpubuild.json("report", str(copy))["status"] == "complete"
+    assert xpubuild.json("status", str(copy), "--html", "-")["status"] == "complete"
     report_world.interrupt(copy)
     file = tmp_path / "page.html"
     with WorkspaceLock(copy, command="xpubuild install test"):
-        running = check(xpubuild.json("report", str(copy), "--output", str(file)), "report")
+        running = check(xpubuild.json("status", str(copy), "--html", str(file)), "report")
     assert running["status"] == "running"
     assert "running" in page_of(file).said
-    killed = check(xpubuild.json("report", str(copy), "--output", str(file)), "report")
+    killed = check(xpubuild.json("status", str(copy), "--html", str(file)), "report")
     assert killed["status"] == "interrupted"
     verify = next(step for step in killed["steps"] if step["id"] == "verify")
     assert verify["detail"] == "its inputs have changed since"
@@ -134,7 +134,7 @@ def test_what_cannot_be_read_is_named(xpubuild: Xpubuild, copy: Path, tmp_path: 
     numbers = b"1\t" + b"9" * 400 + b"\t3\ta.o\tb\n"
     (copy / "build" / "lib" / ".ninja_log").write_bytes(b"# ninja log v7\n\xff\n" + numbers)
     file = tmp_path / "page.html"
-    document = check(xpubuild.json("report", str(copy), "--output", str(file)), "report")
+    document = check(xpubuild.json("status", str(copy), "--html", str(file)), "report")
     assert [step["id"] for step in document["steps"]] == ["env", "lib.wheel", "lib.install"]
     assert document["builds"] == []
     assert document["verify"] is None
@@ -157,7 +157,7 @@ def test_a_page_hides_and_turns_no_text_and_reads_no_file_elsewhere(
         journal.begin("../elsewhere", record.fingerprint)
         journal.failed("../elsewhere", record.detail)
     file = tmp_path / "page.html"
-    xpubuild.ok("report", str(copy), "--output", str(file))
+    xpubuild.ok("status", str(copy), "--html", str(file))
     said = page_of(file).said
     assert "half ? turned and [31m red" in said
     assert "private" not in said
@@ -167,6 +167,6 @@ def test_a_page_hides_and_turns_no_text_and_reads_no_file_elsewhere(
 def test_a_workspace_in_which_nothing_ran(xpubuild: Xpubuild, tmp_path: Path) -> None:
     Journal(tmp_path / "journal.db").close()
     file = tmp_path / "page.html"
-    document = check(xpubuild.json("report", "--workspace", str(tmp_path), "--output", str(file)), "report")
+    document = check(xpubuild.json("status", str(tmp_path), "--html", str(file)), "report")
     assert document["status"] == "partial"
     assert "No step is done yet." in page_of(file).said

@@ -1,4 +1,4 @@
-"""The page of ``xpubuild report`` in a real browser: console, network, overflow, accessibility, print."""
+"""The page of ``status --html`` in a real browser: console, network, overflow, accessibility, print."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="make browser installs playwright")
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="tests/integration/test_report_browser.py installs playwright"
+    )
     chromium = shutil.which("chromium")
     if chromium is None:
         pytest.skip("chromium is not installed (package chromium)")
@@ -62,7 +64,9 @@ def test_nothing_is_wrong_at_any_width(browser: Any, report: Path, width: int, s
 @pytest.mark.parametrize("width", WIDTHS)
 def test_axe_finds_no_barrier(browser: Any, report: Path, width: int, scheme: str) -> None:
     """axe-core is a script, which the page's own policy would not let in."""
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="make browser installs it")
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright", reason="tests/integration/test_report_browser.py installs it"
+    )
     size = {"width": width, "height": 900}
     shown = browser.new_page(viewport=size, color_scheme=scheme, bypass_csp=True)
     shown.goto(report.as_uri())

@@ -19,7 +19,7 @@ PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *(ROOT / f"{name}.md" for name i
 
 
 def build(source: Path, into: Path) -> subprocess.CompletedProcess[str]:
-    """Run what make site runs."""
+    """Run what scripts/release.sh runs."""
     line = re.findall(r"^site:.*\n\t@\"\$\(PY\)\" (.*) site$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     argv = [sys.executable, *line[0].split(), "-d", str(into.parent / "trees"), str(into)]
     return subprocess.run(argv, cwd=source, capture_output=True, text=True, check=False, timeout=600)

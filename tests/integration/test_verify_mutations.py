@@ -3,7 +3,7 @@
 Every check of the smoke suite and of the groups runtime, aten and onednn is made to fail by at least one
 mutation here or in test_verify_interpreter.py (but for device.stream_event, which a CPU cannot run).
 What a CPU lacks is simulated; mutations that only a device can show are run by scripts/verify-mutations.py.
-Of each group of checks the first mutation is tried always, the others by make on-demand.
+Of each group of checks the first mutation is tried always, the others by make test with --on-demand.
 Wrong results are looked for by an interpreter that is forked (warm_python.py); crashes, hangs and what the
 environment breaks by one that is started.
 """

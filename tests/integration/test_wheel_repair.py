@@ -1,4 +1,4 @@
-"""``wheel repair``: what it makes is installed by pip somewhere else, and loaded there."""
+"""``check WHEEL --repair``: what it makes is installed by pip somewhere else, and loaded there."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def repaired(
     xpubuild: Xpubuild, wheel: Path, output: Path, *words: str | Path
 ) -> tuple[Path, dict[str, object]]:
     """Repair a wheel; return the new one and its part of the document."""
-    answer = xpubuild.json("wheel", "repair", str(wheel), "--output", str(output), *map(str, words))
+    answer = xpubuild.json("check", "--repair", str(wheel), "--output", str(output), *map(str, words))
     (item,) = documents.check(answer, "wheel-repair")["wheels"]
     return Path(item["wheel"]), item
 
@@ -85,11 +85,11 @@ def test_a_runtime_of_other_distributions_is_required_and_found_by_rpath(
     folder = tmp_path / "target"
     travelling.install(env, wheel, wheels=parts.wheels, target=folder)
     assert "libacme.so.1" in travelling.answer(travelling.environment(tmp_path / "bare"), path=folder)
-    refused = xpubuild("audit", str(wheel), "--installed-in", str(folder))
+    refused = xpubuild("check", str(wheel), "--installed-in", str(folder))
     assert refused.status == 60
     assert f"leads out of {folder}" in refused.err
     assert "--target" in refused.err
-    assert xpubuild("audit", str(wheel), "--installed-in", str(travelling.site(env))).status == 0
+    assert xpubuild("check", str(wheel), "--installed-in", str(travelling.site(env))).status == 0
 
 
 def test_the_runtime_in_another_environment_is_out_of_reach(
@@ -102,7 +102,7 @@ def test_the_runtime_in_another_environment_is_out_of_reach(
     for name in ("libacme.so.1", "libacme_core.so.1"):
         (env / "lib" / name).unlink()
     assert "libacme.so.1" in travelling.answer(env)
-    assert xpubuild("audit", str(wheel), "--installed-in", str(travelling.site(env))).status == 60
+    assert xpubuild("check", str(wheel), "--installed-in", str(travelling.site(env))).status == 60
 
 
 def test_a_bundled_runtime_needs_no_other_distribution(
@@ -173,7 +173,7 @@ void *{symbol}(); void *answer = (void *)&{symbol};"""
 def test_a_version_that_no_system_has_is_refused(xpubuild: Xpubuild, tmp_path: Path) -> None:
     extension = library(tmp_path / "ext.so", wants={"libc.so.6": ["GLIBC_2.999"]})
     wheel = travelling.extension_wheel(tmp_path / "dist", extension)
-    result = xpubuild("wheel", "repair", str(wheel), "--output", str(tmp_path / "out"))
+    result = xpubuild("check", "--repair", str(wheel), "--output", str(tmp_path / "out"))
     assert (result.status, "GLIBC_2.999" in result.err) == (60, True)
     assert list((tmp_path / "out").glob("*.whl")) == []
 
@@ -182,7 +182,7 @@ def test_two_sycl_runtimes_are_refused(xpubuild: Xpubuild, tmp_path: Path) -> No
     files = {f"pkg/{name}.so": library(tmp_path / f"{name}.so", needed=[needed]).read_bytes()
              for name, needed in (("a", "libsycl.so.7"), ("b", "libsycl.so.8"))}  # fmt: skip
     wheel = pack(tmp_path / "dist", "pkg", "1.0", files)
-    result = xpubuild("wheel", "repair", str(wheel), "--output", str(tmp_path / "out"))
+    result = xpubuild("check", "--repair", str(wheel), "--output", str(tmp_path / "out"))
     assert (result.status, "more than one SYCL runtime" in result.err) == (60, True)
 
 
@@ -240,7 +240,7 @@ def test_the_runtime_is_that_of_the_lock(xpubuild: Xpubuild, tmp_path: Path) -> 
     def result(**changes: object) -> tuple[int, str]:
         file.write_text(dump(locks.example(**changes)))
         words = (wheel, "--runtime", env, "--lock", file, "--output", tmp_path / "out")
-        answer = xpubuild("wheel", "repair", *map(str, words))
+        answer = xpubuild("check", "--repair", *map(str, words))
         return answer.status, answer.err
 
     # The example has oneAPI's compiler 2025.1, and no package with a runtime.
@@ -275,7 +275,7 @@ def test_a_requirement_that_excludes_the_installed_version_is_an_error(
     metadata = b"Metadata-Version: 2.1\nName: pkg\nVersion: 1.0\nRequires-Dist: acme_rt>=2\n\nText\n"
     wheel = with_metadata(parts.wheel, metadata, tmp_path)
     result = xpubuild(
-        "wheel", "repair", str(wheel), "--runtime", str(runtime), "--output", str(tmp_path / "out")
+        "check", "--repair", str(wheel), "--runtime", str(runtime), "--output", str(tmp_path / "out")
     )
     assert (result.status, "acme-rt 1.2" in result.err) == (22, True)
 
@@ -287,7 +287,7 @@ def test_the_builders_folder_in_metadata_is_an_error(
         f"Metadata-Version: 2.1\nName: pkg\nVersion: 1.0\nHome-page: file://{travelling.BUILDER}\n\nText\n"
     )
     wheel = with_metadata(parts.wheel, metadata.encode(), tmp_path)
-    words = ("wheel", "repair", str(wheel), "--runtime", str(runtime), "--output", str(tmp_path / "out"))
+    words = ("check", "--repair", str(wheel), "--runtime", str(runtime), "--output", str(tmp_path / "out"))
     result = xpubuild(*words, "--builder", travelling.BUILDER)
     assert (result.status, travelling.BUILDER in result.err) == (60, True)
     assert xpubuild(*words).status == 0
@@ -326,7 +326,7 @@ def test_a_wheel_that_cannot_be_trusted_is_refused_and_nothing_is_written(
         wheel.write_bytes(b"PK not at all")
     else:
         wheel, _ = repaired(xpubuild, parts.wheel, tmp_path / "first", *words)
-    result = xpubuild("wheel", "repair", str(wheel), "--output", str(output), *map(str, words))
+    result = xpubuild("check", "--repair", str(wheel), "--output", str(output), *map(str, words))
     assert result.status == 60, result.err
     assert not output.exists() or list(output.iterdir()) == []
 
@@ -358,7 +358,7 @@ def test_a_wheel_above_4_gib_is_repaired_as_a_stream(tmp_path: Path) -> None:
     extension = library(tmp_path / "ext.so", rpath=travelling.BUILDER)
     small = pack(tmp_path / "small", "pkg", "1.0", {"pkg/ext.so": extension.read_bytes()})
     wheel = _with_zeros(small, tmp_path / small.name)
-    argv = [*XPUBUILD, "wheel", "repair", str(wheel), "--output", str(tmp_path / "out")]
+    argv = [*XPUBUILD, "check", "--repair", str(wheel), "--output", str(tmp_path / "out")]
     with subprocess.Popen(argv) as process:
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -397,8 +397,8 @@ def _with_zeros(small: Path, target: Path) -> Path:
 
 def test_bad_words_are_a_matter_of_usage(xpubuild: Xpubuild, parts: travelling.Parts, tmp_path: Path) -> None:
     for words in (("--kind", "site", "--bundle"), ("--runtime", str(tmp_path))):
-        assert xpubuild("wheel", "repair", str(parts.wheel), *words).status == 2
-    assert xpubuild("wheel", "repair", str(tmp_path / "none.whl")).status == 2
+        assert xpubuild("check", "--repair", str(parts.wheel), *words).status == 2
+    assert xpubuild("check", "--repair", str(tmp_path / "none.whl")).status == 2
 
 
 def test_a_second_object_of_the_wheel_is_found_inside(xpubuild: Xpubuild, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from integration.gitserver import Upstream
 from support.cli import Xpubuild
 from support.engine import Recorder, make_plan, shell
 
-from xpubuild.cli.workspace import existing
+from xpubuild.cli.workspace import workspace_of
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Plan, Publish, Step
 from xpubuild.engine.process import Cancel
@@ -150,7 +150,7 @@ def test_another_name_of_the_same_folder_is_no_other_place(tmp_path: Path) -> No
     built(old)
     link.symlink_to(old)
     assert (place_of(link), place_of(old), place_of(tmp_path / "none")) == (old, old, tmp_path / "none")
-    assert existing(link, None) == old
+    assert workspace_of(None, link) == old
 
 
 def test_moved_back_after_an_install_it_is_built_again(tmp_path: Path) -> None:

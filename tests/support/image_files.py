@@ -1,6 +1,6 @@
 """Images as readable data files: tests/data/images has what is rendered for a few cells.
 
-``make plans`` rewrites the files; a test compares.
+``make regen`` rewrites the files; a test compares.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Plans as readable data files: tests/data/plans has what each step of a few plans hands on.
 
-They have no digest, so what a recipe says beside what was chosen changes none of them. ``make plans``
+They have no digest, so what a recipe says beside what was chosen changes none of them. ``make regen``
 rewrites the files; a test compares.
 """
 

@@ -1,4 +1,4 @@
-"""Workspaces for tests of ``xpubuild report``: real runs of small plans, with real ninja."""
+"""Workspaces for tests of ``xpubuild status --html``: real runs of small plans, with real ninja."""
 
 from __future__ import annotations
 

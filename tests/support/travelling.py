@@ -1,4 +1,4 @@
-"""Small wheels for the tests of ``wheel repair``: an extension, and a runtime in distributions of its own."""
+"""Small wheels for the tests of ``check --repair``: an extension, and a runtime beside it."""
 
 from __future__ import annotations
 

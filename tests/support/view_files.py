@@ -1,7 +1,7 @@
 """What a person reads of five documents, whole: tests/data/views.
 
 Doctor's report, verify's and status's are varied from their schemas (``varied``); the plan and the events of
-a run are written down here. ``make views`` rewrites the files; a test compares.
+a run are written down here. ``make regen`` rewrites the files; a test compares.
 """
 
 from __future__ import annotations

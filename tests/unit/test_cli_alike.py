@@ -52,7 +52,7 @@ def completed(words: str, typed: str) -> set[str]:
 @pytest.mark.parametrize(
     ("words", "typed", "expected"),
     [
-        ("xpubuild", "comp", {"completion"}),
+        ("xpubuild config", "comp", {"completion"}),
         ("xpubuild plan", "2.1", {"2.10", "2.11", "2.12", "2.13", "2.14", "2.15"}),
         ("xpubuild recipes show", "quick", {"quickstart"}),
         ("xpubuild doctor --only", "gpu.pres", {"gpu.present"}),
@@ -77,9 +77,9 @@ def test_completion(
 @pytest.mark.needs("zsh", "fish")
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_script_is_one_of_its_shell(xpubuild: Xpubuild, tmp_path: Path, shell: str) -> None:
-    document = check(xpubuild.json("completion", shell), "completion")
+    document = check(xpubuild.json("config", "completion", shell), "completion")
     script = tmp_path / "script"
-    script.write_text(xpubuild.ok("completion", shell).out)
+    script.write_text(xpubuild.ok("config", "completion", shell).out)
     assert script.read_text() == document["script"]
     option = "--no-execute" if shell == "fish" else "-n"
     subprocess.run([shell, option, str(script)], check=True, timeout=60)
@@ -88,7 +88,7 @@ def test_the_script_is_one_of_its_shell(xpubuild: Xpubuild, tmp_path: Path, shel
 @pytest.mark.needs("fish")
 def test_fish_completes_with_the_script(xpubuild: Xpubuild, tmp_path: Path) -> None:
     script = tmp_path / "x.fish"
-    script.write_text(xpubuild.ok("completion", "fish").out)
+    script.write_text(xpubuild.ok("config", "completion", "fish").out)
     env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     argv = ["fish", "--no-config", "-c", f"source {script}; complete -C 'xpubuild plan quick'"]
     found = subprocess.run(argv, env=env, capture_output=True, text=True, check=True, timeout=60)

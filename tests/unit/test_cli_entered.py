@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from xpubuild.cli.workspace import existing
+from xpubuild.cli.workspace import workspace_of
 from xpubuild.errors import UsageError
 from xpubuild.workspace.activation import ENTERED
 
@@ -22,10 +22,10 @@ def entered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_entered_one_is_meant_where_none_is_named(entered: Path) -> None:
-    assert existing(None, None) == entered
+    assert workspace_of(None) == entered
 
 
 def test_a_named_recipe_is_not_the_entered_one(entered: Path) -> None:
     with pytest.raises(UsageError) as caught:
-        existing(None, "2.8")
+        workspace_of("2.8")
     assert "data/xpubuild/2.8" in caught.value.what

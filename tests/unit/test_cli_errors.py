@@ -64,11 +64,11 @@ MISTAKES = [
     (("recipes", "matrix", "--gcc", "foo"), 2, "such as 13"),
     (("doctor", "--only", "nosuch"), 2, "the groups are"),
     (("install", "quickstart", "--lock-timeout", "abc"), 2, "not a valid number of seconds"),
-    (("audit", "nosuch.whl"), 2, "nosuch.whl does not exist"),
+    (("check", "nosuch.whl"), 2, "nosuch.whl does not exist"),
     (("clean", "--yes"), 2, "nothing was installed there"),
     (("verify",), 2, "nothing was installed there"),
     (("verify", "--python", sys.executable, "--only", "no-such-check"), 2, "no-such-check"),
-    (("audit",), 2, "WHEELS"),
+    (("check", "a.whl", "--lock-policy", "exact"), 2, "--lock-policy is about locks, and this checks wheels"),
 ]
 
 
@@ -89,7 +89,7 @@ def test_a_file_that_is_taken_for_a_name(xpubuild: Xpubuild, place: Path) -> Non
     assert (
         "to use the file in this folder, write ./text.txt" in xpubuild("verify", "--python", "text.txt").err
     )
-    assert "text.txt is not a lock, or is damaged" in xpubuild("verify-lock", "text.txt").err
+    assert "text.txt is not a lock, or is damaged" in xpubuild("check", "text.txt").err
     assert "why: the file is empty" in xpubuild("plan", "./text.txt").err
 
 

@@ -28,7 +28,7 @@ EVERY: list[tuple[str, Target]] = [
 @pytest.mark.parametrize("name", CELLS)
 def test_an_image_is_what_its_file_says(name: str) -> None:
     path = FOLDER / name
-    compare(path.read_text("utf-8") if path.exists() else "", rendered(CELLS[name]).text, "make plans")
+    compare(path.read_text("utf-8") if path.exists() else "", rendered(CELLS[name]).text, "make regen")
 
 
 def test_there_is_no_file_without_an_image() -> None:

@@ -1,4 +1,4 @@
-"""What each step of a few plans hands on is what tests/data/plans says; ``make plans`` rewrites it."""
+"""What each step of a few plans hands on is what tests/data/plans says; ``make regen`` rewrites it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from support.plan_files import FOLDER, PLANS, text_of
 def test_a_plan_is_what_its_file_says(name: str) -> None:
     path = FOLDER / f"{name}.yaml"
     written = path.read_text("utf-8") if path.exists() else ""
-    compare(written, text_of(name), "make plans")
+    compare(written, text_of(name), "make regen")
 
 
 def test_there_is_no_file_without_a_plan() -> None:

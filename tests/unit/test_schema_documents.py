@@ -191,9 +191,7 @@ def test_status(installed: tuple[Prepared, dict[str, Any]]) -> None:
 
 def test_report(installed: tuple[Prepared, dict[str, Any]], tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    document = check(
-        run("report", "--workspace", installed[0].plan.workspace, "--output", str(page)), "report"
-    )
+    document = check(run("status", installed[0].plan.workspace, "--html", str(page)), "report")
     assert document["status"] == "complete"
     assert document["wheels"] == installed[1]["wheels"]
     said = page_of(page).said
@@ -252,7 +250,7 @@ def test_plan_as_a_command(tmp_path: Path) -> None:
 
 def test_audit_as_a_command(tmp_path: Path) -> None:
     wheel = make_wheel(tmp_path)
-    document = check(run("audit", str(wheel)), "audit")
+    document = check(run("check", str(wheel)), "audit")
     assert document["wheels"][0]["sha256"] == hashlib.sha256(wheel.read_bytes()).hexdigest()
 
 
@@ -273,5 +271,5 @@ def test_a_failed_audit_prints_one_document(tmp_path: Path) -> None:
     wheel = make_wheel(tmp_path)
     with zipfile.ZipFile(wheel, "a") as archive:
         archive.writestr("stray.py", b"not in RECORD\n")
-    document = check(run("audit", str(wheel), status=60), "audit")
+    document = check(run("check", str(wheel), status=60), "audit")
     assert document["wheels"][0]["status"] == "fail"

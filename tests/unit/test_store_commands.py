@@ -252,15 +252,15 @@ def test_status_and_the_result_name_the_store_that_a_wheel_came_from(
 def test_check_names_an_altered_wheel_and_changes_nothing(
     xpubuild: Xpubuild, own: FolderStore, old: Record
 ) -> None:
-    (row,) = check(xpubuild.json("store", "check"), "store-check")["stores"]
+    (row,) = check(xpubuild.json("check", str(own.root)), "store-check")["stores"]
     assert (row["store"], row["damaged"]) == (str(own.root), [])
-    assert "Nothing is damaged" in xpubuild.ok("store", "check").out
+    assert "Nothing is damaged" in xpubuild.ok("check", str(own.root)).out
     wheel = own.root / old.wheel_path
     wheel.write_bytes(b"wheal")
-    result = xpubuild("store", "check", "--json")
+    result = xpubuild("check", str(own.root), "--json")
     (row,) = check(result.document(), "store-check")["stores"]
     assert (result.status, [item["path"] for item in row["damaged"]]) == (31, [old.path])
     assert wheel.read_bytes() == b"wheal"
     (own.root / old.path).write_bytes(b"{}")
-    assert xpubuild("store", "check").status == 31
-    assert xpubuild("store", "check", "--store", str(own.root / "nowhere")).status == 2
+    assert xpubuild("check", str(own.root)).status == 31
+    assert xpubuild("check", str(own.root / "nowhere")).status == 2

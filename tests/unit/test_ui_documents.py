@@ -139,7 +139,7 @@ SHOWN: dict[str, tuple[str, Callable[[Any], Any], tuple[str, ...], Given]] = {
 
 @pytest.mark.parametrize("name", VIEWS)
 def test_a_whole_view(name: str) -> None:
-    compare((FOLDER / f"{name}.txt").read_text("utf-8"), VIEWS[name](), "make views")
+    compare((FOLDER / f"{name}.txt").read_text("utf-8"), VIEWS[name](), "make regen")
 
 
 @pytest.mark.parametrize("name", SHOWN)

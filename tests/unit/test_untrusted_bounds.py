@@ -34,7 +34,7 @@ def bomb(tmp_path: Path) -> Path:
 
 def test_a_wheel_that_would_fill_the_disk(bomb: Path, xpubuild: Xpubuild) -> None:
     started = time.process_time()
-    result = xpubuild("audit", str(bomb))
+    result = xpubuild("check", str(bomb))
     assert time.process_time() - started < 1
     assert result.status == 60
     assert "bytes unpacked" in result.out + result.err

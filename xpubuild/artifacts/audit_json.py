@@ -1,4 +1,4 @@
-"""``xpubuild audit --json``, and the audits inside a receipt."""
+"""``xpubuild check --json``, and the audits inside a receipt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``xpubuild wheel repair --json``."""
+"""``xpubuild check --repair --json``."""
 
 from __future__ import annotations
 

@@ -25,23 +25,17 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "rehearse": ("rehearse", "Configure a build without compiling, and report what it would make."),
     "plan": ("plan", "Show what install would do: table, JSON or shell script."),
     "lock": ("lock", "Lock every input of a recipe."),
-    "verify-lock": ("verify_lock", "Check a lock against its recipe, the sources and this machine."),
     "fetch": ("fetch", "Download everything that an offline install needs."),
     "store": ("store", "Show, copy and collect the wheels that builds have kept."),
-    "check": ("check", "Hash everything in a workspace; repair what is damaged."),
+    "check": ("check", "Hash and audit what was built: workspaces, wheels, locks, mirrors."),
     "verify": ("verify", "Test an installed PyTorch on the device."),
     "status": ("status", "Show the steps, runs and results of a workspace."),
-    "report": ("report", "Write a page about a workspace: times, memory, proofs, failures."),
     "env": ("env", "Print the shell commands that activate a workspace."),
-    "run": ("run", "Run a command in a workspace's environment."),
-    "shell": ("shell", "Start a shell in a workspace's environment."),
+    "run": ("run", "Run a command, or a shell, in a workspace's environment."),
     "clean": ("clean", "Remove the files that xpubuild made in a workspace."),
-    "config": ("config", "Show the settings of configuration files; check and write such files."),
+    "config": ("config", "Show, check and write configuration files; print shell completion."),
     "recipes": ("recipes", "List, show and check recipes."),
-    "completion": ("completion", "Print what completes commands, options and names in a shell."),
     "image": ("image", "Write a container image of a recipe, and build it."),
-    "audit": ("audit", "Check wheels: C++ ABI, linkage, RECORD."),
-    "wheel": ("wheel", "Make wheels that work on other machines."),
     "explain": ("explain", "Find the first error in a build log, its cause and a fix."),
     "plumbing": ("plumbing", "Commands that plans run; for scripts, not for people."),
 }
@@ -50,10 +44,12 @@ _HIDDEN = frozenset({"plumbing"})
 _OTHERS_SAY = {
     "uninstall": "clean", "remove": "clean", "rm": "clean", "delete": "clean", "purge": "clean",
     "build": "install", "make": "install", "test": "verify", "activate": "env", "exec": "run",
+    "shell": "run", "audit": "check", "verify-lock": "check", "report": "status --html",
+    "wheel": "check --repair", "completion": "config completion",
     "download": "fetch", "list": "recipes list", "settings": "config", "diagnose": "explain",
     "freeze": "lock", "docker": "image", "container": "image",
 }  # fmt: skip
-_OF_THE_SHELL = frozenset({"env", "run", "shell"})
+_OF_THE_SHELL = frozenset({"env", "run"})
 
 
 class LazyGroup(click.Group):

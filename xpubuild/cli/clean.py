@@ -10,7 +10,7 @@ from xpubuild.cli import names, options
 
 
 @click.command(name="clean", short_help="Remove the files that xpubuild made in a workspace.")
-@click.argument("recipe", required=False, shell_complete=names.workspaces)
+@click.argument("recipe", required=False, shell_complete=names.workspaces, metavar="[WORKSPACE]")
 @options.workspace_option()
 @options.names_option("--step", "steps", help="Remove only the results of these steps.", envvar=None)
 @options.option(
@@ -44,7 +44,7 @@ def command(
     import sys
     from dataclasses import replace
 
-    from xpubuild.cli.workspace import existing
+    from xpubuild.cli.workspace import workspace_of
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.views import clean_view
     from xpubuild.workspace.clean import plan_clean, remove
@@ -53,7 +53,7 @@ def command(
         if workspace is not None or recipe is not None or steps or (caches and older is not None):
             raise click.UsageError("--older and --caches stand alone: no workspace, recipe or --step")
         return _many(older, dry_run=dry_run, yes=yes, as_json=as_json)
-    root = existing(workspace, recipe)
+    root = workspace_of(recipe, workspace)
     removal = plan_clean(root, steps)
     if not dry_run:
         if yes or _confirmed(len(removal.paths), root):

@@ -10,10 +10,12 @@ import click
 
 from xpubuild.cli import options
 
+_VARIABLE = "_XPUBUILD_COMPLETE"
+
 
 @click.group(
     name="config",
-    short_help="Show the settings of configuration files; check and write such files.",
+    short_help="Show, check and write configuration files; print shell completion.",
     invoke_without_command=True,
 )
 @options.option(
@@ -101,4 +103,32 @@ def init(output: Path | None, as_json: bool) -> int:
         print_json(document)
     else:
         show(config_written_view(document))
+    return 0
+
+
+@command.command(short_help="Print what completes commands, options and names in a shell.")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@options.json_option
+@options.speech()
+@click.pass_context
+def completion(ctx: click.Context, /, shell: str, as_json: bool) -> int:
+    """Print a script that completes commands, options, recipes, workspaces and checks in SHELL.
+
+    \b
+    bash: eval "$(xpubuild config completion bash)"                 in ~/.bashrc
+    zsh:  eval "$(xpubuild config completion zsh)"                  in ~/.zshrc, after compinit
+    fish: xpubuild config completion fish > ~/.config/fish/completions/xpubuild.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    from xpubuild.ui.console import print_json, write_out
+
+    kind = get_completion_class(shell)
+    assert kind is not None  # noqa: S101 - click has all three
+    maker = kind(ctx.find_root().command, {}, "xpubuild", _VARIABLE)
+    text = maker.source_template % maker.source_vars() + "\n"
+    if as_json:
+        print_json({"schema": "xpubuild.completion/1", "shell": shell, "script": text})
+    else:
+        write_out(text)
     return 0

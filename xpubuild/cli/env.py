@@ -11,7 +11,7 @@ from xpubuild.cli import names, options
 
 
 @click.command(name="env", short_help="Print the shell commands that activate a workspace.")
-@click.argument("recipe", required=False, shell_complete=names.workspaces)
+@click.argument("recipe", required=False, shell_complete=names.workspaces, metavar="[WORKSPACE]")
 @options.workspace_option()
 @options.option(
     "--format",
@@ -29,19 +29,19 @@ from xpubuild.cli import names, options
 def command(
     recipe: str | None, workspace: Path | None, form: str, depends_on: tuple[str, ...], as_json: bool
 ) -> int:
-    """Print what activates a workspace (default: that of RECIPE).
+    """Print what activates WORKSPACE: a folder, or the recipe that was built there.
 
     For bash, zsh and ksh: eval "$(xpubuild env)". For fish: xpubuild env --format fish | source. For csh:
     eval "`xpubuild env --format csh`".
     """
     from xpubuild.cli.configuration.lookup import of_caller
-    from xpubuild.cli.workspace import existing
+    from xpubuild.cli.workspace import workspace_of
     from xpubuild.machine.oneapi_shell import bash_lines, csh_lines, fish_lines
     from xpubuild.ui.console import print_json, write_out
     from xpubuild.workspace.activation import assignments, difference, read_receipt
     from xpubuild.workspace.modulefile import modulefile
 
-    root = existing(workspace, recipe)
+    root = workspace_of(recipe, workspace)
     if as_json or form == "json":
         changes = difference(root, read_receipt(root)).to_json()
         values = assignments(root, of_caller(os.environ))

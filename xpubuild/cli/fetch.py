@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xpubuild.cli import options
+from xpubuild.cli.grouped import GroupedCommand
 from xpubuild.frozen import frozen
 
 if TYPE_CHECKING:
@@ -17,8 +18,14 @@ if TYPE_CHECKING:
     from xpubuild.supply.depot.location import Location
 
 
-@click.command(name="fetch", short_help="Download everything that an offline install needs.")
+@click.command(
+    name="fetch",
+    cls=GroupedCommand,
+    epilog=options.LIKE_INSTALL,
+    short_help="Download everything that an offline install needs.",
+)
 @options.build_options(
+    brief=True,
     hidden=(
         "--cxx11-abi", "--arch", "--jobs", "--oneapi-root", "--oneapi-mode", "--editable", "--allow-dirty",
         "--extra-path", "--extra-library-path", "--portable", "--runtime", "--compile-cache",

@@ -9,6 +9,7 @@ import click
 
 from xpubuild import __version__
 from xpubuild.cli import options
+from xpubuild.cli.grouped import GroupedCommand
 
 if TYPE_CHECKING:
     from xpubuild.images.request import Format
@@ -22,8 +23,13 @@ _NO_EFFECT = (
 )  # fmt: skip
 
 
-@click.command(name="image", short_help="Write a container image of a recipe, and build it.")
-@options.build_options(hidden=_NO_EFFECT)
+@click.command(
+    name="image",
+    cls=GroupedCommand,
+    epilog=options.LIKE_INSTALL,
+    short_help="Write a container image of a recipe, and build it.",
+)
+@options.build_options(brief=True, hidden=_NO_EFFECT)
 @options.option(
     "--base", default="ubuntu-24.04", show_default=True, metavar="NAME", help="System of the image."
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xpubuild.cli import options
+from xpubuild.cli.grouped import GroupedCommand
 
 if TYPE_CHECKING:
     from xpubuild.install.lock_model import Policy
@@ -17,7 +18,7 @@ class _Seconds(click.FloatRange):
     name = "number of seconds"
 
 
-@click.command(name="install", short_help="Build and verify a recipe in a workspace.")
+@click.command(name="install", cls=GroupedCommand, short_help="Build and verify a recipe in a workspace.")
 @options.build_options()
 @options.lock_options
 @options.path_option(

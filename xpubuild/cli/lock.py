@@ -8,10 +8,17 @@ from typing import Any
 import click
 
 from xpubuild.cli import options
+from xpubuild.cli.grouped import GroupedCommand
 
 
-@click.command(name="lock", short_help="Lock every input of a recipe.")
+@click.command(
+    name="lock",
+    cls=GroupedCommand,
+    epilog=options.LIKE_INSTALL,
+    short_help="Lock every input of a recipe.",
+)
 @options.build_options(
+    brief=True,
     hidden=(
         "--jobs", "--editable", "--allow-dirty", "--portable", "--runtime", "--compile-cache",
         "--compile-cache-remote", *options.STORE,

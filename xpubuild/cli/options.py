@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from xpubuild.cli.grouped import OUTPUT, Option
 from xpubuild.cli.names import recipes as completed_recipes
 
 if TYPE_CHECKING:
@@ -16,6 +17,18 @@ if TYPE_CHECKING:
     from xpubuild.ui.sinks import SerialSink
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+#: Heading -> the shared options below it in a ``GroupedCommand``'s help; all others come first.
+_HEADINGS = {
+    "Build": ("--cxx11-abi", "--arch", "--editable", "--allow-dirty", "--update", "--until",
+              "--compile-cache", "--compile-cache-remote", "--lock-timeout"),
+    "oneAPI": ("--oneapi-root", "--oneapi-mode", "--extra-path", "--extra-library-path"),
+    "Sources and packages": ("--mirror", "--offline", "--store", "--store-read-only", "--installer", "--env",
+                             "--packages", "--conda-lock", "--conda-channel"),
+    "Locks": ("--locked", "--lock", "--lock-policy"),
+    "Results for others": ("--wheel-dir", "--portable", "--runtime", "--module-dir", "--module-format",
+                           "--depends-on"),
+    OUTPUT: ("--json", "--quiet", "--verbose", "--log-format"),
+}  # fmt: skip
 
 
 def option(*names: str, **settings: Any) -> Callable[[Function], Function]:
@@ -23,7 +36,15 @@ def option(*names: str, **settings: Any) -> Callable[[Function], Function]:
     long = next(name for name in names if name.startswith("--")).split("/")[0]
     settings.setdefault("envvar", "XPUBUILD_" + long[2:].upper().replace("-", "_"))
     settings.setdefault("show_envvar", False)
-    return click.option(*names, **settings)
+    decorate: Callable[[Function], Function] = click.option(*names, cls=Option, **settings)
+    heading = next((found for found, listed in _HEADINGS.items() if long in listed), "")
+
+    def add(function: Function) -> Function:
+        function = decorate(function)
+        function.__click_params__[-1].heading = heading  # type: ignore[attr-defined]
+        return function
+
+    return add
 
 
 def absolute(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Path | None:
@@ -43,15 +64,6 @@ def path_option(*names: str, **settings: Any) -> Callable[[Function], Function]:
     """Return an option that is a path, made absolute without touching the disk."""
     settings.setdefault("callback", absolute)
     return option(*names, metavar=settings.pop("metavar", "DIR"), **settings)
-
-
-search_option = click.option(
-    "--search",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="Folder to search for libraries; may be repeated.",
-)
-wheels_argument = click.argument("wheels", nargs=-1, required=True, type=click.Path(path_type=Path))
 
 
 def mirror(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Path | Location | None:
@@ -105,8 +117,8 @@ FAILURES, RESULT = "Print only failures.", "Print only failures and the result."
 def speech(*passed: str, quiet: str = "", verbose: str = VERBOSE) -> Callable[[Function], Function]:
     """Return what adds -q, -v and --log-format, which every command has alike.
 
-    Those in ``passed`` (log_format, quiet, verbose) are arguments of the function. The others are kept for
-    ``new_sink``: a command that shows no progress of its own may still look something up.
+    Those in ``passed`` (log_format, quiet, verbose) are arguments of the function. The others are accepted,
+    not listed by help, and kept for ``new_sink``: a command without progress may look up something.
     """
 
     def keep(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
@@ -114,7 +126,8 @@ def speech(*passed: str, quiet: str = "", verbose: str = VERBOSE) -> Callable[[F
         return value
 
     def one(name: str, *names: str, **settings: Any) -> Callable[[Function], Function]:
-        return option(*names, callback=keep, expose_value=name in passed, **settings)
+        shown = name in passed
+        return option(*names, callback=keep, expose_value=shown, hidden=not shown, **settings)
 
     def add(function: Function) -> Function:
         for decorate in reversed((
@@ -193,6 +206,10 @@ def names_option(*names: str, **settings: Any) -> Callable[[Function], Function]
 
 
 STORE_READ_ONLY = "--store-read-only/--no-store-read-only"
+#: What everybody needs first.
+_FIRST = ("--with", "--without", "--target", "--variant", "--arch", "--python", "--mirror", "--offline")
+#: Ends the help of commands whose options are those of install.
+LIKE_INSTALL = "Every other option of 'xpubuild install' is accepted too: see 'xpubuild install --help'."
 #: The options about stores, for commands that build no wheel.
 STORE = ("--store", STORE_READ_ONLY)
 
@@ -204,7 +221,7 @@ depends_on_option = names_option(
 
 
 def lock_options(function: Function) -> Function:
-    """Add the options of install and plan that build from a lock."""
+    """Add the options of install, plan and rehearse that build from a lock."""
     for decorate in reversed((
         option(
             "--locked", is_flag=True,
@@ -240,6 +257,7 @@ def module_options(function: Function) -> Function:
 def build_options(
     *,
     hidden: Collection[str] = (),
+    brief: bool = False,
     mirror_help: str = "Mirror to use before the network: a folder, http or https URL.",
     workspace: str = "Folder for environment, sources, wheels and logs (default: one per user and recipe).",
     offline: str = "Do not use the network; fail if something is not in the mirror.",
@@ -247,13 +265,22 @@ def build_options(
     """Return what adds the argument RECIPE and the options that decide what is built.
 
     ``hidden`` are options without an effect on the command. It accepts them, since scripts pass one set of
-    options to several commands, but its help does not list them. The others
-    are help texts.
+    options to several commands, but its help does not list them; with ``brief`` it lists only those that
+    everybody needs, and refers to the help of install. The others are help texts.
     """
 
+    def is_hidden(name: str) -> bool:
+        return name in hidden or (brief and name not in _FIRST)
+
     def one(make: Callable[..., Any], *names: str, **settings: Any) -> Callable[[Function], Function]:
-        decorate: Callable[[Function], Function] = make(*names, hidden=names[0] in hidden, **settings)
-        return decorate
+        decorate: Callable[[Function], Function] = make(*names, hidden=is_hidden(names[0]), **settings)
+
+        def add(function: Function) -> Function:
+            function = decorate(function)
+            function.__click_params__[-1].brief = names[0] not in hidden  # type: ignore[attr-defined]
+            return function
+
+        return add
 
     def add(function: Function) -> Function:
         for decorate in reversed((
@@ -295,7 +322,7 @@ def build_options(
             mirror_option(mirror_help),
             one(option, "--offline", is_flag=True, help=offline),
             store_option(
-                "Store of built wheels to take from, beside your own; repeatable.", hidden="--store" in hidden
+                "Store of wheels to take from, beside your own; repeatable.", hidden=is_hidden("--store")
             ),
             one(
                 option, STORE_READ_ONLY, is_flag=True, default=None,
@@ -323,7 +350,7 @@ def build_options(
             ),
             one(
                 option, "--portable", is_flag=True,
-                help="Repair the built wheels for other machines ('wheel repair'), and install those.",
+                help="Repair the built wheels for other machines ('check --repair'), and install those.",
             ),
             one(
                 path_option, "--runtime", default=None,

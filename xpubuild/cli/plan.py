@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xpubuild.cli import options
+from xpubuild.cli.grouped import GroupedCommand
 
 if TYPE_CHECKING:
     from xpubuild.engine.model import Step
@@ -17,8 +18,13 @@ if TYPE_CHECKING:
     from xpubuild.install.target import Prepared
 
 
-@click.command(name="plan", short_help="Show what install would do.")
-@options.build_options()
+@click.command(
+    name="plan",
+    cls=GroupedCommand,
+    epilog=options.LIKE_INSTALL,
+    short_help="Show what install would do.",
+)
+@options.build_options(brief=True)
 @options.lock_options
 @options.option(
     "--format",

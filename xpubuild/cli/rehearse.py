@@ -8,15 +8,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xpubuild.cli import options
+from xpubuild.cli.grouped import GroupedCommand
 
 if TYPE_CHECKING:
     from xpubuild.install.lock_model import Policy
 
 
 @click.command(
-    name="rehearse", short_help="Configure a build without compiling, and report what it would make."
+    name="rehearse",
+    cls=GroupedCommand,
+    epilog=options.LIKE_INSTALL,
+    short_help="Configure a build without compiling, and report what it would make.",
 )
 @options.build_options(
+    brief=True,
     hidden={
         "--editable", "--portable", "--runtime", "--compile-cache", "--compile-cache-remote", *options.STORE,
     }

@@ -1,4 +1,4 @@
-"""``xpubuild report --json``."""
+"""``xpubuild status --html - --json``."""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-import shlex
+import sys
+from pathlib import Path
 
 import click
 
@@ -18,48 +19,48 @@ class RunCommand(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Keep what follows ``--`` away from click."""
         place = args.index("--") if "--" in args else len(args)
-        if (
-            len([word for word in args[:place] if not word.startswith("-")]) > 1
-            and "--log-format" not in args
-        ):
-            raise click.UsageError(
-                "put -- before the command: xpubuild run [WORKSPACE|RECIPE] -- COMMAND", ctx
-            )
         ctx.meta[_WORDS] = tuple(args[place + 1 :])
-        return super().parse_args(ctx, args[:place])
+        try:
+            return super().parse_args(ctx, args[:place])
+        except click.UsageError as error:
+            if "unexpected extra argument" not in error.message:
+                raise
+            message = "put -- before the command: xpubuild run [WORKSPACE] -- COMMAND"
+            raise click.UsageError(message, ctx) from error
 
 
 @click.command(
     name="run",
     cls=RunCommand,
-    short_help="Run a command in a workspace's environment.",
+    short_help="Run a command, or a shell, in a workspace's environment.",
 )
 @click.argument(
     "workspace_or_recipe",
     required=False,
     shell_complete=names.workspaces,
-    metavar="[WORKSPACE|RECIPE] -- COMMAND...",
+    metavar="[WORKSPACE] [-- COMMAND...]",
 )
+@options.workspace_option()
 @options.speech()
 @click.pass_context
-def command(ctx: click.Context, /, workspace_or_recipe: str | None) -> int:
-    """Run COMMAND in the environment of a workspace: a folder, or the recipe that was built there.
+def command(ctx: click.Context, /, workspace_or_recipe: str | None, workspace: Path | None) -> int:
+    """Run COMMAND in the environment of WORKSPACE: a folder, or the recipe that was built there.
 
-    Without either: the active workspace, or the only one. There is no shell in between: COMMAND gets the
-    signals, and its exit status is that of xpubuild.
+    Without WORKSPACE: the active workspace, or the only one. There is no shell in between: COMMAND gets the
+    signals, and its exit status is that of xpubuild. Without COMMAND, your shell is started: it reads its own
+    settings first, shows the name of the workspace before its prompt, and 'exit' leaves it.
     """
     from xpubuild.cli.configuration.lookup import of_caller
-    from xpubuild.cli.workspace import named
+    from xpubuild.cli.workspace import workspace_of
     from xpubuild.engine.become import become
-    from xpubuild.errors import UsageError
+    from xpubuild.ui.invocation import program
     from xpubuild.workspace.activation import environment
+    from xpubuild.workspace.shells import start, users_shell
 
     words: tuple[str, ...] = ctx.meta[_WORDS]
-    if not words:
-        place = f"{shlex.quote(workspace_or_recipe)} " if workspace_or_recipe else ""
-        raise UsageError(
-            "no command was specified",
-            fix="put the command after --",
-            commands=(f"xpubuild run {place}-- python -c 'import torch; print(torch.__version__)'",),
-        )
-    become(words, environment(named(workspace_or_recipe), of_caller(os.environ)))
+    root = workspace_of(workspace_or_recipe, workspace)
+    env = environment(root, of_caller(os.environ))
+    if words:
+        become(words, env)
+    begin = start(users_shell(env), root, program(), env, asks=sys.stdin.isatty())
+    become(begin.argv, begin.env)

@@ -114,7 +114,9 @@ def _settings(table: Key, command: click.Command) -> dict[str, Setting]:
     for parameter in command.params:
         name = long_name(parameter)
         is_setting = isinstance(parameter, click.Option) or parameter.envvar
-        if name in NEVER or (table, name) in _DEEDS or not is_setting or getattr(parameter, "hidden", False):
+        if name in NEVER or (table, name) in _DEEDS or not is_setting:
+            continue
+        if getattr(parameter, "hidden", False) and not getattr(parameter, "brief", False):
             continue
         choices = parameter.type.choices if isinstance(parameter.type, click.Choice) else ()
         found[name] = Setting(

@@ -10,7 +10,7 @@ from xpubuild.cli import names, options
 
 
 @click.command(name="status", short_help="Show the steps, runs and results of a workspace.")
-@click.argument("recipe", required=False, shell_complete=names.workspaces)
+@click.argument("recipe", required=False, shell_complete=names.workspaces, metavar="[WORKSPACE]")
 @options.workspace_option()
 @options.option(
     "--all",
@@ -25,11 +25,37 @@ from xpubuild.cli import names, options
     envvar=None,
     help="Show the jobs in this folder, which 'plan --format slurm' has written.",
 )
+@options.option(
+    "--html",
+    metavar="FILE",
+    default=None,
+    envvar=None,
+    help="Write one page (-: to stdout): times, memory, proofs, verify, the causes of a failure.",
+)
+@options.path_option(
+    "--trace",
+    metavar="FILE",
+    default=None,
+    envvar=None,
+    help="Write the times as trace events, for Perfetto or chrome://tracing.",
+)
 @options.json_option
 @options.speech()
-def command(recipe: str | None, workspace: Path | None, all_: bool, jobs: Path | None, as_json: bool) -> int:
-    """Show the steps, runs and results of a workspace (default: that of RECIPE)."""
-    from xpubuild.cli.workspace import existing
+def command(
+    recipe: str | None,
+    workspace: Path | None,
+    all_: bool,
+    jobs: Path | None,
+    html: str | None,
+    trace: Path | None,
+    as_json: bool,
+) -> int:
+    """Show the steps, runs and results of WORKSPACE: a folder, or the recipe that was built there.
+
+    The page of --html needs no network and no other file, and has no secrets. With --json, --html or --trace
+    prints the document of the page; with --html - no page is written then.
+    """
+    from xpubuild.cli.workspace import workspace_of
     from xpubuild.engine.journal import Journal
     from xpubuild.engine.lock import held_by
     from xpubuild.ui.console import print_json, show
@@ -40,13 +66,41 @@ def command(recipe: str | None, workspace: Path | None, all_: bool, jobs: Path |
         return _jobs(jobs, as_json=as_json)
     if all_:
         return _all(as_json=as_json)
-    root = existing(workspace, recipe)
+    root = workspace_of(recipe, workspace)
+    if html is not None or trace is not None:
+        return _page(root, html, trace, as_json=as_json)
     with Journal(root / "journal.db", read_only=True) as journal:
         document = status_document(str(root), journal, held_by(root))
     if as_json:
         print_json(document)
     else:
         show(status_view(document))
+    return 0
+
+
+def _page(root: Path, html: str | None, trace: Path | None, *, as_json: bool) -> int:
+    import json
+
+    from xpubuild.cli.report_json import unfit
+    from xpubuild.engine.files import write_atomic
+    from xpubuild.ui.console import print_json, show, write_out
+    from xpubuild.ui.report.page import page
+    from xpubuild.ui.views import report_view
+    from xpubuild.workspace.report_document import report_document
+    from xpubuild.workspace.trace import trace as trace_of
+
+    document = report_document(root, unfit)
+    file = Path(html).expanduser().absolute() if html and html != "-" else None
+    if file is not None:
+        write_atomic(file, page(document).encode())
+    if trace is not None:
+        write_atomic(trace, (json.dumps(trace_of(document)) + "\n").encode())
+    if as_json:
+        print_json(document)
+    elif html == "-":
+        write_out(page(document))
+    else:
+        show(report_view(document, file, trace))
     return 0
 
 

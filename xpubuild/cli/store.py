@@ -1,4 +1,4 @@
-"""``xpubuild store list|size|check|push|pull|gc``."""
+"""``xpubuild store list|size|push|pull|gc``."""
 
 from __future__ import annotations
 
@@ -82,56 +82,6 @@ def size(store: Places, as_json: bool) -> int:
     return 0
 
 
-@command.command(short_help="Verify every file of the stores.")
-@_stores
-@options.option(
-    "--repair",
-    is_flag=True,
-    envvar=None,
-    help="List in the index of a mirror what is there and valid; no network.",
-)
-@options.json_option
-@options.speech()
-def check(store: Places, repair: bool, as_json: bool) -> int:
-    """Hash all that your own store and those of --store have; without --repair, change nothing.
-
-    A store may be a mirror too: then its repositories, files and sets are verified as by 'fetch --check'.
-    """
-    from xpubuild.documents import plain
-    from xpubuild.engine.process import Cancel
-    from xpubuild.engine.runner import cancel_on_signals
-    from xpubuild.errors import SourceIntegrityError
-    from xpubuild.install.store_work import folder_stores, require_there
-    from xpubuild.supply.depot.examine import check_depot
-    from xpubuild.ui.console import print_json, show
-    from xpubuild.ui.supply_views import store_check_view
-
-    _settings()
-    stores, cancel = folder_stores(store), Cancel()
-    require_there(stores)
-    with cancel_on_signals(cancel):
-        found = [(item.name, check_depot(item.root, repair=repair, cancel=cancel)) for item in stores]
-    rows = [{"store": name, "damaged": plain(tuple(items))} for name, items in found]
-    document = {"schema": "xpubuild.store-check/1", "stores": rows}
-    if not as_json:
-        show(store_check_view(document))
-    damaged = [(name, item) for name, items in found for item in items]
-    if damaged:
-        place, first = damaged[0]
-        more = f", and {len(damaged) - 1} more" if len(damaged) > 1 else ""
-        error = SourceIntegrityError(
-            f"the store {place} is damaged: {first.path}{more}",
-            why=first.why,
-            fix="fetch into a mirror again, which repairs it; what else is damaged is not used, and is built"
-            " or fetched anew by the next install that needs it",
-        )
-        error.document = document
-        raise error
-    if as_json:
-        print_json(document)
-    return 0
-
-
 @command.command(short_help="Copy kept wheels to another store.")
 @click.argument("recipe", required=False, shell_complete=names.workspaces)
 @options.workspace_option("Folder of a workspace: only its wheels are copied (default: all of your store).")
@@ -140,16 +90,16 @@ def check(store: Places, repair: bool, as_json: bool) -> int:
 @options.speech()
 def push(recipe: str | None, workspace: Path | None, store: Places, as_json: bool) -> int:
     """Copy the wheels of your own store, or those of the workspace of RECIPE, to the store of --store."""
-    from xpubuild.cli.workspace import existing
+    from xpubuild.cli.workspace import workspace_of
     from xpubuild.install import store_work
 
     _settings()
-    root = existing(workspace, recipe) if workspace is not None or recipe is not None else None
+    root = workspace_of(recipe, workspace) if workspace is not None or recipe is not None else None
     return _copied(store_work.push(store, root), as_json=as_json)
 
 
 @command.command(short_help="Copy the wheels of a recipe from other stores to your own.")
-@options.build_options(hidden=("--jobs", "--portable", "--runtime", options.STORE_READ_ONLY))
+@options.build_options(brief=True, hidden=("--jobs", options.STORE_READ_ONLY))
 @options.json_option
 @options.speech()
 def pull(as_json: bool, **build: Any) -> int:
@@ -213,7 +163,7 @@ def gc(
     """
     import sys
 
-    from xpubuild.cli.workspace import existing
+    from xpubuild.cli.workspace import workspace_of
     from xpubuild.install.store_uses import used_by
     from xpubuild.install.store_work import folder_stores, require_there
     from xpubuild.supply.depot.collect import collectable, remove
@@ -222,7 +172,7 @@ def gc(
     from xpubuild.workspace.overview import age_of
 
     _settings()
-    used = used_by([existing(path, None) for path in workspaces], [_digest(path) for path in locks])
+    used = used_by([workspace_of(None, path) for path in workspaces], [_digest(path) for path in locks])
     seconds = age_of(older).total_seconds()
     stores = folder_stores(store)
     require_there(stores)

@@ -20,7 +20,7 @@ _OF_SUITES = {
 
 
 @click.command(name="verify", short_help="Test an installed PyTorch on the device.")
-@click.argument("recipe", required=False, shell_complete=names.workspaces)
+@click.argument("recipe", required=False, shell_complete=names.workspaces, metavar="[WORKSPACE]")
 @options.workspace_option()
 @options.option(
     "--python", "python", default=None, metavar="EXE", help="Interpreter with the torch to verify."
@@ -133,12 +133,13 @@ def command(
     as_json: bool,
     quiet: bool,
 ) -> int:
-    """Run the test suite with the interpreter of a workspace (default: that of RECIPE), or with --python.
+    """Run the test suite with the interpreter of WORKSPACE (a folder, or the recipe that was built
+    there; default: the active or the only one), or with --python.
 
     Exits with code 70 if a check failed, crashed or timed out. What is installed in a workspace is hashed
     first (exit code 60 if it is damaged).
     """
-    from xpubuild.cli.workspace import existing
+    from xpubuild.cli.workspace import workspace_of
     from xpubuild.engine.lock import require_free
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import cancel_on_signals
@@ -159,7 +160,7 @@ def command(
     given = _given(suite, no_gpu=no_gpu)
     if no_gpu:
         device, suite = "cpu", "image"
-    root = None if python else existing(workspace, recipe)
+    root = None if python else workspace_of(recipe, workspace)
     if root is not None:
         require_free(root)
     target = resolve_target(python, root, device, stand_in=stand_in)

@@ -19,7 +19,7 @@ def _name(recipe: str) -> str:
     return load(recipe).recipe.name if os.sep in recipe or recipe.endswith((".yaml", ".yml")) else recipe
 
 
-def existing(workspace: Path | None, recipe: str | None) -> Path:
+def _existing(workspace: Path | None, recipe: str | None) -> Path:
     """Return the workspace by folder, the default one of a recipe, the active one, or the only one.
 
     Raises:
@@ -53,7 +53,7 @@ def existing(workspace: Path | None, recipe: str | None) -> Path:
     return root
 
 
-def named(given: str | None, workspace: Path | None = None) -> Path:
+def workspace_of(given: str | None, workspace: Path | None = None) -> Path:
     """Return the workspace that ``given`` names, which is its folder or the recipe that was built there.
 
     Raises:
@@ -61,8 +61,8 @@ def named(given: str | None, workspace: Path | None = None) -> Path:
     """
     is_file = given is not None and given.endswith((".yaml", ".yml"))
     if given and ((os.sep in given and not is_file) or Path(given, _JOURNAL).is_file()):
-        return existing(workspace or Path(given).expanduser().absolute(), None)
-    return existing(workspace, given)
+        return _existing(workspace or Path(given).expanduser().absolute(), None)
+    return _existing(workspace, given)
 
 
 def _has_journal(root: Path) -> bool:

@@ -120,7 +120,7 @@ def _libraries() -> Iterator[str]:
     """Yield what gathers the libraries of oneAPI that the build found: no headers, no compiler."""
     folders = f"{_LIBRARIES}/etc/ld.so.conf.d/oneapi.conf"
     yield f"mkdir -p {_LIBRARIES}/etc/ld.so.conf.d"
-    path = f"xpubuild run --workspace {WORKSPACE} printenv LD_LIBRARY_PATH"
+    path = f"xpubuild run --workspace {WORKSPACE} -- printenv LD_LIBRARY_PATH"
     yield f"{path} | tr : '\\n' | grep ^/opt/intel/ > {folders}"
     there = f'"{_LIBRARIES}${{folder}}"'
     copy = (

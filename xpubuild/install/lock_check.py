@@ -1,4 +1,4 @@
-"""``verify-lock``: creates the lock again from recipe and sources, and lists every difference."""
+"""``check LOCK``: creates the lock again from recipe and sources, and lists every difference."""
 
 from __future__ import annotations
 

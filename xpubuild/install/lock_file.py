@@ -1,7 +1,7 @@
 """The file of a lock: one text for one lock, read back only if nothing in it was edited.
 
 The text is YAML with sorted keys. ``digest``, its last line, is the sha256 of the canonical JSON of all that
-is above, so that another tool can compute it. The digest that plans, receipts and ``verify-lock`` show leaves
+is above, so that another tool can compute it. The digest that plans, receipts and ``check LOCK`` show leaves
 the machine out.
 """
 

@@ -39,7 +39,7 @@ def lock(attack: Attack) -> str:
     """A lock: one that says anything else than the good one is refused."""
     path, good = attack.trial.place / "small.lock.yaml", attack.good.lock.read_bytes()
     path.write_bytes(attack.hostile.yaml(good))
-    code = attack.ask("verify-lock", path, "--recipe", attack.trial.world.recipe, "--json")
+    code = attack.ask("check", path, "--recipe", attack.trial.world.recipe, "--json")
     planned = attack.ask("plan", "--lock", path, "--workspace", attack.trial.workspace, "--json")
     if code and planned:
         return CLEAR

@@ -17,7 +17,7 @@ def wheel(attack: Attack) -> str:
     path = attack.trial.place / source.name
     good = source.read_bytes()
     path.write_bytes(attack.hostile.flipped(good) if attack.rng.random() < 0.6 else _rezipped(attack, good))
-    accepted = attack.ask("audit", path, "--json") == 0
+    accepted = attack.ask("check", path, "--json") == 0
     if accepted and _members(path.read_bytes()) != _members(good):
         raise LetInError(f"audit accepts {_members(path.read_bytes())}")
     index = attack.trial.world.index

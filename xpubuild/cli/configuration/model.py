@@ -29,8 +29,9 @@ NEVER = frozenset({
 #: The options that a project may set: what is built and how it is shown. Its file may be a stranger's, so it
 #: names no place to take programs, packages or sources from, and loosens no check.
 PROJECT_OPTIONS = frozenset({
-    "with", "without", "cxx11-abi", "target", "variant", "arch", "jobs", "env", "editable", "oneapi-mode",
-    "python", "until", "profile", "suite", "device", "for-python", "quiet", "verbose", "log-format", "format",
+    "with", "without", "packages", "cxx11-abi", "target", "variant", "arch", "jobs", "editable",
+    "oneapi-mode", "python", "until", "profile", "suite", "device", "for-python", "quiet", "verbose",
+    "log-format", "format",
 })  # fmt: skip
 
 

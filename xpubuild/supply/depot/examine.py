@@ -17,6 +17,7 @@ from xpubuild.supply.depot.entries import (
     INDEX,
     PAGE,
     SETS,
+    WHEELS,
     DepotSet,
     Entry,
     EntryError,
@@ -64,6 +65,11 @@ def check_depot(
 def is_indexed(path: Path) -> bool:
     """Whether a folder is a depot with an index, or one that has lost it."""
     return any(os.path.lexists(path / name) for name in (INDEX, FILES, SETS))
+
+
+def is_depot(path: Path) -> bool:
+    """Whether a folder is a mirror or a store, and no workspace."""
+    return is_indexed(path) or ((path / WHEELS).is_dir() and not (path / "journal.db").exists())
 
 
 def damages(

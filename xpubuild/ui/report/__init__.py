@@ -1,1 +1,1 @@
-"""The page of ``xpubuild report``: HTML that needs no other file, no script and no network."""
+"""The page of ``xpubuild status --html``: HTML that needs no other file, no script and no network."""
