@@ -268,9 +268,9 @@ class Fetch:
         for use in missing_repositories(store, self.inputs):
             at = {"commit": use.commit or None, "ref": use.ref, "component": use.component, "path": use.path}
             rows.append(_missing("git", use.url, use.url, **at))
-        # Which file of it pip will choose is not known.
+        # Which file of it pip will choose is not known; two requirement files may have one pin.
         names = (f"{need.pin.name}=={need.pin.version} for Python {need.python}" for need in wheels)
-        rows += [_missing("wheel", name) for name in names]
+        rows += [_missing("wheel", name) for name in dict.fromkeys(names)]
         for file in files:
             kind = "archive" if file.is_archive else described(file.filename)[0]
             rows.append(_missing(kind, file.filename, file.url, sha256=file.sha256, size=file.size))
