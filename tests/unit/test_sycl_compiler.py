@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 from support.sycl_compiler.driver import Toolkit
+from support.sycl_compiler.frontend import Image
 from support.sycl_compiler.options import UsageError, divide, ignored, is_sycl, plain
+from support.sycl_compiler.registration import Linked, source
 
 #: As torch-xpu-ops of 2.6 writes them (cmake/BuildFlags.cmake, run_sycl.cmake), with fewer folders.
 _FLAGS = (
@@ -96,3 +98,10 @@ def test_what_ccache_asks_first_is_preprocessed_for_the_host() -> None:
     options = divide(("-fsycl", "-DX", "-E", "/s/a.cpp"))
     assert options.preprocess_only
     assert options.for_host == ["-DX"]
+
+
+def test_more_images_than_a_registration_can_have_are_registered_in_parts() -> None:
+    image = Linked("spir64", Path("a.spv"), Image(b"", ("kernel",), {}))
+    text = source([image] * 0x1_0001, 3)
+    assert "{ 1, 65535, images + 0, 0, 0 }, { 1, 2, images + 65535, 0, 0 }" in text
+    assert "{ 1, 0, images + 0, 0, 0 }" in source([], 3)

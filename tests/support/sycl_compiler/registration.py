@@ -29,10 +29,17 @@ void __sycl_unregister_lib(const struct all *);
 """
 _TAIL = """
 static const struct image images[] = {{ {images} }};
-static const struct all everything = {{ 1, {count}, images, 0, 0 }};
-__attribute__((constructor)) static void hand_over(void) {{ __sycl_register_lib(&everything); }}
-__attribute__((destructor)) static void take_back(void) {{ __sycl_unregister_lib(&everything); }}
+static const struct all parts[] = {{ {parts} }};
+enum {{ count = sizeof parts / sizeof *parts }};
+__attribute__((constructor)) static void hand_over(void) {{
+  for (int n = 0; n < count; n++) __sycl_register_lib(&parts[n]);
+}}
+__attribute__((destructor)) static void take_back(void) {{
+  for (int n = 0; n < count; n++) __sycl_unregister_lib(&parts[n]);
+}}
 """
+#: The number of images of one registration has 16 bits.
+_MOST = 0xFFFF
 _DATA = """
 extern const unsigned char begin{n}[] __asm__(".Lbegin{n}"), end{n}[] __asm__(".Lend{n}");
 __asm__(".section __CLANG_OFFLOAD_BUNDLE__sycl-{target},\\"a\\",@progbits\\n.balign 16\\n"
@@ -69,7 +76,9 @@ def source(linked: Sequence[Linked], version: int) -> str:
         last = f"entries{n} + {len(item.image.kernels)}"
         sets = f"sets{n}, sets{n} + {len(item.image.properties)}"
         table.append(f"{{ {head} begin{n}, end{n}, entries{n}, {last}, {sets} }}")
-    return text + _TAIL.format(images=",\n".join(table), count=len(linked))
+    starts = range(0, max(len(linked), 1), _MOST)
+    parts = [f"{{ 1, {len(linked[start : start + _MOST])}, images + {start}, 0, 0 }}" for start in starts]
+    return text + _TAIL.format(images=",\n".join(table), parts=", ".join(parts))
 
 
 def _properties(n: int, image: Image) -> str:
