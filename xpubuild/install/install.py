@@ -1,4 +1,9 @@
-"""``install`` as a library: lock the workspace, run the plan, write the receipt."""
+"""``install`` as a library: options -> target -> plan -> apply -> receipt.
+
+``asked_plan.prepare_as_asked`` takes the options of the command line (``options``), or a lock. ``choose``
+holds them against the recipe, ``resolve`` adds what this machine says, once; the result is the ``Target``.
+``planner`` makes its plan, and ``apply`` here locks the workspace, runs the plan and writes the receipt.
+"""
 
 from __future__ import annotations
 
