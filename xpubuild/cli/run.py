@@ -41,9 +41,15 @@ class RunCommand(click.Command):
     metavar="[WORKSPACE] [-- COMMAND...]",
 )
 @options.workspace_option()
+@options.option(
+    "--stand-in", "stand_in", is_flag=True, envvar=None,
+    help="Show Intel's OpenCL CPU device to COMMAND as a GPU, as 'verify --stand-in' does.",
+)  # fmt: skip
 @options.speech()
 @click.pass_context
-def command(ctx: click.Context, /, workspace_or_recipe: str | None, workspace: Path | None) -> int:
+def command(
+    ctx: click.Context, /, workspace_or_recipe: str | None, workspace: Path | None, stand_in: bool
+) -> int:
     """Run COMMAND in the environment of WORKSPACE: a folder, or the recipe that was built there.
 
     Without WORKSPACE: the active workspace, or the only one. There is no shell in between: COMMAND gets the
@@ -54,12 +60,15 @@ def command(ctx: click.Context, /, workspace_or_recipe: str | None, workspace: P
     from xpubuild.cli.workspace import workspace_of
     from xpubuild.engine.become import become
     from xpubuild.ui.invocation import program
+    from xpubuild.verify.target import on_stand_in
     from xpubuild.workspace.activation import environment
     from xpubuild.workspace.shells import start, users_shell
 
     words: tuple[str, ...] = ctx.meta[_WORDS]
     root = workspace_of(workspace_or_recipe, workspace)
     env = environment(root, of_caller(os.environ))
+    if stand_in:
+        env = on_stand_in(root, env)
     if words:
         become(words, env)
     begin = start(users_shell(env), root, program(), env, asks=sys.stdin.isatty())

@@ -17,7 +17,7 @@ _LOADED = f"{__name__}.loaded"
 #: Their children of plans do what the plan says; config is about the files.
 _WITHOUT = frozenset({"plumbing", "config"})
 #: Options that ask for one deed: under a name that is a setting elsewhere, or in place of the real device.
-_DEEDS = frozenset({(("status",), "jobs"), (("verify",), "stand-in")})
+_DEEDS = frozenset({(("status",), "jobs"), (("verify",), "stand-in"), (("run",), "stand-in")})
 
 
 class Defaults(dict[str, Any]):

@@ -60,6 +60,16 @@ def resolve_target(
     return replace(target, env=env, stand_in=True)
 
 
+def on_stand_in(workspace: Path, env: dict[str, str]) -> dict[str, str]:
+    """Return the environment of a workspace with the stand-in for a GPU as its XPU.
+
+    Raises:
+        UsageError: its torch is not for XPU.
+        ToolchainError: the stand-in cannot serve it.
+    """
+    return environment(Layout(workspace).python, env, platformdirs.user_cache_path("xpubuild"))
+
+
 def _found(python: str | None, workspace: Path | None, device: str | None) -> Target:
     env = base_environment()
     env |= {name: value for name, value in os.environ.items() if _decides(name)}
