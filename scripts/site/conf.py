@@ -18,6 +18,9 @@ _VERSION = re.compile(r'^__version__ = "(.+)"$', re.MULTILINE)
 _LINK = re.compile(r"\[([^\]]+)\]\(([^)#\s]+)\)")
 _PAGE = re.compile(r"\]\(([\w./-]+)\.md\)")
 
+#: Folders of docs whose README leads to the pages below it.
+_WITH_PAGES = ("checks", "evidence", "decisions")
+
 project = "xpubuild"
 version = release = _VERSION.findall((_TOP / "xpubuild" / "__init__.py").read_text("utf-8"))[0]
 extensions = ["myst_parser"]
@@ -53,7 +56,9 @@ def contents(index: str) -> str:
             pages += new
             listed.update(new)
     close()
-    caption, pages = "Project", ["CHANGELOG", "CONTRIBUTING"]
+    more = [f"docs/{name}/README" for name in _WITH_PAGES if name != "checks"]
+    more = [page for page in more if (_TOP / f"{page}.md").is_file()]
+    caption, pages = "Project", ["CHANGELOG", "CONTRIBUTING", *more]
     close()
     return "\n".join(parts)
 
@@ -68,8 +73,9 @@ def _read(_app: Sphinx, name: str, source: list[str]) -> None:
     text = _LINK.sub(page, source[0])
     if name == root_doc:
         text += "\n" + contents((_TOP / "docs" / "README.md").read_text("utf-8"))
-    if name == "docs/checks/README":
-        pages = "\n".join(sorted(path.stem for path in (_TOP / "docs" / "checks").glob("*.*.md")))
+    if name in {f"docs/{part}/README" for part in _WITH_PAGES}:
+        below = sorted(path.relative_to(folder).with_suffix("") for path in folder.rglob("*.md"))
+        pages = "\n".join(str(path) for path in below if str(path) != "README")
         text += f"\n```{{toctree}}\n:hidden:\n\n{pages}\n```\n"
     source[0] = text
 

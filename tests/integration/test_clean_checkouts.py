@@ -35,7 +35,8 @@ def tree(tmp_path: Path) -> Path:
 def cleaned(tree: Path) -> str:
     done = child("clean", "--workspace", str(tree.parents[1]), "--yes")
     assert done.status == 0, done.err
-    return done.out
+    # A piped table is folded at 120 columns.
+    return " ".join(done.out.split())
 
 
 def commit(tree: Path) -> None:

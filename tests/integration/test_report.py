@@ -79,8 +79,8 @@ def test_no_secret_is_in_page_trace_and_document(
     (copy / "build" / "plan.json").write_text(json.dumps(plan))
     monkeypatch.setenv("MY_TOKEN", SECRET)
     files = [tmp_path / name for name in ("page.html", "trace.json")]
-    words = ("--output", str(files[0]), "--trace", str(files[1]))
-    found = xpubuild.ok("status", str(copy), "--html", "-", "--json", *words).out
+    words = ("--html", str(files[0]), "--trace", str(files[1]))
+    found = xpubuild.ok("status", str(copy), "--json", *words).out
     texts = [found, *(file.read_text() for file in files)]
     assert "host.invalid" in texts[0]
     assert not [text for text in texts if SECRET in text]

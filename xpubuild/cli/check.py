@@ -12,6 +12,9 @@ from xpubuild.cli import names, options
 from xpubuild.cli.grouped import GroupedCommand, group
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from xpubuild.ui.sinks import SerialSink
     from xpubuild.workspace.check import Check
     from xpubuild.workspace.check_model import Damage, Found
 
@@ -38,7 +41,8 @@ class _Asked(NamedTuple):
     given: tuple[str, ...]
     repair: bool
     as_json: bool
-    speech: dict[str, Any]
+    quiet: bool
+    sink: Callable[[], SerialSink]
     more: dict[str, Any]
 
 
@@ -168,10 +172,13 @@ def command(
     Exit codes: 60 if what was installed or built is damaged or a wheel fails its audit, 31 if kept sources or
     packages are damaged or do not match, 21 if a lock was edited or differs, 20 if a file is no lock.
     """
+    from xpubuild.ui.sinks import make_sink
+
     kind = _kind_of(given, more["workspace"])
     _refuse_foreign(ctx, kind, repair=repair)
-    speech = {"log_format": log_format, "quiet": quiet, "verbose": verbose}
-    asked = _Asked(given, repair, as_json, speech, more)
+    asked = _Asked(
+        given, repair, as_json, quiet, lambda: make_sink(log_format, quiet=quiet, verbose=verbose), more
+    )
     if kind == "wheels":
         from xpubuild.cli.check_wheels import check_wheels
 
@@ -226,7 +233,7 @@ def _lock(asked: _Asked) -> int:
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.supply_views import fetch_progress, lock_verified_view
 
-    quiet = asked.speech["quiet"]
+    quiet = asked.quiet
     lock = read_lock(Path(asked.given[0]))
     cancel, report = Cancel(), fetch_progress(quiet=quiet)
     named = ("python", "oneapi_root", "extra_path", "extra_library_path", "conda_lock", "mirror", "offline")
@@ -266,7 +273,7 @@ def _depot(asked: _Asked) -> int:
         "schema": "xpubuild.store-check/1",
         "stores": [{"store": str(path), "damaged": plain(tuple(found))}],
     }
-    if not asked.as_json and not asked.speech["quiet"]:
+    if not asked.as_json and not asked.quiet:
         show(store_check_view(document))
     if found:
         more = f", and {len(found) - 1} more" if len(found) > 1 else ""
@@ -290,7 +297,6 @@ def _workspace(asked: _Asked) -> int:
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import cancel_on_signals
     from xpubuild.ui.console import print_json, show
-    from xpubuild.ui.sinks import make_sink
     from xpubuild.ui.views import workspace_check_view
     from xpubuild.workspace.check import Check, failure
 
@@ -298,7 +304,7 @@ def _workspace(asked: _Asked) -> int:
     cancel = Cancel()
     repaired: tuple[Damage, ...] = ()
     cache = platformdirs.user_cache_path("xpubuild")
-    with cancel_on_signals(cancel), make_sink(**asked.speech) as sink:
+    with cancel_on_signals(cancel), asked.sink() as sink:
         check = Check(root, cache, sink, cancel)
         found = check.look()
         if asked.repair and found.damaged:
@@ -306,7 +312,7 @@ def _workspace(asked: _Asked) -> int:
     if repaired:
         found = _recreated(check, {item.kind for item in repaired})
     document = found.document(str(root), repaired)
-    if not asked.as_json and not asked.speech["quiet"]:
+    if not asked.as_json and not asked.quiet:
         show(workspace_check_view(document))
     error = failure(found, root, repaired=asked.repair)
     if error is not None:
