@@ -226,14 +226,14 @@ def test_a_wrong_command_line_is_told(xpubuild: Xpubuild, arguments: tuple[str, 
 
 
 def test_files_that_are_no_lock(xpubuild: Xpubuild, tmp_path: Path) -> None:
-    file = tmp_path / "x.yaml"
+    file = tmp_path / "x.lock.yaml"
     for content in (b"", b"\xff\xfe", b"schema: 1\n", (recipes_dir() / "quickstart.yaml").read_bytes()):
         file.write_bytes(content)
         result = xpubuild("check", str(file))
         assert result.status == 20
         assert f"{file} is not" in result.err
-    assert xpubuild("check", str(tmp_path / "none")).status == 20
-    assert xpubuild("check", str(tmp_path)).status == 20
+    assert xpubuild("check", str(tmp_path / "none.lock.yaml")).status == 20
+    assert xpubuild("check", str(tmp_path)).status == 2, "a folder is no lock"
 
 
 @given(data=st.data())

@@ -27,7 +27,7 @@ _TRIES = 8
 #: xpubuild as it would be without flushing what a checkout made.
 _FORGETS = """
 import sys
-from xpubuild.source import checkout
+from xpubuild.supply.git import checkout
 checkout.sync_filesystems = lambda paths: None
 from xpubuild.cli.app import run
 sys.exit(run(sys.argv[1:]))

@@ -191,8 +191,8 @@ def test_a_copy_of_the_runtime_that_torch_brings_is_refused(xpubuild: Xpubuild, 
     extension = library(tmp_path / "ext.so", needed=["libsycl.so.8", "libc10.so"])
     wheel = travelling.extension_wheel(tmp_path / "dist", extension)
     words = (
-        "wheel",
-        "repair",
+        "check",
+        "--repair",
         str(wheel),
         "--output",
         str(tmp_path / "out"),

@@ -201,9 +201,10 @@ def _kind_of(given: tuple[str, ...], workspace: Path | None) -> str:
     path = Path(given[0])
     if is_depot(path):
         return "depot"
+    if path.name.endswith((".lock.yaml", ".lock.yml")) or is_lock(given[0]):
+        return "lock"
     # The file of a recipe names the workspace that was built from it.
-    is_recipe = path.suffix in (".yaml", ".yml") and not path.name.endswith((".lock.yaml", ".lock.yml"))
-    return "lock" if is_lock(given[0]) or (path.is_file() and not is_recipe) else "workspace"
+    return "lock" if path.is_file() and path.suffix not in (".yaml", ".yml") else "workspace"
 
 
 def _refuse_foreign(ctx: click.Context, kind: str, *, repair: bool) -> None:

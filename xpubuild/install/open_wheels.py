@@ -18,6 +18,7 @@ from xpubuild.install.planner import OpenWheel, inputs_of
 from xpubuild.install.target import Target
 from xpubuild.supply.depot.folder import Depot
 from xpubuild.supply.uv.ask import Asker, Prebuilt
+from xpubuild.supply.uv.program import find_uv
 
 
 def open_hashes(target: Target, *, report: Callable[[str], None], cancel: Cancel) -> dict[str, list[str]]:
@@ -52,9 +53,10 @@ def in_depot(depot: Depot | None, wheel: OpenWheel) -> Iterable[str]:
 
 
 def _of_indexes(wheel: OpenWheel, target: Target, cancel: Cancel) -> list[str]:
-    if target.installer.uv is None:
+    uv = find_uv().path
+    if not uv:
         return []
-    asker = Asker(target.installer.uv, target.python_version, base_environment(), cancel)
+    asker = Asker(uv, target.python_version, base_environment(), cancel)
     return asker.hashes(Prebuilt(wheel.dist, wheel.version, wheel.indexes))
 
 
