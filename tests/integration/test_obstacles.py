@@ -22,6 +22,8 @@ def world(tmp_path: Path, xpubuild: Xpubuild, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:1/simple")
     monkeypatch.setenv("PIP_FIND_LINKS", "")
+    # The mirrors of other tests set it for as long as their worker lives.
+    monkeypatch.delenv("PIP_NO_INDEX", raising=False)
     with PackageIndex() as index:
         yield World(tmp_path, index, xpubuild)
 
