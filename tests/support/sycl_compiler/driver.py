@@ -129,7 +129,9 @@ def _drive(toolkit: Toolkit, options: Options) -> None:
 
 def _compile(toolkit: Toolkit, options: Options, source: Path, folder: Path) -> Path:
     """Make an object of a source: host code, and the images of its kernels in a section."""
-    quiet = ("-Wno-attributes", "-DSYCL_DISABLE_FSYCL_SYCLHPP_WARNING")
+    # GCC takes no [[deprecated]] after the attribute of visibility.
+    deprecated = "-DSYCL2020_DISABLE_DEPRECATION_WARNINGS"
+    quiet = ("-Wno-attributes", "-DSYCL_DISABLE_FSYCL_SYCLHPP_WARNING", deprecated)
     flags = (*options.for_host, *quiet, *toolkit.includes, "-iquote", str(source.parent))
     if not _includes_sycl(toolkit, options, source, flags, folder):
         # torch-xpu-ops compiles such a source to ask for the macros.
