@@ -46,9 +46,9 @@ _TABLE = (
     ("-w", _BOTH),
     # The front end optimizes as it likes, and takes -O1 for the name of a file.
     ("-O", _HOST),
-    # Host code is linked with libsycl, not with libsycl-preview. 2026.2 then lacks nd_item::barrier, which
-    # kernels of PyTorch 2.6 call: a build of that release needs a driver that ignores it.
-    ("-D__INTEL_PREVIEW_BREAKING_CHANGES", _DEVICE),
+    # It chooses what comes after a release: 2026.2 then lacks nd_item::barrier, which kernels of 2.6 call.
+    # Host code is linked with libsycl, not with libsycl-preview.
+    ("-D__INTEL_PREVIEW_BREAKING_CHANGES", _IGNORED),
     ("-D", _PREPROCESSOR),
     ("-U", _PREPROCESSOR),
     ("-I", _PREPROCESSOR),
