@@ -132,7 +132,7 @@ _MEANINGS = {
     "Abi.note": "why; shown where the other ABI is refused",
     "Toolchain.requirements": "hashed requirement files beside the recipe",
     "Toolchain.mkl": "version of the static MKL that must be in the environment",
-    "Toolchain.conda": "conda packages of the environment, for `--env conda`",
+    "Toolchain.conda": "conda packages of the environment, for `--packages conda`",
     "Component.kind": "taken prebuilt, or built from source",
     "Component.dist": "name of the distribution",
     "Component.version": "exact version of a prebuilt wheel, with its local label",

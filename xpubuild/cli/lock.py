@@ -35,7 +35,7 @@ def command(output: str | None, as_json: bool, quiet: bool, **build: Any) -> int
     """Record every input of a build of RECIPE: commits, submodules, hashes, flags, this machine.
 
     Some inputs are only known from the sources, so the sources are fetched into the user's cache. Commit the
-    lock next to your recipe; 'xpubuild verify-lock' checks it and 'xpubuild install --locked' builds from it.
+    lock next to your recipe; 'xpubuild check LOCK' checks it and 'xpubuild install --locked' builds from it.
     """
     import sys
 

@@ -1,4 +1,4 @@
-"""Creates the complete lock of a prepared plan, for lock, verify-lock and install --locked."""
+"""Creates the complete lock of a prepared plan, for lock, check LOCK and install --locked."""
 
 from __future__ import annotations
 

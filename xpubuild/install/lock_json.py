@@ -1,4 +1,4 @@
-"""``xpubuild lock|verify-lock --json``."""
+"""``xpubuild lock --json``, and ``check --json`` of a lock."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Asked:
 
         Raises:
             UsageError, RecipeError: of the options, the matrix or the configuration.
-            XpuBuildError: see ``gather.prepare``.
+            XpuBuildError: see ``install.resolve``.
         """
         nodes = {kind: nodes_of(kind, self.settings.get(kind, {})) for kind in KINDS}
         require_possible(options)
