@@ -40,9 +40,15 @@ backend-path = ["."]
 BACKEND = """import base64, hashlib, pathlib, zipfile
 
 def build_wheel(folder, config_settings=None, metadata_directory=None):
+    return write(folder, {"mine.py": pathlib.Path("mine.py").read_bytes()})
+
+def build_editable(folder, config_settings=None, metadata_directory=None):
+    return write(folder, {"mine.pth": str(pathlib.Path.cwd()).encode()})
+
+def write(folder, content):
     info = "mine-1.0.dist-info"
     files = {
-        "mine.py": pathlib.Path("mine.py").read_bytes(),
+        **content,
         f"{info}/METADATA": b"Metadata-Version: 2.1\\nName: mine\\nVersion: 1.0\\n"
             b"Requires-Dist: tiny-wheel>=1.0\\n",
         f"{info}/WHEEL": b"Wheel-Version: 1.0\\nGenerator: t\\nRoot-Is-Purelib: true\\n"

@@ -198,3 +198,13 @@ def test_verify_does_not_test_what_another_process_changes(world: SmallWorld) ->
         told = world("verify", "--workspace", str(world.workspace), "--device", "cpu")
     assert told.status == 75
     assert "xpubuild install small" in told.err
+
+
+def test_a_workspace_that_became_editable_is_sound(world: SmallWorld) -> None:
+    """The wheel of the install before is still there, and is not what is installed now."""
+    assert world.install("--editable").status == 0
+    assert not (world.site / "mine.py").exists()
+    assert looked(world, 0)["damaged"] == []
+    zeroed(world.site / "mine.pth")
+    assert [item["name"] for item in looked(world, 0, "--repair")["repaired"]] == ["mine"]
+    assert (world.site / "mine.pth").read_text().endswith("/src/mine")

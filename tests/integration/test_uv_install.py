@@ -31,8 +31,7 @@ from xpubuild.machine.python_choice import resolve_python
 from xpubuild.supply.index.offline import links_page, offline_environment
 from xpubuild.supply.uv.install import Installation, install
 from xpubuild.supply.uv.program import find_uv
-from xpubuild.workspace.check_installed import check_packages
-from xpubuild.workspace.check_model import Found
+from xpubuild.workspace.check import Found, check_packages
 
 FILES = {
     "demo/__init__.py": b"x = 1\n",

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from xpubuild.ui.sinks import SerialSink
-    from xpubuild.workspace.check import Check
-    from xpubuild.workspace.check_model import Damage, Found
+    from xpubuild.workspace.check import Damage
 
 #: Each kind of thing -> the options that are about it; another kind refuses them.
 _ABOUT = {
@@ -299,19 +298,22 @@ def _workspace(asked: _Asked) -> int:
     from xpubuild.engine.runner import cancel_on_signals
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.views import workspace_check_view
-    from xpubuild.workspace.check import Check, failure
+    from xpubuild.workspace.check import check_workspace, failure
+    from xpubuild.workspace.check_repair import BY_INSTALL, repair
 
     root = workspace_of(next(iter(asked.given), None), asked.more["workspace"])
     cancel = Cancel()
     repaired: tuple[Damage, ...] = ()
     cache = platformdirs.user_cache_path("xpubuild")
     with cancel_on_signals(cancel), asked.sink() as sink:
-        check = Check(root, cache, sink, cancel)
-        found = check.look()
+        found = check_workspace(root, cache, sink, cancel)
         if asked.repair and found.damaged:
-            repaired = check.repair(found)
+            repaired = repair(root, found, cancel)
     if repaired:
-        found = _recreated(check, {item.kind for item in repaired})
+        if BY_INSTALL & {item.kind for item in repaired}:
+            _install_again(root)
+        with cancel_on_signals(cancel), asked.sink() as sink:
+            found = check_workspace(root, cache, sink, cancel)
     document = found.document(str(root), repaired)
     if not asked.as_json and not asked.quiet:
         show(workspace_check_view(document))
@@ -324,21 +326,16 @@ def _workspace(asked: _Asked) -> int:
     return 0
 
 
-def _recreated(check: Check, kinds: set[str]) -> Found:
-    """Run the last install again where it has to make something, and look again."""
+def _install_again(root: Path) -> None:
+    """Run the last install of a workspace again."""
     import contextlib
     import sys
 
     from xpubuild.cli.install import command as install
     from xpubuild.cli.settings import Defaults
-    from xpubuild.workspace.check_again import install_words
-    from xpubuild.workspace.check_repair import BY_INSTALL
+    from xpubuild.workspace.check_repair import install_words
 
-    if kinds & BY_INSTALL:
-        words, defaults = install_words(check.root), Defaults(("install",))
-        # Standard output is for the one document of this command.
-        with contextlib.redirect_stdout(sys.stderr):
-            install.main(
-                args=words, prog_name="xpubuild install", standalone_mode=False, default_map=defaults
-            )
-    return check.look()
+    words, defaults = install_words(root), Defaults(("install",))
+    # Standard output is for the one document of this command.
+    with contextlib.redirect_stdout(sys.stderr):
+        install.main(args=words, prog_name="xpubuild install", standalone_mode=False, default_map=defaults)

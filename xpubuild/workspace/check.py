@@ -1,123 +1,137 @@
-"""``check`` and ``check --repair`` as a library."""
+"""``check``: hashes what was installed, built and fetched, and names what is not what it was."""
 
 from __future__ import annotations
 
 import contextlib
+import json
+import os
 import shlex
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from xpubuild.artifacts.site_packages import installed_dists, site_packages_of
+from packaging.utils import canonicalize_name
+
+from xpubuild.artifacts.doubt import installer_of
+from xpubuild.artifacts.installed import content_problems, wheel_matches_installed
+from xpubuild.artifacts.site_packages import (
+    InstalledDist,
+    RecordEntry,
+    installed_dists,
+    prefix_of,
+    quick_problem,
+    record_entries,
+    site_packages_of,
+)
+from xpubuild.documents import plain
 from xpubuild.engine.events import Sink
+from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.lock import WorkspaceLock
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.reporter import Teller
+from xpubuild.engine.state import published_hashes
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import AuditError, FetchError, SourceIntegrityError, UsageError, XpuBuildError
 from xpubuild.frozen import frozen
 from xpubuild.supply.depot.examine import check_depot
+from xpubuild.supply.git import notes
 from xpubuild.supply.git.bare import RepositoryStore
+from xpubuild.supply.git.built import read_built
 from xpubuild.supply.git.git import Git
-from xpubuild.workspace.check_installed import check_missing, check_packages, check_unowned
-from xpubuild.workspace.check_model import KEPT, Damage, Found
-from xpubuild.workspace.check_repair import Repair
-from xpubuild.workspace.check_sources import Sources
-from xpubuild.workspace.check_wheels import check_receipt, check_wheels
+from xpubuild.supply.git.worktree import Missing, Repository, find_git_dir, inspect, walk
 from xpubuild.workspace.layout import Layout
+from xpubuild.workspace.status import last_plan
 
+Kind = Literal["package", "start-up file", "wheel", "receipt", "source", "repository", "mirror"]
+#: What was fetched and is kept; damage to anything else is damage to what was installed or built.
+_KEPT = frozenset({"source", "repository", "mirror"})
 _SHOWN = 3
+#: How a line of a .pth file begins that is run.
+_RUNS = (b"import ", b"import\t")
+_BOM = b"\xef\xbb\xbf"
+#: What Python runs at every start, by name; lines of a .pth file as well.
+_AT_START = frozenset({"sitecustomize.py", "usercustomize.py", "sitecustomize", "usercustomize"})
+_SHARED = "it is linked to the cache of uv, so other workspaces may have the same damage"
 
 
 @frozen
-class Check:
-    """A check of the workspace at ``root``; ``cache`` is the user's cache folder of xpubuild."""
+class Damage:
+    """Something that is not what was installed, built or fetched."""
 
-    root: Path
-    cache: Path
-    sink: Sink
-    cancel: Cancel
+    kind: Kind
+    name: str
+    """Name of the package, wheel, component or mirror."""
+    path: str
+    """The file, or the folder in which it is."""
+    why: str
+    step: str = ""
+    """The step that made it, where the journal knows that."""
 
-    def look(self) -> Found:
-        """Hash everything.
 
-        Raises:
-            ToolchainError: the journal or the folder cannot be read.
-            WorkspaceBusyError, InterruptedByUserError.
-        """
-        teller = Teller(self.sink, cancel=self.cancel)
-        parts = [("packages", "installed packages"), ("wheels", "wheels"), ("sources", "sources")]
-        with (
-            WorkspaceLock(self.root, command="xpubuild check", shared=True, cancel=self.cancel),
-            Journal(Layout(self.root).journal, read_only=True) as journal,
-            teller.run("check", str(self.root), parts),
-        ):
-            return self._look(journal, teller)
+@dataclass
+class Found:
+    """What a check looked at and found; ``bytes`` are those that were hashed of packages and wheels."""
 
-    def _look(self, journal: Journal, teller: Teller) -> Found:
-        layout, found = Layout(self.root), Found()
+    damaged: list[Damage] = field(default_factory=list)
+    unowned: list[str] = field(default_factory=list)
+    edited: list[str] = field(default_factory=list)
+    packages: int = 0
+    files: int = 0
+    bytes: int = 0
+    wheels: int = 0
+    sources: int = 0
+
+    def add(self, kind: Kind, name: str, path: object, why: str, step: str = "") -> None:
+        """Add a damage."""
+        self.damaged.append(Damage(kind, name, str(path), why, step))
+
+    def document(self, workspace: str, repaired: tuple[Damage, ...] = ()) -> dict[str, Any]:
+        """Return the ``xpubuild.check/1`` document."""
+        counted = ("packages", "files", "bytes", "wheels", "sources")
+        return {
+            "schema": "xpubuild.check/1",
+            "status": "damaged" if self.damaged else "ok",
+            "workspace": workspace,
+            "checked": {name: getattr(self, name) for name in counted},
+            "damaged": plain(self.damaged),
+            "repaired": plain(repaired),
+            "unowned": list(self.unowned),
+            "edited": list(self.edited),
+        }
+
+
+def check_workspace(root: Path, cache: Path, sink: Sink, cancel: Cancel) -> Found:
+    """Hash everything in a workspace; ``cache`` is the user's cache folder of xpubuild.
+
+    Raises:
+        ToolchainError: the journal or the folder cannot be read.
+        WorkspaceBusyError, InterruptedByUserError.
+    """
+    teller, layout, found = Teller(sink, cancel=cancel), Layout(root), Found()
+    parts = [("packages", "installed packages"), ("wheels", "wheels"), ("sources", "sources")]
+    with (
+        WorkspaceLock(root, command="xpubuild check", shared=True, cancel=cancel),
+        Journal(layout.journal, read_only=True) as journal,
+        teller.run("check", str(root), parts),
+    ):
         site = site_packages_of(layout.env) if layout.env.is_dir() else None
-        with teller.doing("packages", "installed packages"):
+        with teller.doing(*parts[0]):
             if site is not None:
-                check_packages(site, found, self.cancel)
-                check_missing(layout, journal, site, found)
-                check_unowned(site, found)
-        with teller.doing("wheels", "wheels"):
-            check_wheels(layout, journal, found, site)
-            check_receipt(layout, found)
-        with teller.doing("sources", "sources"), scratch_folder("check") as scratch:
-            self.sources(scratch).check(found, self.cancel)
-            self._mirrors(found)
-        return found
-
-    def sources(self, scratch: Path) -> Sources:
-        """Return the check of the checkouts."""
-        store = RepositoryStore(self.cache, Git.open(), offline=True, cancel=self.cancel)
-        return Sources(Layout(self.root).src, store, scratch)
-
-    def _mirrors(self, found: Found) -> None:
-        """Check the local copies of served mirrors: packages, and repositories."""
-        folder = self.cache / "mirrors"
-        for mirror in sorted(folder.iterdir()) if folder.is_dir() else ():
-            with contextlib.suppress(UsageError, FetchError):  # none of this version, so nothing uses it
-                for damage in check_depot(mirror, progress=self.cancel.stop_here, cancel=self.cancel):
-                    found.damaged.append(Damage("mirror", mirror.name, str(mirror / damage.path), damage.why))
-
-    def repair(self, found: Found) -> tuple[Damage, ...]:
-        """Remove what is damaged, so that an install makes it anew; return what that is.
-
-        Sources are made anew here. What nobody installed stays: it may be the user's.
-        """
-        with (
-            WorkspaceLock(self.root, command="xpubuild check --repair", cancel=self.cancel),
-            Journal(Layout(self.root).journal) as journal,
-            scratch_folder("check") as scratch,
-        ):
-            return Repair(self.root, journal, self.sources(scratch).store).run(found.damaged)
-
-
-def failure(found: Found, root: Path, *, repaired: bool = False) -> XpuBuildError | None:
-    """Return the error of a check, None where nothing is damaged."""
-    if not found.damaged:
-        return None
-    kinds = {item.kind for item in found.damaged}
-    kind: type[XpuBuildError] = SourceIntegrityError if kinds <= KEPT else AuditError
-    planted = [item.path for item in found.damaged if item.kind == "start-up file"]
-    fix = "read what each of them is"
-    commands = [f"rm {shlex.quote(path)}" for path in planted]
-    if kinds - {"start-up file"} and not repaired:
-        fix = "make these parts anew"
-        commands.insert(0, f"xpubuild check {shlex.quote(str(root))} --repair")
-    elif planted:
-        fix = "remove the files that you did not put there; check never removes what it did not install"
-    return kind(
-        f"{root} is damaged: {_count(found.damaged)}",
-        why="; ".join(f"{item.name}: {item.why}" for item in found.damaged[:_SHOWN]) + _more(found.damaged),
-        fix=fix,
-        commands=commands,
-        evidence={"paths": [item.path for item in found.damaged]},
-    )
+                check_packages(site, found, cancel)
+                _missing_packages(layout, journal, site, found)
+                _unowned_files(site, found)
+        with teller.doing(*parts[1]):
+            _wheels(layout, journal, found, site)
+            _receipt(layout, found)
+        with teller.doing(*parts[2]):
+            _sources(
+                layout.src, RepositoryStore(cache, Git.open(), offline=True, cancel=cancel), found, cancel
+            )
+            _mirrors(cache / "mirrors", found, cancel)
+    return found
 
 
 def require_installed(root: Path, cancel: Cancel) -> dict[str, Any]:
@@ -132,17 +146,234 @@ def require_installed(root: Path, cancel: Cancel) -> dict[str, Any]:
     site = site_packages_of(env)
     if installed_dists(site):
         check_packages(site, found, cancel)
-        check_unowned(site, found)
-    error = failure(found, root)
-    if error is not None:
+        _unowned_files(site, found)
+    if (error := failure(found, root)) is not None:
         raise error
     return {"packages": found.packages, "files": found.files}
 
 
-def _count(damaged: Iterable[Damage]) -> str:
-    kinds = [item.kind for item in damaged]
-    return ", ".join(f"{kinds.count(kind)} x {kind}" for kind in dict.fromkeys(kinds))
+def failure(found: Found, root: Path, *, repaired: bool = False) -> XpuBuildError | None:
+    """Return the error of a check, None where nothing is damaged."""
+    if not found.damaged:
+        return None
+    kinds = Counter(item.kind for item in found.damaged)
+    error: type[XpuBuildError] = SourceIntegrityError if kinds.keys() <= _KEPT else AuditError
+    planted = [item.path for item in found.damaged if item.kind == "start-up file"]
+    fix = "read what each of them is"
+    commands = [f"rm {shlex.quote(path)}" for path in planted]
+    if kinds.keys() - {"start-up file"} and not repaired:
+        fix = "recreate these parts"
+        commands.insert(0, f"xpubuild check {shlex.quote(str(root))} --repair")
+    elif planted:
+        fix = "remove the files that you did not put there; check never removes what it did not install"
+    more = f"; and {len(found.damaged) - _SHOWN} more" if len(found.damaged) > _SHOWN else ""
+    return error(
+        f"{root} is damaged: {', '.join(f'{count} x {kind}' for kind, count in kinds.items())}",
+        why="; ".join(f"{item.name}: {item.why}" for item in found.damaged[:_SHOWN]) + more,
+        fix=fix,
+        commands=commands,
+        evidence={"paths": [item.path for item in found.damaged]},
+    )
 
 
-def _more(damaged: list[Damage]) -> str:
-    return f"; and {len(damaged) - _SHOWN} more" if len(damaged) > _SHOWN else ""
+def check_packages(site_packages: Path, found: Found, cancel: Cancel) -> None:
+    """Hash every file of every distribution; those of conda packages are left out: conda rewrites them.
+
+    Raises:
+        InterruptedByUserError: ``cancel`` was set.
+    """
+    for dist in installed_dists(site_packages):
+        cancel.stop_here()
+        if installer_of(dist) == "conda":
+            continue
+        found.packages += 1
+        if (problem := quick_problem(dist)) is not None:
+            found.add("package", dist.name, dist.info, problem)
+            continue
+        entries = record_entries(dist)
+        found.files += len(entries)
+        found.bytes += sum(entry.size or 0 for entry in entries)
+        if problems := content_problems(entries):
+            more = f", and {len(problems) - 1} more files" if len(problems) > 1 else ""
+            shared = f"; {_SHARED}" if _is_shared(dist, entries) else ""
+            found.add("package", dist.name, dist.info, f"{problems[0]}{more}{shared}")
+
+
+def _is_shared(dist: InstalledDist, entries: Sequence[RecordEntry]) -> bool:
+    """Whether uv made hard links to its cache: then the same file may be in other workspaces."""
+    return installer_of(dist) == "uv" and any(
+        entry.path.lstat().st_nlink > 1 for entry in entries if entry.path.exists()
+    )
+
+
+def _missing_packages(layout: Layout, journal: Journal, site_packages: Path, found: Found) -> None:
+    """Name what pip installed in a step that is done and is gone: all of it, so that no RECORD tells."""
+    here = {dist.name for dist in installed_dists(site_packages)}
+    for record in journal.records():
+        for report in layout.pip_reports(record.step) if record.status == "done" else ():
+            for name in sorted(_reported(report) - here):
+                here.add(name)
+                why = "it was installed, and is not there any more"
+                found.add("package", name, site_packages, why, record.step)
+
+
+def _reported(report: Path) -> set[str]:
+    """Return the normalised names in one of pip's own reports."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        items = json.loads(report.read_text("utf-8"))["install"]
+        return {canonicalize_name(item["metadata"]["name"]) for item in items}
+    return set()
+
+
+def _unowned_files(site_packages: Path, found: Found) -> None:
+    """Name the files that no installed package has; those that Python runs at its start are damage."""
+    owned = _owned(site_packages)
+    for place, folders, names in os.walk(site_packages):
+        folders.sort()
+        for path in (Path(place) / name for name in sorted(names)):
+            if str(path) in owned or (path.suffix == ".pyc" and path.parent.name == "__pycache__"):
+                continue
+            name = str(path.relative_to(site_packages))
+            if _runs_at_start(name, path):
+                why = "no installed package has it, and Python runs it at every start"
+                found.add("start-up file", name, path, why)
+            else:
+                found.unowned.append(str(path))
+
+
+def _owned(site_packages: Path) -> set[str]:
+    prefix = prefix_of(site_packages)
+    owned: set[str] = set()
+    for dist in installed_dists(site_packages):
+        with contextlib.suppress(OSError, ValueError):  # damaged, and named as such
+            owned |= {os.path.normpath(entry.path) for entry in record_entries(dist)}
+    for meta in prefix.glob("conda-meta/*.json"):
+        with contextlib.suppress(OSError, ValueError):
+            owned |= {str(prefix / name) for name in json.loads(meta.read_text("utf-8")).get("files", ())}
+    return owned
+
+
+def _runs_at_start(name: str, path: Path) -> bool:
+    first, _, rest = name.partition(os.sep)
+    if rest or not first.endswith(".pth"):
+        return first in _AT_START
+    try:
+        # Other lines are folders, as old editable installs have them.
+        return any(line.startswith(_RUNS) for line in path.read_bytes().removeprefix(_BOM).splitlines())
+    except OSError:
+        return True
+
+
+def _wheels(layout: Layout, journal: Journal, found: Found, site_packages: Path | None) -> None:
+    """Hash the wheels of finished steps; what a step has installed of one must be that wheel."""
+    records = {record.step: record for record in journal.records() if record.status == "done"}
+    hashes = {step: published_hashes(record) for step, record in records.items()}
+    sound: dict[str, list[Path]] = {}
+    for step, published in hashes.items():
+        for path, sha256 in published.items():
+            found.wheels += 1
+            if why := _differs(Path(path), sha256):
+                found.add("wheel", Path(path).name, path, why, step)
+            else:
+                found.bytes += Path(path).stat().st_size
+                sound.setdefault(step, []).append(Path(path))
+    for name, planned in last_plan(layout).items():
+        # Of a workspace that was installed another way before, an editable one for example, other wheels are
+        # left. What publishes something itself was not an installation.
+        if name in records and not hashes[name] and site_packages is not None:
+            for wheel in (wheel for need in planned["needs"] for wheel in sound.get(need, ())):
+                _installed_as_built(wheel, site_packages, found)
+    known = {path for published in hashes.values() for path in published}
+    found.unowned += sorted({str(path) for path in layout.wheels.glob("*.whl")} - known)
+
+
+def _differs(path: Path, sha256: str) -> str:
+    try:
+        digest = file_sha256(path)
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
+    return "" if digest == sha256 else f"its sha256 is {digest}, it was built as {sha256}"
+
+
+def _installed_as_built(wheel: Path, site_packages: Path, found: Found) -> None:
+    problems = wheel_matches_installed(wheel, site_packages)
+    name = canonicalize_name(wheel.name.split("-")[0])
+    if problems and not any(item.kind == "package" and item.name == name for item in found.damaged):
+        found.add("package", name, site_packages, f"not the wheel that was built: {problems[0]}")
+
+
+def _receipt(layout: Layout, found: Found) -> None:
+    """Look whether the receipt, where there is one, can be read."""
+    if not layout.receipt.exists():
+        return
+    try:
+        json.loads(layout.receipt.read_bytes().decode("utf-8"))["wheels"]
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        found.add("receipt", layout.receipt.name, layout.receipt, f"it cannot be read: {error}")
+
+
+def _sources(src: Path, store: RepositoryStore, found: Found, cancel: Cancel) -> None:
+    """Hash every file of every checkout, and every object of the repositories that they come from."""
+    commits: dict[str, str] = {}
+    for place in sorted(src.iterdir()) if src.is_dir() else ():
+        if place.name.startswith(".") or not (place / ".git").exists():
+            continue
+        found.sources += 1
+        try:
+            for item in _repositories(store.git, place):
+                cancel.stop_here()
+                _checkout(store.git, place, item, found)
+                url = store.git.query(["config", "--get", "xpubuild.url"], git_dir=item.git_dir).text
+                if url and item.head:
+                    commits[url] = item.head
+        except XpuBuildError as error:
+            found.add("source", place.name, place, f"{error.what}: {error.why}")
+    for url, commit in commits.items():
+        cancel.stop_here()
+        mirror = store.mirror(url, commit)
+        if mirror.path.is_dir() and not mirror.is_sound(lambda _: None):
+            found.add("repository", url, mirror.path, "git fsck finds objects that are damaged or missing")
+
+
+def _repositories(git: Git, place: Path) -> Iterator[Repository]:
+    git_dir = find_git_dir(place)
+    if git_dir is None:
+        raise XpuBuildError(f"{place} is damaged", why="it is no git repository any more")
+    for item in walk(git, place, git_dir, submodules=True):
+        if not isinstance(item, Missing):
+            yield item
+
+
+def _checkout(git: Git, place: Path, item: Repository, found: Found) -> None:
+    """Compare contents: git takes a file of the same size and times for the same."""
+    top = find_git_dir(place) or place
+    finished, built = notes.finished_ns(top), read_built(top)
+    for change in _without_the_index(git, item).changes:
+        file, named = item.work_tree / change.path, item.place(change.path)
+        if change.extra and not built.explains(named, change.kind):
+            found.edited.append(str(file))
+        if change.kind != "modified" or change.path in item.links():
+            continue
+        if file.exists() and (finished is None or file.lstat().st_mtime_ns > finished):
+            found.edited.append(str(place / named))
+            continue
+        why = f"{named} is not what the commit has" if file.exists() else f"{named} is missing"
+        found.add("source", place.name, file, why)
+
+
+def _without_the_index(git: Git, item: Repository) -> Repository:
+    """Look at a repository with an index that knows no sizes and times."""
+    with scratch_folder("check") as folder:
+        git = git.with_env({**git.env, "GIT_INDEX_FILE": f"{folder}/index"})
+        answer = git.query(["read-tree", item.head or "HEAD"], git_dir=item.git_dir)
+        if not answer.ok:
+            raise XpuBuildError(f"git cannot read the commit of {item.work_tree}", why=answer.stderr.strip())
+        return inspect(git, item.path, item.work_tree, item.git_dir)
+
+
+def _mirrors(folder: Path, found: Found, cancel: Cancel) -> None:
+    """Check the local copies of served mirrors: packages, and repositories."""
+    for mirror in sorted(folder.iterdir()) if folder.is_dir() else ():
+        with contextlib.suppress(UsageError, FetchError):  # none of this version, so nothing uses it
+            for damage in check_depot(mirror, progress=cancel.stop_here, cancel=cancel):
+                found.add("mirror", mirror.name, mirror / damage.path, damage.why)

@@ -40,7 +40,7 @@ def standing(plan: Plan) -> tuple[Plan, Mapping[str, StepState]]:
 
 def _what_changed(plan: Plan, states: Mapping[str, StepState], journal: Journal) -> Mapping[str, StepState]:
     """Say of changed inputs which ones, by the plan of the last install: where that is what was done then."""
-    before = _last_plan(plan)
+    before = last_plan(Layout(Path(plan.workspace)))
     found = dict(states)
     for name, state in states.items():
         record, old = journal.record(name), before.get(name)
@@ -62,9 +62,9 @@ def _difference(
     return f": {', '.join(needs)}" if needs else ""
 
 
-def _last_plan(plan: Plan) -> dict[str, Mapping[str, Any]]:
+def last_plan(layout: Layout) -> dict[str, Mapping[str, Any]]:
     """Return the steps of the last install's plan by id; nothing where it cannot be read."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        document = json.loads(Layout(Path(plan.workspace)).plan.read_text("utf-8"))
+        document = json.loads(layout.plan.read_text("utf-8"))
         return {step["id"]: step for step in document["steps"]}
     return {}

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from typing_extensions import NotRequired, TypedDict
 
 from xpubuild.supply.caching import StepCounts
-from xpubuild.workspace.check_model import Damage
+from xpubuild.workspace.check import Damage
 
 
 class Run(TypedDict):
