@@ -37,9 +37,9 @@ def builds(folder: Path) -> list[Build]:
     found = []
     for path in sorted(folder.glob("*.ninja_log")):
         edges: list[tuple[str, float, float]] = []
-        for part in read(path):
+        for _, ran in read(path):
             after = max((end for _, _, end in edges), default=0.0)
-            edges += [(e.output, after + e.start_s, after + e.start_s + e.duration_s) for e in part.edges]
+            edges += [(e.output, after + e.start_s, after + e.start_s + e.duration_s) for e in ran]
         found.append(Build(path.name.removesuffix(".ninja_log"), edges))
     return found
 

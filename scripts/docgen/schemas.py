@@ -26,11 +26,11 @@ from xpubuild.jobs import jobs_json
 from xpubuild.recipe import matrix_json, recipe_json
 from xpubuild.supply import fetch_json, store_json
 from xpubuild.verify import verify_json
-from xpubuild.workspace import overview_json, plan_json, workspace_json
+from xpubuild.workspace import workspace_json
 
 _MODULES = (
-    doctor_json, plan_json, rehearsal_json, receipt_json, report_json, verify_json, audit_json, repair_json,
-    explain_json, recipe_json, matrix_json, lock_json, fetch_json, workspace_json, overview_json, store_json,
+    doctor_json, rehearsal_json, receipt_json, report_json, verify_json, audit_json, repair_json,
+    explain_json, recipe_json, matrix_json, lock_json, fetch_json, workspace_json, store_json,
     jobs_json, image_json, config_json, errors_json,
 )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""``xpubuild status --html`` of workspaces in which real ninja ran: document, page and trace."""
+"""``xpubuild status --html`` of workspaces in which real ninja ran: document and page."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_the_page_is_sound_and_shows_all_of_it_as_text(
     }
 
 
-def test_no_secret_is_in_page_trace_and_document(
+def test_no_secret_is_in_page_and_document(
     xpubuild: Xpubuild, copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = json.loads((copy / "build" / "plan.json").read_text())
@@ -78,26 +78,10 @@ def test_no_secret_is_in_page_trace_and_document(
     plan["summary"] = {"target": f"cpu {SECRET}"}
     (copy / "build" / "plan.json").write_text(json.dumps(plan))
     monkeypatch.setenv("MY_TOKEN", SECRET)
-    files = [tmp_path / name for name in ("page.html", "trace.json")]
-    words = ("--html", str(files[0]), "--trace", str(files[1]))
-    found = xpubuild.ok("status", str(copy), "--json", *words).out
-    texts = [found, *(file.read_text() for file in files)]
-    assert "host.invalid" in texts[0]
-    assert not [text for text in texts if SECRET in text]
-
-
-def test_the_trace_has_steps_edges_and_memory(xpubuild: Xpubuild, failed: Path, tmp_path: Path) -> None:
-    file = tmp_path / "trace.json"
-    xpubuild.ok("status", str(failed), "--json", "--trace", str(file))
-    events = json.loads(file.read_text())["traceEvents"]
-    spans = {event["name"]: event for event in events if event["ph"] == "X"}
-    assert {"env", "lib.wheel", "one.cpp.o", "lib.so"} <= spans.keys()
-    wheel, lib = spans["lib.wheel"], spans["lib.so"]
-    assert wheel["ts"] <= lib["ts"] and lib["ts"] + lib["dur"] <= wheel["ts"] + wheel["dur"]  # noqa: PT018
-    assert lib["ts"] >= max(spans[name]["ts"] + spans[name]["dur"] for name in ("one.cpp.o", "three.cpp.o"))
-    beside = [spans[name] for name in ("one.cpp.o", "<b>two.cpp.o")]
-    assert len({event["tid"] for event in beside}) == 2
-    assert any(event["ph"] == "C" and event["args"]["bytes"] > 0 for event in events)
+    file = tmp_path / "page.html"
+    found = xpubuild.ok("status", str(copy), "--json", "--html", str(file)).out
+    assert "host.invalid" in found
+    assert SECRET not in found + file.read_text()
 
 
 def test_the_page_goes_where_it_was_asked_for(

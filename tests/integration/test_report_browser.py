@@ -12,7 +12,7 @@ from support import report_world
 
 from xpubuild.cli.report_json import unfit
 from xpubuild.ui.report.page import page
-from xpubuild.workspace.report_document import report_document
+from xpubuild.workspace.report import report_document
 
 pytestmark = [pytest.mark.on_demand, pytest.mark.slow, pytest.mark.needs("ninja")]
 WIDTHS = (390, 820, 1440)

@@ -79,7 +79,7 @@ def _many(older: str | None, *, dry_run: bool, yes: bool, as_json: bool) -> int:
     from xpubuild.install.options import default_workspace
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.views import many_view
-    from xpubuild.workspace.clean_many import choose, remove_all
+    from xpubuild.workspace.clean import choose, remove_all
 
     apply_settings()
     folder, cache = default_workspace("any").parent, platformdirs.user_cache_path("xpubuild")

@@ -11,15 +11,9 @@ from xpubuild.install.receipt_json import OneapiComponent, ReceiptDocument, Rece
 from xpubuild.machine.host_report import HostReport
 from xpubuild.supply.caching import StepCounts
 from xpubuild.verify.verify_json import VerifyDocument, VerifyOperatorsDocument
-from xpubuild.workspace.plan_json import PlanDocument
-from xpubuild.workspace.report_model import (
-    NinjaBuild,
-    ReportCommand,
-    ReportStep,
-    StepExplanation,
-    WorkspaceStatus,
-)
-from xpubuild.workspace.workspace_json import Run
+from xpubuild.workspace.ninja_log import NinjaBuild
+from xpubuild.workspace.report import ReportCommand, ReportStep, StepExplanation, WorkspaceStatus
+from xpubuild.workspace.workspace_json import PlanDocument, Run
 
 
 class ReportDocument(TypedDict):

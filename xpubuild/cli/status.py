@@ -32,13 +32,6 @@ from xpubuild.cli import names, options
     envvar=None,
     help="Write one page (-: to stdout): times, memory, proofs, verify, the causes of a failure.",
 )
-@options.path_option(
-    "--trace",
-    metavar="FILE",
-    default=None,
-    envvar=None,
-    help="Write the times as trace events, for Perfetto or chrome://tracing.",
-)
 @options.json_option
 @options.speech()
 def command(
@@ -47,12 +40,11 @@ def command(
     all_: bool,
     jobs: Path | None,
     html: str | None,
-    trace: Path | None,
     as_json: bool,
 ) -> int:
     """Show the steps, runs and results of WORKSPACE: a folder, or the recipe that was built there.
 
-    The page of --html needs no network and no other file, and has no secrets. With --json, --html or --trace
+    The page of --html needs no network and no other file, and has no secrets. With --json, --html
     prints the document of the page; with --html - no page is written then.
     """
     from xpubuild.cli.workspace import workspace_of
@@ -67,8 +59,8 @@ def command(
     if all_:
         return _all(as_json=as_json)
     root = workspace_of(recipe, workspace)
-    if html is not None or trace is not None:
-        return _page(root, html, trace, as_json=as_json)
+    if html is not None:
+        return _page(root, html, as_json=as_json)
     with Journal(root / "journal.db", read_only=True) as journal:
         document = status_document(str(root), journal, held_by(root))
     if as_json:
@@ -78,29 +70,24 @@ def command(
     return 0
 
 
-def _page(root: Path, html: str | None, trace: Path | None, *, as_json: bool) -> int:
-    import json
-
+def _page(root: Path, html: str, *, as_json: bool) -> int:
     from xpubuild.cli.report_json import unfit
     from xpubuild.engine.files import write_atomic
     from xpubuild.ui.console import print_json, show, write_out
     from xpubuild.ui.report.page import page
     from xpubuild.ui.views import report_view
-    from xpubuild.workspace.report_document import report_document
-    from xpubuild.workspace.trace import trace as trace_of
+    from xpubuild.workspace.report import report_document
 
     document = report_document(root, unfit)
-    file = Path(html).expanduser().absolute() if html and html != "-" else None
+    file = Path(html).expanduser().absolute() if html != "-" else None
     if file is not None:
         write_atomic(file, page(document).encode())
-    if trace is not None:
-        write_atomic(trace, (json.dumps(trace_of(document)) + "\n").encode())
     if as_json:
         print_json(document)
-    elif html == "-":
+    elif file is None:
         write_out(page(document))
     else:
-        show(report_view(document, file, trace))
+        show(report_view(document, file))
     return 0
 
 

@@ -42,7 +42,7 @@ from xpubuild.recipe.model import Recipe
 from xpubuild.recipe.switches import switches
 from xpubuild.supply.depot.location import Location
 from xpubuild.supply.git.integrity import dirty_digest
-from xpubuild.workspace.odd import require_plain
+from xpubuild.workspace.layout import require_plain
 
 
 def prepare(options: Options, *, cancel: Cancel | None = None) -> Prepared:

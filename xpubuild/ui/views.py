@@ -158,10 +158,10 @@ def _paths(paths: Sequence[str], title: str) -> Sentences:
     return Sentences((*paths[:_MOST_PATHS], *more), title)
 
 
-def report_view(document: Document, page: Path | None, trace: Path | None) -> Parts:
-    """Return which files a report was written to."""
+def report_view(document: Document, page: Path) -> Parts:
+    """Return which file a report was written to."""
     about = {name: document[name] for name in ("workspace", "status")}
-    return (facts({**about, "page": page, "trace": trace}),)
+    return (facts({**about, "page": page}),)
 
 
 def planned_jobs_view(document: Document) -> Parts:

@@ -1,28 +1,38 @@
-"""``clean``: removes only files that the journal lists as made in a workspace, and no local changes."""
+"""``clean``: removes what the journal lists as made in a workspace, whole workspaces that are old, or caches.
+
+Local changes stay, and so does everything that xpubuild did not make.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from xpubuild.engine import files
+from xpubuild.engine.files import remove_tree
 from xpubuild.engine.journal import Journal, relocated
-from xpubuild.engine.lock import WorkspaceLock
-from xpubuild.errors import SourceIntegrityError, UsageError
+from xpubuild.engine.lock import WorkspaceLock, held_by
+from xpubuild.errors import SourceIntegrityError, UsageError, XpuBuildError
 from xpubuild.frozen import frozen
 from xpubuild.supply.git import notes
 from xpubuild.supply.git.integrity import dirty_digest
 from xpubuild.supply.git.untouched import is_untouched
+from xpubuild.workspace.layout import Layout
+from xpubuild.workspace.overview import age_of, disk_usage, last_used, workspaces_in
 
 if TYPE_CHECKING:
-    from xpubuild.workspace.workspace_json import CleanDocument
+    from xpubuild.workspace.workspace_json import CleanDocument, CleanManyDocument
 
 _RUN_FILES = (
     "receipt.json", "resolved.json", "journal.db", "journal.db-wal", "journal.db-shm", ".lock.owner", ".lock",
 )  # fmt: skip
 _FOLDERS = ("wheels", "logs", "build", "src", "env")
+#: What is kept below the user's cache, all of which can be fetched or made again.
+_CACHES = ("git", "archives", "conda", "mirrors", "oneapi")
 
 
 @frozen
@@ -33,7 +43,6 @@ class Removal:
     paths: tuple[Path, ...]
     steps: tuple[str, ...]
     kept: tuple[tuple[Path, str], ...]
-    whole: bool
     freed_bytes: int = 0
 
     def to_json(self, *, dry_run: bool) -> CleanDocument:
@@ -55,42 +64,26 @@ def plan_clean(root: Path, steps: Sequence[str] = ()) -> Removal:
     Raises:
         UsageError: a step is named that never ran here.
     """
-    with Journal(root / "journal.db", read_only=True) as journal:
+    with Journal(Layout(root).journal, read_only=True) as journal:
         # Where the folder was moved, what it made is inside it all the same.
         place = journal.place() or str(root)
-        made = {str(relocated(path, place, str(root))): step for path, step in journal.made().items()}
-        known = {record.step for record in journal.records()}
-    unknown = sorted(set(steps) - known)
+        made = {Path(relocated(path, place, str(root))): step for path, step in journal.made().items()}
+        known = sorted(record.step for record in journal.records())
+    unknown = sorted(set(steps) - set(known))
     if unknown:
         raise UsageError(
             f"no step '{unknown[0]}' ran in {root}",
-            why=f"known steps: {', '.join(sorted(known))}" if known else "no step has been completed there",
+            why=f"known steps: {', '.join(known)}" if known else "no step has been completed there",
             fix="use one of them with --step" if known else "omit --step",
         )
-    chosen = [Path(path) for path, step in made.items() if not steps or step in steps]
-    paths: list[Path] = []
-    kept: list[tuple[Path, str]] = []
-    for path in chosen:
-        reason = _keep(root, path)
-        if reason:
-            kept.append((path, reason))
-        elif path.exists() or path.is_symlink():
-            paths.append(path)
+    chosen = [path for path, step in made.items() if not steps or step in steps]
+    kept = [(path, why) for path in chosen if (why := _keep(root, path))]
+    paths = {path for path in chosen if os.path.lexists(path)} - {path for path, _ in kept}
     within = {path: inner for inner, _ in kept for path in paths if path in inner.parents}
     kept += [(path, f"{inner} in it is kept") for path, inner in within.items()]
-    paths = [path for path in paths if path not in within]
-    return Removal(
-        root=root,
-        paths=_outermost(paths),
-        steps=tuple(steps) or tuple(sorted(known)),
-        kept=tuple(kept),
-        whole=not steps,
-    )
-
-
-def _outermost(paths: Sequence[Path]) -> tuple[Path, ...]:
-    every = set(paths)
-    return tuple(sorted(path for path in every if not any(parent in every for parent in path.parents)))
+    paths -= within.keys()
+    outermost = sorted(path for path in paths if not any(parent in paths for parent in path.parents))
+    return Removal(root, tuple(outermost), tuple(steps) or tuple(known), tuple(kept))
 
 
 def _keep(root: Path, path: Path) -> str:
@@ -130,15 +123,14 @@ def _has_commits(git_dir: Path) -> bool:
 
 def remove(root: Path, steps: Sequence[str] = ()) -> Removal:
     """Remove and forget; what is removed is decided with the workspace's lock held."""
-    freed = 0
     with WorkspaceLock(root, command="xpubuild clean"):
         removal = plan_clean(root, steps)
-        with Journal(root / "journal.db") as journal:
+        freed = disk_usage(*removal.paths)
+        with Journal(Layout(root).journal) as journal:
             for path in removal.paths:
-                freed += _size(path)
-                files.remove_tree(path)
+                remove_tree(path)
             journal.forget(removal.steps)
-        if removal.whole and not removal.kept:
+        if not steps and not removal.kept:
             _remove_workspace(root)
     return replace(removal, freed_bytes=freed)
 
@@ -146,28 +138,69 @@ def remove(root: Path, steps: Sequence[str] = ()) -> Removal:
 def _remove_workspace(root: Path) -> None:
     """Remove the rest of a workspace; where something of the user's is left, it stays a workspace."""
     for name in _FOLDERS:
-        _prune(root / name)
-    if {entry.name for entry in root.iterdir()} - set(_RUN_FILES):
-        return
-    for name in _RUN_FILES:
-        (root / name).unlink(missing_ok=True)
-    _remove_empty(root)
+        if not (root / name).is_symlink():
+            for folder, _, _ in os.walk(root / name, topdown=False):
+                with contextlib.suppress(OSError):  # something of the user's may lie there
+                    Path(folder).rmdir()
+    if {entry.name for entry in root.iterdir()} <= set(_RUN_FILES):
+        for name in _RUN_FILES:
+            (root / name).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            root.rmdir()
 
 
-def _prune(folder: Path) -> None:
-    if folder.is_dir() and not folder.is_symlink():
-        for entry in folder.iterdir():
-            _prune(entry)
-        _remove_empty(folder)
+@frozen
+class Chosen:
+    """Whole folders with their sizes, and what is kept and why; ``caches`` says what they are."""
+
+    folders: tuple[tuple[Path, int], ...]
+    kept: tuple[str, ...] = ()
+    caches: bool = False
+
+    def to_json(self, *, dry_run: bool) -> CleanManyDocument:
+        """Return the ``xpubuild.clean-many/1`` document."""
+        return {
+            "schema": "xpubuild.clean-many/1",
+            "dry_run": dry_run,
+            "removed": [{"path": str(path), "size_bytes": size} for path, size in self.folders],
+            "kept": list(self.kept),
+        }
+
+    def refused(self) -> Chosen:
+        """Return that nothing was removed, because somebody said no."""
+        return replace(self, folders=(), kept=tuple(f"{path}: not wanted" for path, _ in self.folders))
 
 
-def _remove_empty(folder: Path) -> None:
-    # Something of the user's may lie there: then the folder stays.
-    if folder.is_dir() and not folder.is_symlink() and not any(folder.iterdir()):
-        folder.rmdir()
+def choose(workspaces: Path, cache: Path, older: str | None) -> Chosen:
+    """Return what would go: workspaces unused for an age, or, without one, the caches.
+
+    Raises:
+        UsageError: it is no age.
+    """
+    every = workspaces_in(workspaces)
+    if older is not None:
+        moment = time.time() - age_of(older).total_seconds()
+        # What is in use goes least of all, whenever its run began.
+        roots = (root for root in every if (used := last_used(root)) and used < moment and not held_by(root))
+        return Chosen(tuple((root, disk_usage(root)) for root in roots))
+    found = [path for name in _CACHES if (path := cache / name).is_dir() and not path.is_symlink()]
+    busy = next((root for root in every if held_by(root)), None)
+    if busy is not None:
+        return Chosen((), tuple(f"{path}: {busy} is in use" for path in found), caches=True)
+    return Chosen(tuple((path, disk_usage(path)) for path in found), caches=True)
 
 
-def _size(path: Path) -> int:
-    if path.is_symlink() or path.is_file():
-        return path.lstat().st_size
-    return sum(item.lstat().st_size for item in path.rglob("*") if not item.is_dir() or item.is_symlink())
+def remove_all(chosen: Chosen) -> Chosen:
+    """Remove what was chosen. Edits in the sources of a workspace stay, and so does what others use now."""
+    gone, kept = [], list(chosen.kept)
+    for path, size in chosen.folders:
+        try:
+            if chosen.caches:
+                remove_tree(path)
+            else:
+                kept += [f"{place}: {why}" for place, why in remove(path).kept]
+        except XpuBuildError as error:
+            kept.append(f"{path}: {error.what}")
+        else:
+            gone.append((path, size))
+    return replace(chosen, folders=tuple(gone), kept=tuple(kept))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
+from xpubuild.engine.files import odd_file, odd_kind
 from xpubuild.frozen import frozen
 
 
@@ -91,3 +93,24 @@ class Layout:
         """Return the site-packages of the environment for a version such as 3.11.7."""
         major, minor = python_version.split(".")[:2]
         return self.env / "lib" / f"python{major}.{minor}" / "site-packages"
+
+
+def require_plain(root: Path) -> None:
+    """Refuse a workspace that has a pipe, a socket, a device or, where pip writes, a link in place of a file.
+
+    What is looked at are the folders that xpubuild itself reads, not the environment and the sources.
+
+    Raises:
+        ToolchainError: naming the first.
+    """
+    layout = Layout(root)
+    pips = (layout.build / "requirements", layout.build / "held")
+    for folder in (root, layout.build, layout.wheels, *pips):
+        with contextlib.suppress(OSError):
+            for path in folder.iterdir():
+                kind = odd_kind(path)
+                # xpubuild itself writes beside a link, and renames; pip follows it.
+                if not kind and folder in pips and path.is_symlink():
+                    kind = "a link"
+                if kind:
+                    raise odd_file(path, kind)

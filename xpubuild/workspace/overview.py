@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from xpubuild.engine.disk import disk_usage
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.lock import held_by
 from xpubuild.errors import UsageError, XpuBuildError
@@ -16,9 +16,11 @@ from xpubuild.workspace.activation import read_receipt
 from xpubuild.workspace.layout import Layout
 
 if TYPE_CHECKING:
-    from xpubuild.workspace.overview_json import OverviewDocument, WorkspaceRow
+    from xpubuild.workspace.workspace_json import OverviewDocument, WorkspaceRow
 
 _JOURNAL = "journal.db"
+_MOST = 10_000
+_DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
 
 
 def workspaces_in(folder: Path) -> tuple[Path, ...]:
@@ -35,71 +37,58 @@ def overview_document(folder: Path, cache: Path, entered: Path | None) -> Overvi
     return {
         "schema": "xpubuild.overview/1",
         "folder": str(folder),
-        "workspaces": [workspace_row(root) for root in roots],
+        "workspaces": [_row(root) for root in roots],
         "caches": [{"name": path.name, "path": str(path), "size_bytes": disk_usage(path)} for path in caches],
     }
 
 
-def workspace_row(root: Path) -> WorkspaceRow:
+def _row(root: Path) -> WorkspaceRow:
     """Return what is known of one workspace; null where nothing tells it."""
-    runs = _runs(root)
-    receipt = _receipt(root)
-    last = runs[-1] if runs else {}
+    last, receipt = _last_run(root), _receipt(root)
     verify = receipt.get("verify") or {}
-    report = Layout(root).verify_report
+    verified = None
+    if verify:
+        with contextlib.suppress(OSError):
+            verified = Layout(root).verify_report.stat().st_mtime
+    packages = (*receipt.get("wheels", ()), *receipt.get("prebuilt", ()))
     return {
         "name": root.name,
         "path": str(root),
         "recipe": receipt.get("recipe") or last.get("recipe"),
-        "torch": _torch(receipt),
-        "state": _state(root, runs, receipt),
+        "torch": next((str(item["version"]) for item in packages if item.get("name") == "torch"), None),
+        "state": "in use" if held_by(root) else _state(last, receipt),
         "size_bytes": disk_usage(root),
         "wheels_bytes": disk_usage(Layout(root).wheels),
         "last_used": last.get("ended") or last.get("started"),
         "verify": verify.get("status"),
-        "verified": _modified(report) if verify else None,
+        "verified": verified,
     }
 
 
-def _runs(root: Path) -> list[dict[str, Any]]:
-    try:
-        with Journal(root / _JOURNAL, read_only=True) as journal:
-            return journal.runs()
-    except XpuBuildError:
-        return []
+def _last_run(root: Path) -> Mapping[str, Any]:
+    with contextlib.suppress(XpuBuildError), Journal(root / _JOURNAL, read_only=True) as journal:
+        return next(reversed(journal.runs()), {})
+    return {}
 
 
 def _receipt(root: Path) -> Mapping[str, Any]:
-    try:
+    with contextlib.suppress(XpuBuildError):
         return read_receipt(root)
-    except XpuBuildError:
-        return {}
+    return {}
 
 
-def _state(root: Path, runs: list[dict[str, Any]], receipt: Mapping[str, Any]) -> str:
-    if held_by(root):
-        return "in use"
-    if not runs:
+def _state(last: Mapping[str, Any], receipt: Mapping[str, Any]) -> str:
+    if not last:
         return "unknown"
-    status = runs[-1]["status"]
-    if status == "ok":
+    if last["status"] == "ok":
         return str(receipt.get("status", "partial"))
-    return "interrupted" if status in (None, "cancelled") else str(status)
+    return "interrupted" if last["status"] in (None, "cancelled") else str(last["status"])
 
 
-def _torch(receipt: Mapping[str, Any]) -> str | None:
-    every = (*receipt.get("wheels", ()), *receipt.get("prebuilt", ()))
-    return next((str(item["version"]) for item in every if item.get("name") == "torch"), None)
-
-
-def _modified(path: Path) -> float | None:
-    with contextlib.suppress(OSError):
-        return path.stat().st_mtime
-    return None
-
-
-_MOST = 10_000
-_DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
+def last_used(root: Path) -> float | None:
+    """Return when the last install of a workspace ended, or began; None where nothing tells."""
+    last = _last_run(root)
+    return last.get("ended") or last.get("started")
 
 
 def age_of(text: str) -> datetime.timedelta:
@@ -116,12 +105,21 @@ def age_of(text: str) -> datetime.timedelta:
     return datetime.timedelta(days=int(number) * _DAYS[unit])
 
 
-def unused_since(folder: Path, moment: float) -> tuple[Path, ...]:
-    """Return the workspaces whose last run ended before ``moment``, none that is in use."""
-    found = []
-    for root in workspaces_in(folder):
-        runs = _runs(root)
-        last = (runs[-1]["ended"] or runs[-1]["started"]) if runs else None
-        if last is not None and last < moment and not held_by(root):
-            found.append(root)
-    return tuple(found)
+def disk_usage(*paths: Path) -> int:
+    """Return the bytes that files and folders take on their disk, 0 for what is not there.
+
+    A file with several names among them counts once.
+    """
+    found = (status for path in paths for status in _statuses(path))
+    return sum({(one.st_dev, one.st_ino): one.st_blocks * 512 for one in found}.values())
+
+
+def _statuses(path: Path) -> Iterator[os.stat_result]:
+    if path.is_symlink() or not path.is_dir():
+        with contextlib.suppress(OSError):
+            yield path.lstat()
+        return
+    for folder, folders, names in os.walk(path):
+        for name in (*folders, *names):
+            with contextlib.suppress(OSError):
+                yield os.lstat(os.path.join(folder, name))  # noqa: PTH118 - a Path of each takes longer

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from xpubuild.ui import wording as show
+from xpubuild.ui.report.lanes import lanes
 from xpubuild.ui.report.pictures import (
     Placed,
     Window,
@@ -15,7 +16,6 @@ from xpubuild.ui.report.pictures import (
     lane_picture,
     memory_picture,
 )
-from xpubuild.workspace.report_lanes import lanes
 
 #: Fewer points of memory than these are no picture.
 _LEAST_POINTS = 12
