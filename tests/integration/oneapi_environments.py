@@ -1,13 +1,15 @@
-"""Environments of the stand-in installations."""
+"""Captures and environments of the stand-in installations."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from integration import oneapi_standin as standin
 
-from xpubuild.machine.oneapi_environment import OneapiEnvironment, OneapiNeeds, oneapi_environment
-from xpubuild.machine.oneapi_selection import Mode
+from xpubuild.machine.oneapi_capture import Capture, capture
+from xpubuild.machine.oneapi_environment import OneapiEnvironment, oneapi_environment
+from xpubuild.machine.oneapi_select import Mode, OneapiNeeds
 
 V2025_1 = ">=2025.1,<2025.2"
 
@@ -19,17 +21,30 @@ def get(
     *,
     caller: dict[str, str] | None = None,
     mode: Mode = "components",
-    cache: Path | None = None,
 ) -> OneapiEnvironment:
     return oneapi_environment(
         OneapiNeeds(versions, components),
         explicit_root=place,
         caller_env={"HOME": "/root", **(caller or {})},
-        cache_dir=cache,
         mode=mode,
         deadline_s=60,
     )
 
 
-def codes(environment: OneapiEnvironment) -> list[str]:
-    return [finding.code for finding in environment.warnings]
+def scripts(place: Path, names: Iterable[str] = standin.NEEDED) -> list[Path]:
+    return [(place / name / "latest" / "env" / "vars.sh").resolve() for name in names]
+
+
+def entry(place: Path) -> list[Path]:
+    return [(place / "setvars.sh").resolve()]
+
+
+def take(
+    place: Path,
+    files: list[Path] | None = None,
+    *,
+    caller: dict[str, str] | None = None,
+    deadline_s: float = 60.0,
+) -> Capture:
+    environment = {"HOME": "/root", "USER": "me", **(caller or {})}
+    return capture(scripts(place) if files is None else files, environment, place, deadline_s=deadline_s)

@@ -1,16 +1,16 @@
-"""What scripts of oneAPI get and what is taken from them."""
+"""What scripts of oneAPI get, what is taken from them, and scripts that fail, hang or end the shell."""
 
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 from integration import oneapi_standin as standin
-from integration.oneapi_captures import entry, scripts, take
+from integration.oneapi_environments import entry, scripts, take
 
 from xpubuild.errors import ToolchainError
-from xpubuild.machine import envdiff
 
 
 @pytest.fixture
@@ -18,23 +18,25 @@ def place(tmp_path: Path) -> Path:
     return tmp_path / "one api é"
 
 
+def refused(place: Path, files: list[Path] | None = None, **more: float) -> ToolchainError:
+    with pytest.raises(ToolchainError) as caught:
+        take(place, files, **more)  # type: ignore[arg-type]
+    return caught.value
+
+
 def test_components_in_order(place: Path) -> None:
     standin.build_root(place)
     captured = take(place)
-    assert captured.after["CMPLR_ROOT"] == str(place.resolve() / "compiler" / "2025.1")
+    real = place.resolve()
+    assert captured.after["CMPLR_ROOT"] == str(real / "compiler" / "2025.1")
     assert captured.diff.paths["PATH"].prepend == (
-        str(place.resolve() / "mpi" / "2021.15" / "bin"),
-        str(place.resolve() / "compiler" / "2025.1" / "bin"),
+        str(real / "mpi/2021.15/bin"),
+        str(real / "compiler/2025.1/bin"),
     )
     assert captured.diff.paths["LD_LIBRARY_PATH"].prepend == tuple(
-        str(place.resolve() / name / version / "lib")
-        for name, version in (("ccl", "2021.15"), ("mpi", "2021.15"), ("umf", "0.10"), ("compiler", "2025.1"))
+        str(real / name / "lib") for name in ("ccl/2021.15", "mpi/2021.15", "umf/0.10", "compiler/2025.1")
     )
-    assert [status.status for status in captured.statuses] == [0, 0, 0, 0, 0]
     assert captured.warnings == ()
-    assert envdiff.normalise(envdiff.apply(captured.diff, captured.before)) == envdiff.normalise(
-        captured.after
-    )
 
 
 def test_nothing_of_the_callers_shell_reaches_the_scripts(place: Path, tmp_path: Path) -> None:
@@ -46,7 +48,6 @@ def test_nothing_of_the_callers_shell_reaches_the_scripts(place: Path, tmp_path:
     caller = {
         "PATH": "/somewhere/bin:/usr/bin:/bin",
         "LD_LIBRARY_PATH": "/old/oneapi/lib",
-        "CPATH": "/old/include",
         "SETVARS_COMPLETED": "1",
         "SETVARS_ARGS": "--help",
         "BASH_ENV": str(startup),
@@ -55,132 +56,125 @@ def test_nothing_of_the_callers_shell_reaches_the_scripts(place: Path, tmp_path:
         "https_proxy": "http://user:hunter22@proxy.invalid:3128",
         "TERM": "dumb",
     }
-    captured = take(place, caller=caller)
-    seen = set(captured.after["STANDIN_SEEN"].split())
-    assert seen <= {"HOME", "USER", "TERM", "PATH", "https_proxy", "PWD", "SHLVL", "_", "OLDPWD"}
-    assert "/somewhere/bin" not in captured.after["PATH"]
-    assert "/old/oneapi/lib" not in captured.after["LD_LIBRARY_PATH"]
-    assert "https_proxy" not in captured.diff.names
+    for files in (scripts(place), entry(place)):
+        captured = take(place, files, caller=caller)
+        seen = set(captured.after["STANDIN_SEEN"].split()) - {"SETVARS_CALL", "ONEAPI_ROOT"}
+        assert seen <= {"HOME", "USER", "TERM", "PATH", "https_proxy", "PWD", "SHLVL", "_", "OLDPWD"} or (
+            files == entry(place)
+        )
+        assert "/somewhere/bin" not in captured.after["PATH"]
+        assert "/old/oneapi/lib" not in captured.after["LD_LIBRARY_PATH"]
+        assert "https_proxy" not in captured.diff.names
+        assert captured.warnings == ()
+        assert not any(name.startswith("SETVARS") for name in captured.diff.names)
 
 
-def test_setvars_runs_although_the_callers_shell_has_run_it(place: Path) -> None:
-    standin.build_root(place)
-    captured = take(place, entry(place), mode="setvars", caller={"SETVARS_COMPLETED": "1"})
-    assert captured.statuses[0].status == 0
-    assert "CMPLR_ROOT" in captured.after
-    assert not any(name.startswith("SETVARS") for name in captured.diff.names)
-
-
-def test_setvars_that_has_run_already_is_not_retried_but_explained(place: Path) -> None:
-    """Status 3: something in the installation sets the marker; another run would return 3 again."""
-    standin.build_root(place)
-    standin.add_setvars(place, before="SETVARS_COMPLETED=1")
-    with pytest.raises(ToolchainError) as caught:
-        take(place, entry(place), mode="setvars")
-    assert caught.value.evidence["status"] == 3
-    assert "already run" in caught.value.why
-    assert "SETVARS_COMPLETED" in caught.value.fix
-
-
-def test_scripts_do_not_see_the_capturing_scripts_arguments(place: Path) -> None:
-    standin.build_root(place, before={"compiler": standin.ARGUMENTS, "umf": "export UMF_COUNT=$#"})
-    captured = take(place)
-    assert captured.after["STANDIN_ARGUMENTS"] == "0:"
-    assert captured.after["UMF_COUNT"] == "0"
-
-
-def test_arguments_are_for_the_first_script_alone(place: Path) -> None:
-    standin.build_root(place, before={"pti": "export PTI_COUNT=$#"})
-    first, second = scripts(place, ("compiler", "pti"))
-    captured = take(place, (first, second), arguments=("--include-intel-llvm",))
-    assert captured.diff.paths["PATH"].prepend[0].endswith("/bin/compiler")
-    assert captured.after["PTI_COUNT"] == "0"
-
-
-def test_one_scripts_strict_modes_do_not_reach_the_next(place: Path) -> None:
-    """umf's script reads TCM_ROOT without a default; the one before it has left nounset and errexit on."""
-    standin.build_root(
-        place,
-        before={
-            "compiler": "set -euo pipefail; OCL_ICD_FILENAMES= LIBRARY_PATH= ; "
-            "LD_LIBRARY_PATH= ; MANPATH= ; NLSPATH= ; set --  ''"
-        },
+def test_each_script_meets_the_same_shell(place: Path) -> None:
+    """umf's script reads TCM_ROOT without a default; the one before it has left strict modes on."""
+    before = (
+        "set -aeuo pipefail; OCL_ICD_FILENAMES= LIBRARY_PATH= LD_LIBRARY_PATH= MANPATH= NLSPATH= ; set -- ''"
     )
-    assert take(place).statuses[-1].status == 0
+    standin.build_root(place, before={"compiler": before, "umf": "STANDIN_PRIVATE=1; export UMF_COUNT=$#"})
+    after = take(place).after
+    assert (after["TCM_SEEN"], after["UMF_COUNT"]) == ("", "0")
+    assert "STANDIN_PRIVATE" not in after
+    assert not [name for name in after if name.startswith("_xpubuild")]
 
 
-def test_noise_is_kept_apart_from_the_environment(place: Path) -> None:
-    standin.build_root(place, before={"compiler": standin.NOISE})
-    captured = take(place)
-    assert ":: stand-in noise on standard output" in captured.noise
-    assert ":: and on standard error" in captured.noise
-    assert not [value for value in captured.after.values() if "stand-in noise" in value]
-
-
-def test_noise_in_the_form_of_records_is_only_noise(place: Path) -> None:
-    standin.build_root(place, before={"compiler": "printf '#complete\\0FAKE=1\\0'"})
-    assert "FAKE" not in take(place).after
-
-
-def test_noise_does_not_carry_secrets(place: Path) -> None:
-    standin.build_root(place, before={"compiler": "echo proxy is $https_proxy"})
+def test_noise_is_kept_apart_from_the_environment_and_carries_no_secret(place: Path) -> None:
+    fake = "printf '#complete\\0FAKE=1\\0'; echo; echo proxy is $https_proxy"
+    standin.build_root(place, before={"compiler": f"{standin.NOISE}; {fake}"})
     captured = take(place, caller={"https_proxy": "http://user:hunter22@proxy.invalid:3128"})
-    assert not any("hunter22" in line for line in captured.noise)
-    assert any("proxy.invalid" in line for line in captured.noise)
+    assert ":: and on standard error" in captured.output
+    assert any("proxy.invalid" in line for line in captured.output)
+    assert "hunter22" not in str(captured.output)
+    assert "FAKE" not in captured.after
+    assert "stand-in noise" not in str(captured.after.values())
 
 
-def test_values_with_newlines(place: Path) -> None:
-    standin.build_root(place, before={"compiler": standin.NEWLINES})
-    assert take(place).diff.set["STANDIN_TEXT"] == "first line\nsecond=line\n"
+def test_values_of_all_kinds(place: Path) -> None:
+    lines = (standin.NEWLINES, standin.BYTES, standin.FUNCTION, "declare -x STANDIN_DECLARED=yes")
+    standin.build_root(place, before={"compiler": "\n".join(lines)})
+    found = take(place).diff
+    assert found.set["STANDIN_TEXT"] == "first line\nsecond=line\n"
+    assert os.fsencode(found.set["STANDIN_BYTES"]) == b"caf\xe9"
+    assert found.set["STANDIN_DECLARED"] == "yes"
+    assert not any("standin_function" in name for name in found.names)
 
 
-def test_values_that_are_not_text(place: Path) -> None:
-    standin.build_root(place, before={"compiler": standin.BYTES})
-    assert os.fsencode(take(place).diff.set["STANDIN_BYTES"]) == b"caf\xe9"
-
-
-def test_exported_functions_are_dropped(place: Path) -> None:
-    standin.build_root(place, before={"compiler": standin.FUNCTION})
-    captured = take(place)
-    assert any(name.startswith("BASH_FUNC_") for name in captured.after)
-    assert not any("standin_function" in name for name in captured.diff.names)
-
-
-def test_the_capturing_scripts_own_variables_never_leak(place: Path) -> None:
-    standin.build_root(place, before={"compiler": standin.ALLEXPORT + "; STANDIN_ALL=1"})
-    captured = take(place)
-    assert not [name for name in captured.after if name.startswith("_xpubuild")]
-    assert captured.diff.set["STANDIN_ALL"] == "1"
-
-
-def test_one_scripts_allexport_does_not_reach_the_next(place: Path) -> None:
-    standin.build_root(place, before={"compiler": standin.ALLEXPORT, "umf": "STANDIN_PRIVATE=1"})
-    assert "STANDIN_PRIVATE" not in take(place).after
-
-
-def test_a_script_may_ruin_path(place: Path) -> None:
-    standin.build_root(place, {"compiler": "2025.1"})
-    standin.add_component(place, "compiler", "2025.1", after="export PATH=/nowhere")
-    captured = take(place, scripts(place, ["compiler"]))
-    assert captured.after["PATH"] == "/nowhere"
-
-
-def test_declared_variables_are_not_lost(place: Path) -> None:
-    """Sourced inside a function, `declare -x` would stay local to it."""
-    standin.build_root(place, before={"compiler": "declare -x STANDIN_DECLARED=yes"})
-    assert take(place).after["STANDIN_DECLARED"] == "yes"
+def test_a_script_may_ruin_path_and_gets_no_answer(place: Path) -> None:
+    standin.build_root(place, before={"compiler": 'read -r answer; export STANDIN_ANSWER="<$answer>"'})
+    standin.add_component(place, "ccl", "2021.15", after="export PATH=/nowhere")
+    after = take(place).after
+    assert (after["PATH"], after["STANDIN_ANSWER"]) == ("/nowhere", "<>")
 
 
 def test_the_unified_layout(place: Path) -> None:
-    toolkit = standin.build_unified(place, "2025.1")
-    captured = take(place, ((toolkit / "oneapi-vars.sh").resolve(),), mode="unified")
-    assert captured.after["CMPLR_ROOT"] == str(toolkit.resolve())
-    assert captured.statuses[0].entry
+    toolkit = standin.build_unified(place, "2025.1").resolve()
+    assert take(place, [toolkit / "oneapi-vars.sh"]).after["CMPLR_ROOT"] == str(toolkit)
+    error = refused(place, [toolkit / "etc" / "compiler" / "vars.sh"])
+    assert error.evidence["status"] == 255
+    assert any("oneapi-vars.sh" in line for line in error.evidence["output"])
 
 
-def test_a_component_script_of_the_unified_layout_refuses_to_run_alone(place: Path) -> None:
-    toolkit = standin.build_unified(place, "2025.1")
-    with pytest.raises(ToolchainError) as caught:
-        take(place, ((toolkit / "etc" / "compiler" / "vars.sh").resolve(),))
-    assert caught.value.evidence["status"] == 255
-    assert any("oneapi-vars.sh" in line for line in caught.value.evidence["output"])
+@pytest.mark.parametrize(
+    ("name", "status", "word"),
+    [
+        ("setvars.sh", 3, "already run"), ("setvars.sh", 4, "missing or cannot be read"),
+        ("setvars.sh", 7, "default="), ("setvars.sh", 254, "help"), ("oneapi-vars.sh", 255, "ia32"),
+        ("vars.sh", 255, "did not run"),
+    ],
+)  # fmt: skip
+def test_statuses_that_leave_nothing(tmp_path: Path, name: str, status: int, word: str) -> None:
+    script = standin.write(tmp_path / name, f"return {status}\n").resolve()
+    error = refused(tmp_path, [script])
+    assert error.what == f"{script} exited with code {status}"
+    assert word in error.why
+    assert error.fix
+
+
+def test_other_statuses_are_warnings(place: Path) -> None:
+    """Many component scripts end with the status of their last test, which has no meaning."""
+    standin.build_root(place)
+    standin.add_component(place, "pti", "0.12", after=standin.returns(3))
+    (warning,) = take(place).warnings
+    assert warning.startswith(f"{scripts(place, ['pti'])[0]} exited with code 3: ")
+    (warning,) = take(place, entry(place)).warnings
+    assert "code 250" in warning
+    assert "reported a problem" in warning
+
+
+def test_a_script_that_stops_at_an_unset_variable(place: Path) -> None:
+    standin.build_root(place, before={"umf": standin.NOUNSET})
+    error = refused(place)
+    assert str(scripts(place, ["umf"])[0]) in error.what
+    assert "STANDIN_NEVER_SET" in error.what
+    assert "set -u" in error.why
+
+
+@pytest.mark.parametrize("trouble", [standin.EXITS, standin.ERREXIT])
+def test_a_script_that_ends_the_shell(place: Path, trouble: str) -> None:
+    standin.build_root(place, before={"ccl": trouble})
+    error = refused(place)
+    assert str(scripts(place, ["ccl"])[0]) in error.what
+    assert "ended the shell" in error.what
+    shown = subprocess.run(error.commands[0], shell=True, capture_output=True, text=True, check=False)  # noqa: S602
+    assert shown.returncode
+    assert shown.stderr.splitlines()[-1].split()[1] in trouble
+
+
+def test_a_script_that_hangs(place: Path) -> None:
+    standin.build_root(place, before={"mpi": standin.HANGS})
+    error = refused(place, deadline_s=0.7)
+    assert f"{scripts(place, ['mpi'])[0]} timed out after 0.7 s" in error.what
+
+
+def test_a_capture_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = standin.write(tmp_path / "capture.sh", "for i in $(seq 50); do echo line $i; done; exit 8\n")
+    script = standin.write(tmp_path / "vars.sh", "")
+    monkeypatch.setattr("xpubuild.machine.oneapi_capture.resources.setvars_dir", lambda: odd.parent)
+    error = refused(tmp_path, [script])
+    assert error.what == "the oneAPI environment could not be read"
+    assert error.evidence == {"output": [f"line {number}" for number in range(11, 51)], "status": 8}
+    monkeypatch.setattr("xpubuild.machine.oneapi_capture.shutil.which", lambda *_names, **_more: None)
+    assert "bash" in refused(tmp_path, [script]).what

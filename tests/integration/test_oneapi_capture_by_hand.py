@@ -68,33 +68,6 @@ def test_by_hand_to_a_descriptor(place: Path, tmp_path: Path) -> None:
     assert target.read_bytes().endswith(b"#complete\0")
 
 
-def test_by_hand_a_relative_script(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    standin.build_root(place)
-    monkeypatch.chdir(place / "compiler" / "2025.1" / "env")
-    records = by_hand("vars.sh").stdout.split(b"\0")
-    assert b"#source " + os.fsencode(place / "compiler" / "2025.1" / "env" / "vars.sh") in records
-    assert records[-2] == b"#complete"
-
-
-def test_by_hand_the_scripts_do_not_read_what_is_typed(place: Path) -> None:
-    script = standin.add_component(
-        place, "compiler", "2025.1", before='read -r answer; export STANDIN_ANSWER="<$answer>"'
-    )
-    assert b"STANDIN_ANSWER=<>" in by_hand(str(script)).stdout.split(b"\0")
-
-
-def test_by_hand_even_a_kept_environment_has_no_marker_of_an_earlier_run(place: Path) -> None:
-    standin.build_root(place)
-    result = by_hand(
-        "--keep-environment",
-        str(place / "setvars.sh"),
-        env={"SETVARS_COMPLETED": "1", "SETVARS_ARGS": "--help"},
-    )
-    records = result.stdout.split(b"\0")
-    assert b"#status 0" in records
-    assert records[-2] == b"#complete"
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from integration import oneapi_standin as standin
-from integration.oneapi_environments import codes, get
+from integration.oneapi_environments import get
 
 from xpubuild.errors import ToolchainError, UnsatisfiableError
 
@@ -69,11 +69,6 @@ def test_drift_inside_one_environment(place: Path) -> None:
     with pytest.raises(ToolchainError) as caught:
         get(place)
     assert "mixes compiler 2025.1 and 2025.3" in caught.value.what
-
-
-def test_a_mixed_stack_is_a_warning(place: Path) -> None:
-    standin.build_root(place, {**standin.BUNDLE_2025_3, "ccl": "2021.15"})
-    assert codes(get(place, ">=2025.3")) == ["oneapi-mixed-stack"]
 
 
 def test_scripts_that_set_nothing(place: Path) -> None:
@@ -160,8 +155,7 @@ def test_a_missing_path_entry_is_a_warning(place: Path) -> None:
     standin.build_root(place)
     standin.remove(place / "mpi" / "2021.15" / "bin")
     (warning,) = get(place).warnings
-    assert warning.code == "oneapi-path-missing"
-    assert str(place.resolve() / "mpi" / "2021.15" / "bin") in warning.message
+    assert f"put {place.resolve() / 'mpi' / '2021.15' / 'bin'} on PATH, which does not exist" in warning
 
 
 def test_values_that_are_no_paths_are_not_looked_at_as_such(place: Path) -> None:
@@ -175,4 +169,4 @@ def test_values_that_are_no_paths_are_not_looked_at_as_such(place: Path) -> None
 def test_a_relative_path_entry_is_a_warning(place: Path) -> None:
     standin.build_root(place)
     standin.add_component(place, "mpi", "2021.15", after='export CPATH="include:$CPATH"')
-    assert codes(get(place)) == ["oneapi-path-relative"]
+    assert get(place).warnings == ("the scripts put the relative path 'include' into CPATH",)

@@ -7,13 +7,13 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 from pydantic import ValidationError
 
+from xpubuild.machine.versions import fits
 from xpubuild.recipe.constraints import solve
 from xpubuild.recipe.limits import Toolkit
 from xpubuild.recipe.matrix import matrix_document
 from xpubuild.recipe.model import Recipe
 from xpubuild.recipe.releases import releases
 from xpubuild.recipe.situation import Situation, Verdict
-from xpubuild.recipe.versions import fits
 from xpubuild.resources import recipes_dir
 from xpubuild.ui.recipe_views import verdict as sentence
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from xpubuild.machine.versions import fits, newest
 from xpubuild.recipe.aot_targets import aot_lists
 from xpubuild.recipe.conditions import Case
 from xpubuild.recipe.constraints import solve
@@ -14,7 +15,6 @@ from xpubuild.recipe.matrix import row, when_text
 from xpubuild.recipe.model import Recipe
 from xpubuild.recipe.releases import Release
 from xpubuild.recipe.situation import Situation
-from xpubuild.recipe.versions import fits, newest
 
 #: Nothing is wrong with it on the host of GOOD.
 BASE: dict[str, Any] = {

@@ -31,7 +31,7 @@ def test_the_unified_layout_is_one_toolkit(host: EnvHost) -> None:
     folder = standin.build_unified(host.oneapi_root)
     host.environ.update(ONEAPI_ROOT=str(folder), CMPLR_ROOT=str(folder), MKLROOT=str(folder))
     context = host.context()
-    assert [item.root.toolkit for item in context.probe(toolkits)] == ["2025.1"]
+    assert [item.toolkit for item in context.probe(toolkits)] == ["2025.1"]
     assert {item.version for item in context.probe(sourced)} == {"2025.1"}
     assert oneapi.oneapi_mixed(context).status == "ok"
     assert oneapi.oneapi_sourced(host.context(offline("2.8"))).status == "ok"

@@ -27,7 +27,7 @@ from xpubuild.engine.environment import base_environment
 from xpubuild.engine.files import copy_durable, write_atomic
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.install.fetch_packages import keep_conda_lock
-from xpubuild.machine.oneapi_capture import Request, capture
+from xpubuild.machine.oneapi_capture import capture
 from xpubuild.supply.conda.archives import Supply, bring
 from xpubuild.supply.conda.channels import resolve
 from xpubuild.supply.conda.lockfile import write_lock
@@ -171,7 +171,7 @@ def _setvars(root: Path) -> None:
 
 def _capture(root: Path) -> None:
     script = root / "oneapi/setvars.sh"
-    capture(Request(root / "oneapi", "setvars", (script,), {"PATH": os.defpath, "HTTPS_PROXY": TOKEN}))
+    capture([script], {"PATH": os.defpath, "HTTPS_PROXY": TOKEN}, root / "oneapi")
 
 
 def _wheel(root: Path) -> None:

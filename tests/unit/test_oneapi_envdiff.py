@@ -54,38 +54,12 @@ def test_what_is_not_touched_stays(
     }
 
 
-@given(_ENVIRONMENT, _ENVIRONMENT, _ENVIRONMENT)
-def test_touched_search_paths_have_no_duplicates(
-    before: dict[str, str], after: dict[str, str], other: dict[str, str]
-) -> None:
-    difference = diff(before, after)
-    result = apply(difference, other)
-    for name in difference.paths:
-        parts = result[name].split(":") if name in result else []
-        assert len(parts) == len(set(parts))
-
-
 @given(_ENVIRONMENT, _ENVIRONMENT)
 def test_json_round_trip(before: dict[str, str], after: dict[str, str]) -> None:
     difference = diff(before, after)
     again = envdiff.from_json(json.loads(json.dumps(difference.to_json())))
     assert again == difference
     assert again.digest() == difference.digest()
-
-
-@given(_ENVIRONMENT)
-def test_no_difference_to_itself(environment: dict[str, str]) -> None:
-    assert diff(environment, environment) == EnvDiff()
-
-
-@given(_ENVIRONMENT, _ENVIRONMENT)
-def test_volatile_names_never_appear(before: dict[str, str], after: dict[str, str]) -> None:
-    assert not {name for name in diff(before, after).names if envdiff.is_volatile(name)}
-
-
-def test_values_with_bytes_that_are_not_text_survive_json() -> None:
-    difference = diff({}, {"X": b"caf\xe9".decode("utf-8", "surrogateescape")})
-    assert envdiff.from_json(json.loads(json.dumps(difference.to_json()))) == difference
 
 
 def test_entries_in_front_and_behind_are_told_apart() -> None:
@@ -121,12 +95,6 @@ def test_assignments_give_final_values_and_none_for_unset() -> None:
     }
 
 
-def test_digest_depends_on_content_alone() -> None:
-    one = diff({}, {"A": "1", "B": "2"})
-    assert one.digest() == diff({}, {"B": "2", "A": "1"}).digest()
-    assert one.digest() != diff({}, {"A": "1", "B": "3"}).digest()
-
-
 @pytest.mark.parametrize(
     "document",
     [
@@ -140,5 +108,5 @@ def test_digest_depends_on_content_alone() -> None:
     ],
 )
 def test_a_document_of_another_shape_is_refused(document: object) -> None:
-    with pytest.raises(ValueError, match=r"expected|not a string"):
+    with pytest.raises(ValueError, match="expected"):
         envdiff.from_json(document)

@@ -138,8 +138,6 @@ def command(
 
 def _evidence(workspace: Path | None, root: Path | None, document: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the bundle tells beside doctor's results: the workspace that is meant, internal errors."""
-    import platformdirs
-
     from xpubuild.doctor.bundle_workspace import internal_errors, workspace_evidence
     from xpubuild.doctor.start import entered
     from xpubuild.explain.document import Circumstances
@@ -151,8 +149,7 @@ def _evidence(workspace: Path | None, root: Path | None, document: Mapping[str, 
     meant = workspace or entered(os.environ) or Path.cwd()
     checks = {check["id"]: check["status"] for check in document["checks"]}
     known = Circumstances(system=system_of(os_facts()), checks=checks)
-    caches = platformdirs.user_cache_path("xpubuild") / "oneapi"
-    found = workspace_evidence(meant, known, caches) if (meant / "journal.db").is_file() else {}
+    found = workspace_evidence(meant, known) if (meant / "journal.db").is_file() else {}
     return {**found, "bugs": internal_errors()}
 
 

@@ -36,7 +36,7 @@ def command(
     """
     from xpubuild.cli.configuration.lookup import of_caller
     from xpubuild.cli.workspace import workspace_of
-    from xpubuild.machine.oneapi_shell import bash_lines, csh_lines, fish_lines
+    from xpubuild.machine.shell_lines import bash_lines, csh_lines, fish_lines
     from xpubuild.ui.console import print_json, write_out
     from xpubuild.workspace.activation import assignments, difference, read_receipt
     from xpubuild.workspace.modulefile import modulefile

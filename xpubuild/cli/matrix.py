@@ -178,7 +178,7 @@ def _versions(name: str, given: tuple[str, ...]) -> tuple[str, ...] | None:
 
 def _check(name: str, text: str | None) -> None:
     from xpubuild.errors import UsageError
-    from xpubuild.recipe.versions import parse
+    from xpubuild.machine.versions import parse
 
     if text is not None and parse(text) is None:
         example = {"oneapi": "2025.3, or none", "python": "3.12, or none", "gcc": "13"}.get(name, "3.28")

@@ -32,8 +32,8 @@ _MOST_FILES = 3
 BUGS = "xpubuild-bug-*.txt"
 
 
-def workspace_evidence(root: Path, system: Circumstances, caches: Path) -> dict[str, Any]:
-    """Return section -> what there is of it. ``caches`` is the folder of captured oneAPI environments."""
+def workspace_evidence(root: Path, system: Circumstances) -> dict[str, Any]:
+    """Return section -> what there is of it."""
     layout, unread = Layout(root), []
 
     def read(name: str, make: Callable[[], Any]) -> Any:
@@ -50,10 +50,7 @@ def workspace_evidence(root: Path, system: Circumstances, caches: Path) -> dict[
     return {
         "status": status,
         "plan": read("the plan", partial(_document, layout.plan)),
-        "captures": {
-            "activation": receipt.get("activation"),
-            "cached": read("the captures", partial(_newest_documents, caches)),
-        },
+        "captures": {"activation": receipt.get("activation")},
         "gate": {
             "warnings": receipt.get("warnings", []),
             "lines": [line for path in logs for line in read(path.name, partial(gate_lines, path)) or []],
@@ -129,10 +126,6 @@ def _audits(steps: Sequence[Mapping[str, Any]]) -> list[Any]:
 
 def _document(path: Path) -> Any:
     return json.loads(path.read_text("utf-8")) if path.exists() else None
-
-
-def _newest_documents(folder: Path) -> list[Any]:
-    return [_document(path) for path in _newest(folder, "*.json")]
 
 
 def _explained(path: Path, known: Circumstances) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from xpubuild.doctor.fixes import as_root, distribution, install_command
 from xpubuild.doctor.kit import Fix, Look, todo
-from xpubuild.recipe.versions import fits
+from xpubuild.machine.versions import fits
 
 _DEBIAN = ("gcc-13", "g++-13")
 _SUSE = ("gcc13", "gcc13-c++")

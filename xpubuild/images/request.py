@@ -12,8 +12,7 @@ from xpubuild.frozen import frozen
 from xpubuild.images.bases import Base
 from xpubuild.install.release import refused
 from xpubuild.install.target import Choice
-from xpubuild.machine.oneapi_bundles import load_bundles
-from xpubuild.machine.oneapi_constraint import specifier
+from xpubuild.machine.oneapi_bundles import package_for
 from xpubuild.recipe.constraints import solve
 from xpubuild.recipe.model import Recipe
 from xpubuild.recipe.situation import Situation
@@ -57,7 +56,7 @@ class ImageRequest:
     @property
     def oneapi_package(self) -> str:
         """The package of Intel's repository that has the oneAPI of the recipe."""
-        return load_bundles().package_for(specifier(self.recipe.needs.oneapi or ""))
+        return package_for(self.recipe.needs.oneapi or "")
 
     def options(self) -> tuple[str, ...]:
         """Return the options of an install that decide what is built."""

@@ -12,7 +12,7 @@ import platformdirs
 from xpubuild.engine.events import NullSink, Sink
 from xpubuild.errors import UsageError
 from xpubuild.frozen import frozen
-from xpubuild.machine.oneapi_selection import Mode
+from xpubuild.machine.oneapi_select import Mode
 from xpubuild.recipe.values import Target
 from xpubuild.supply.caching import Wanted
 from xpubuild.supply.depot.location import Location

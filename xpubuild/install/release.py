@@ -12,11 +12,10 @@ from xpubuild.engine.environment import base_environment
 from xpubuild.errors import UnsatisfiableError
 from xpubuild.frozen import frozen
 from xpubuild.install.options import Options
-from xpubuild.machine import oneapi_advice as advice
 from xpubuild.machine.compilers import choose_compilers
 from xpubuild.machine.host_report import HostReport
-from xpubuild.machine.oneapi_constraint import specifier
-from xpubuild.machine.oneapi_roots import candidates
+from xpubuild.machine.oneapi_bundles import nothing_found
+from xpubuild.machine.oneapi_installed import candidates
 from xpubuild.machine.python_choice import resolve_python
 from xpubuild.machine.pythons import probe_python
 from xpubuild.machine.readers import UNKNOWN
@@ -109,8 +108,7 @@ def choose_release(
     situation = replace(situation, target=found)
     candidates_ = [item for item in known if _is_offered(item, found, with_)]
     if found == "xpu" and not situation.oneapi and candidates_:
-        wanted = specifier(candidates_[0].recipe.needs.oneapi or "")
-        raise advice.nothing_found([(str(path), origin) for path, origin in candidates(os.environ)], wanted)
+        raise nothing_found(candidates(os.environ), candidates_[0].recipe.needs.oneapi or "")
     passed: list[str] = []
     unpinned: list[Release] = []
     for release in candidates_:

@@ -9,8 +9,6 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-import platformdirs
-
 from xpubuild.artifacts.elf import is_elf, read_shared_object
 from xpubuild.artifacts.linkage import DRIVER_LIBRARIES, Linker, Missing
 from xpubuild.engine.environment import base_environment
@@ -21,8 +19,9 @@ from xpubuild.install.target import Choice, OneapiFacts
 from xpubuild.machine.compilers import other_versions
 from xpubuild.machine.envdiff import PathChange, apply
 from xpubuild.machine.ocloc import driver_folders, find_ocloc, try_ocloc
-from xpubuild.machine.oneapi_components import COMPILER
-from xpubuild.machine.oneapi_environment import OneapiEnvironment, OneapiNeeds, oneapi_environment
+from xpubuild.machine.oneapi_bundles import COMPILER
+from xpubuild.machine.oneapi_environment import OneapiEnvironment, oneapi_environment
+from xpubuild.machine.oneapi_select import OneapiNeeds
 from xpubuild.machine.packages import install_commands, package_names
 from xpubuild.machine.system import OsFacts
 from xpubuild.recipe.aot_targets import AotList, aot_lists
@@ -84,7 +83,6 @@ def oneapi_facts(choice: Choice) -> OneapiFacts | None:
         ),
         explicit_root=options.oneapi_root,
         caller_env=os.environ,
-        cache_dir=platformdirs.user_cache_path("xpubuild"),
         mode=options.oneapi_mode,
     )
     difference = replace(captured.diff, paths=extended(captured.diff.paths.items(), folders))
@@ -98,8 +96,11 @@ def oneapi_facts(choice: Choice) -> OneapiFacts | None:
         difference=difference.to_json(),
         digest=digest({"oneapi": captured.digest, "folders": folders}) if folders else captured.digest,
         compiler_version=captured.compiler_version,
-        components=tuple(component.to_json() for component in captured.components),
-        warnings=(*(finding.message for finding in captured.warnings), *lost_adapters(captured, whole)),
+        components=tuple(
+            {"name": item.name, "version": item.version, "path": str(item.path)}
+            for item in captured.components
+        ),
+        warnings=(*captured.warnings, *lost_adapters(captured, whole)),
     )
 
 

@@ -161,29 +161,18 @@ def _strings(value: object) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _mapping(value: object) -> dict[str, Any]:
-    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
-        raise ValueError("expected an object")
-    return value
-
-
-def from_json(document: object) -> EnvDiff:
+def from_json(document: Any) -> EnvDiff:
     """Read the canonical form back.
 
     Raises:
         ValueError: the document is not such a form.
     """
-    top = _mapping(document)
-    plain = _mapping(top.get("set"))
-    if not all(isinstance(value, str) for value in plain.values()):
-        raise ValueError("a value is not a string")
-    return EnvDiff(
-        set=plain,
-        unset=_strings(top.get("unset")),
-        paths={
-            name: PathChange(
-                **{key: _strings(_mapping(change).get(key)) for key in ("prepend", "append", "remove")}
-            )
-            for name, change in _mapping(top.get("paths")).items()
-        },
-    )
+    try:
+        plain = dict(zip(document["set"], _strings([*document["set"].values()]), strict=True))
+        paths = {
+            name: PathChange(*(_strings(change[key]) for key in ("prepend", "append", "remove")))
+            for name, change in document["paths"].items()
+        }
+        return EnvDiff(plain, _strings(document["unset"]), paths)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError("expected the objects 'set' and 'paths' and the list 'unset'") from error

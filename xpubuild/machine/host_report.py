@@ -14,13 +14,14 @@ from typing import Any, TypeVar
 from xpubuild.documents import plain
 from xpubuild.engine.answers import FRESH, Answers
 from xpubuild.engine.environment import base_environment
+from xpubuild.errors import UsageError
 from xpubuild.frozen import frozen
 from xpubuild.machine.capacity import CpuFacts, MemoryFacts, cpu_facts, memory_facts
 from xpubuild.machine.cgroup import cgroup_limits
 from xpubuild.machine.disk import DiskFacts, disk_facts
 from xpubuild.machine.drivers import DriverFacts, find_drivers
 from xpubuild.machine.gpus import GpuFacts, find_gpus
-from xpubuild.machine.oneapi_report import installed
+from xpubuild.machine.oneapi_installed import find_installations
 from xpubuild.machine.pythons import PythonFacts, find_pythons, probe_python
 from xpubuild.machine.readers import LIVE_ROOT
 from xpubuild.machine.system import OsFacts, os_facts
@@ -153,8 +154,15 @@ def _said(asked: Future[T], end: float, silent: T) -> T:
 def _oneapi(root: Path, explicit: Path | None) -> tuple[OneapiFacts, ...]:
     # The caller's own variables count, ONEAPI_ROOT for one; base_environment() has none of them.
     caller = dict(os.environ) if root == LIVE_ROOT else {}
-    return tuple(
-        OneapiFacts(found["root"], component["name"], component["version"])
-        for found in installed(explicit_root=explicit, caller_env=caller, root_dir=root)
-        for component in found["components"]
-    )
+    try:
+        places = find_installations(explicit, caller, root=root)
+    except UsageError:  # the build says that there is none
+        return ()
+    found = []
+    for place in places:
+        shown = place.real if root == LIVE_ROOT else "/" / place.real.relative_to(root)
+        own = {item.name for item in place.components if item.layout == "component"}
+        # A toolkit's folder is usually a view of components that are listed with their own versions already.
+        listed = [item for item in place.components if item.layout == "component" or item.name not in own]
+        found += [OneapiFacts(str(shown), item.name, item.version) for item in listed]
+    return tuple(found)

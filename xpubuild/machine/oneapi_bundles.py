@@ -1,111 +1,106 @@
-"""Which component versions belong together, and the vendor's packages: reads ``oneapi_bundles.yaml``."""
+"""Which component versions belong together, and how to install them: reads ``oneapi_bundles.yaml``."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from packaging.specifiers import SpecifierSet
-from packaging.version import InvalidVersion, Version
 
-from xpubuild.frozen import frozen
+from xpubuild.distribution import family_of, here, install_oneapi, table
+from xpubuild.errors import ToolchainError
+from xpubuild.machine.versions import line_of
 from xpubuild.safe_yaml import read_yaml
 
-_TABLE = Path(__file__).with_name("oneapi_bundles.yaml")
-
-
-def parse_version(text: str) -> Version | None:
-    """Return the version a folder name stands for, or None ("latest", "pytorch-gpu-dev-0.5")."""
-    try:
-        return Version(text)
-    except InvalidVersion:
-        return None
-
-
-def line_of(text: str) -> str | None:
-    """Return the first two numbers of a version: what oneAPI's folders are named after."""
-    version = parse_version(text)
-    return None if version is None else f"{version.major}.{version.minor}"
-
-
-@frozen
-class Bundle:
-    """One row of the table. ``components`` holds full versions, None where no source states one."""
-
-    name: str
-    package: str | None
-    toolkit: str | None
-    torch: tuple[str, ...]
-    components: Mapping[str, str | None]
-
-    def line(self, component: str) -> str | None:
-        """Return the folder version of a component in this bundle."""
-        version = self.components.get(component)
-        return None if version is None else line_of(version)
-
-
-@frozen
-class Bundles:
-    """The whole table."""
-
-    bundles: tuple[Bundle, ...]
-    bundle_package: str
-    component_packages: Mapping[str, str | None]
-
-    def expected_lines(self, compiler: str, component: str) -> frozenset[str]:
-        """Return the versions (two numbers) of ``component`` that go with a compiler; empty where unknown."""
-        wanted = line_of(self.toolkit_compiler(compiler) or compiler)
-        found = (row.line(component) for row in self.bundles if wanted and row.line("compiler") == wanted)
-        return frozenset(line for line in found if line is not None)
-
-    def names_with(self, component: str, version: str) -> tuple[str, ...]:
-        """Return the bundles that hold this version (two numbers) of a component."""
-        wanted = line_of(version)
-        return tuple(row.name for row in self.bundles if wanted and row.line(component) == wanted)
-
-    def toolkit_compiler(self, toolkit: str) -> str | None:
-        """Return the compiler version of a toolkit whose folder name is not a version."""
-        for row in self.bundles:
-            if row.toolkit == toolkit:
-                return row.components.get("compiler")
-        return None
-
-    def package_for(self, specifier: SpecifierSet) -> str:
-        """Return the package of the newest bundle whose compiler fits, else the one without a version."""
-        for row in reversed(self.bundles):
-            compiler = row.components.get("compiler")
-            if compiler and row.package and specifier.contains(compiler, prereleases=True):
-                return row.package
-        return self.bundle_package
-
-    def component_package(self, component: str) -> str | None:
-        """Return the vendor's package of one component, None where it comes with the bundle or is unknown."""
-        return self.component_packages.get(component)
-
-
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)
+COMPILER = "compiler"
+#: What shows what a host without oneAPI can build.
+_ON_THIS_HOST = ("xpubuild recipes matrix --here --target cpu", "xpubuild doctor --profile build")
 
 
 @functools.cache
-def load_bundles() -> Bundles:
-    """Read the table that ships with xpubuild."""
-    document = read_yaml(_TABLE.read_text("utf-8"))
-    packages = document["packages"]
-    return Bundles(
-        bundles=tuple(
-            Bundle(
-                name=row["name"],
-                package=row["package"],
-                toolkit=row.get("toolkit"),
-                torch=tuple(row["torch"]),
-                components={name: _text(version) for name, version in row["components"].items()},
-            )
-            for row in document["bundles"]
+def _table() -> Mapping[str, Any]:
+    text = Path(__file__).with_name("oneapi_bundles.yaml").read_text("utf-8")
+    document: Mapping[str, Any] = read_yaml(text)
+    return document
+
+
+def _line(bundle: Mapping[str, Any], component: str) -> str | None:
+    """Return the folder version of a component in a bundle, None where no source states it."""
+    version = bundle["components"].get(component)
+    return None if version is None else line_of(str(version))
+
+
+def compiler_version(folder: str) -> str:
+    """Return the compiler's version for a folder's name: a toolkit's folder has another name."""
+    rows = (row for row in _table()["bundles"] if row.get("toolkit") == folder)
+    return next((str(row["components"][COMPILER]) for row in rows), folder)
+
+
+def expected_lines(compiler: str, component: str) -> frozenset[str]:
+    """Return the versions (two numbers) of a component that belong to a compiler; empty where unknown."""
+    wanted = line_of(compiler_version(compiler))
+    rows = (row for row in _table()["bundles"] if wanted and _line(row, COMPILER) == wanted)
+    return frozenset(line for row in rows if (line := _line(row, component)) is not None)
+
+
+def bundles_with(component: str, version: str) -> tuple[str, ...]:
+    """Return the names of the bundles that hold this version (two numbers) of a component."""
+    wanted = line_of(version)
+    return tuple(row["name"] for row in _table()["bundles"] if wanted and _line(row, component) == wanted)
+
+
+def package_for(wanted: str) -> str:
+    """Return the package of the newest bundle whose compiler fits, else the one without a version."""
+    specifier = SpecifierSet(wanted)
+    for row in reversed(_table()["bundles"]):
+        compiler = row["components"].get(COMPILER)
+        if compiler and row["package"] and specifier.contains(str(compiler), prereleases=True):
+            return str(row["package"])
+    return str(_table()["packages"]["bundle"]["name"])
+
+
+def component_package(component: str) -> str:
+    """Return the vendor's package of one component, that of the bundle for those that have none."""
+    packages = _table()["packages"]
+    return str((packages["components"].get(component) or packages["bundle"])["name"])
+
+
+def install_bundle(wanted: str) -> str:
+    """Return one sentence on the package that has a compiler meeting ``wanted``."""
+    family = family_of(here().names)
+    manager = table()["families"][family]["manager"] if family is not None else "APT, DNF or Zypper"
+    return (
+        f"install {package_for(wanted)} from Intel's {manager} repository, or pass an installation with "
+        "--oneapi-root"
+    )
+
+
+def install_commands(wanted: str) -> tuple[str, ...]:
+    """Return the commands for the distribution at hand; they add Intel's repository if it is missing."""
+    return install_oneapi([package_for(wanted)], here())
+
+
+def install_components(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the commands that install single components."""
+    return install_oneapi(list(dict.fromkeys(map(component_package, names))), here())
+
+
+def nothing_found(places: Iterable[tuple[Path, str]], wanted: str) -> ToolchainError:
+    """Return the error for a machine without oneAPI. ``places`` are (path, what it is)."""
+    looked = list(places)
+    low_first = ",".join(sorted(map(str, SpecifierSet(wanted)), reverse=True))
+    return ToolchainError(
+        "no oneAPI installation was found",
+        why=f"the recipe needs the oneAPI compiler {low_first}; looked for setvars.sh,"
+        " COMPONENT/VERSION/env/vars.sh and VERSION/oneapi-vars.sh in "
+        + ", ".join(f"{path} ({origin})" for path, origin in looked),
+        fix=install_bundle(wanted)
+        + (
+            "; without oneAPI, this host can build the same sources with --target cpu: recipes matrix "
+            "--here --target cpu lists the possible releases, doctor lists other problems"
         ),
-        bundle_package=packages["bundle"]["name"],
-        component_packages={
-            name: entry["name"] if entry else None for name, entry in packages["components"].items()
-        },
+        commands=(*install_commands(wanted), *_ON_THIS_HOST),
+        evidence={"searched": [str(path) for path, _ in looked]},
     )

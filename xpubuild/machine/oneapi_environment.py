@@ -1,28 +1,41 @@
-"""The oneAPI environment of a plan: find, choose, capture, validate, cache."""
+"""The oneAPI environment of a plan: find, choose, capture, and prove that it is the requested one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+import shlex
+import shutil
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from xpubuild.engine.fingerprint import digest
-from xpubuild.errors import ToolchainError, UnsatisfiableError, XpuBuildError
-from xpubuild.frozen import frozen
-from xpubuild.machine import oneapi_advice as advice
-from xpubuild.machine import oneapi_cache as cache
-from xpubuild.machine.envdiff import EnvDiff
-from xpubuild.machine.oneapi_capture import DEADLINE_S, Capture, Request, capture, clean_environment
-from xpubuild.machine.oneapi_components import Component, list_components
-from xpubuild.machine.oneapi_constraint import specifier
-from xpubuild.machine.oneapi_finding import Finding
-from xpubuild.machine.oneapi_paths import is_file
-from xpubuild.machine.oneapi_report import installed
-from xpubuild.machine.oneapi_roots import SETVARS, UNIFIED_ENTRY, Root, candidates, find_roots
-from xpubuild.machine.oneapi_selection import Mode, OneapiNeeds, Selection, select
-from xpubuild.machine.oneapi_trust import OWNERS_VARIABLE, owners
-from xpubuild.machine.oneapi_validate import Validation, validate
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
 
-__all__ = ["OneapiEnvironment", "OneapiNeeds", "installed", "oneapi_environment"]
+from xpubuild.engine.fingerprint import digest
+from xpubuild.engine.process import query
+from xpubuild.errors import ToolchainError, UnsatisfiableError
+from xpubuild.frozen import frozen
+from xpubuild.machine import oneapi_bundles as bundles
+from xpubuild.machine.envdiff import PATH_LIKE, EnvDiff
+from xpubuild.machine.oneapi_bundles import COMPILER
+from xpubuild.machine.oneapi_capture import DEADLINE_S, Capture, capture
+from xpubuild.machine.oneapi_installed import (
+    LATEST,
+    SETVARS,
+    UNIFIED_ENTRY,
+    Component,
+    Installation,
+    candidates,
+    enclosing,
+    find_installations,
+)
+from xpubuild.machine.oneapi_select import Mode, OneapiNeeds, Selection, select_first
+from xpubuild.machine.oneapi_trust import OWNERS_VARIABLE, owners
+from xpubuild.machine.readers import exists, is_dir, is_file, resolved
+
+_COMPILERS = ("icx", "icpx")
+_VERSION = re.compile(r"Compiler (?P<version>\d+\.\d+(?:\.\d+)*)")
+_ASK_S = 60.0
 
 
 @frozen
@@ -36,99 +49,10 @@ class OneapiEnvironment:
     root: Path
     components: tuple[Component, ...]
     diff: EnvDiff
-    warnings: tuple[Finding, ...]
+    warnings: tuple[str, ...]
     digest: str
     compiler_version: str | None = None
     mode: Mode = "components"
-
-
-def _select(roots: tuple[Root, ...], needs: OneapiNeeds, mode: Mode) -> Selection:
-    """Return the first installation that has all; a wrong version tells more than a missing component."""
-    failures: list[XpuBuildError] = []
-    for root in roots:
-        try:
-            return select(root, list_components(root), needs, mode)
-        except (ToolchainError, UnsatisfiableError) as error:
-            failures.append(error)
-    best = next((error for error in failures if isinstance(error, UnsatisfiableError)), failures[0])
-    if len(roots) > 1:
-        best.evidence["also_tried"] = [error.what for error in failures if error is not best]
-    raise best
-
-
-def _request(selection: Selection, caller_env: Mapping[str, str]) -> Request:
-    root = selection.root.real
-    own = [component.script for component in selection.components if component.layout == "component"]
-    hashed: list[Path] = []
-    if selection.mode == "setvars":
-        scripts = [root / SETVARS]
-        hashed = [
-            c.script for c in list_components(selection.root) if c.layout == "component" and c.is_latest
-        ]
-    elif selection.mode == "unified":
-        toolkits = dict.fromkeys(c.path for c in selection.components if c.layout == "unified")
-        scripts = [*(path / UNIFIED_ENTRY for path in toolkits), *own]
-        hashed = [c.script for c in list_components(selection.root) if c.path in toolkits]
-    else:
-        scripts = own
-    return Request(
-        root=root,
-        mode=selection.mode,
-        scripts=tuple(scripts),
-        environment=clean_environment(caller_env),
-        hashed=tuple(hashed),
-        owners=owners(caller_env.get(OWNERS_VARIABLE, "")),
-    )
-
-
-def _require_entry_scripts(request: Request) -> None:
-    for script in request.scripts:
-        if not is_file(script):
-            raise ToolchainError(
-                f"{script} does not exist",
-                why=f"--oneapi-mode {request.mode} runs it to set up the environment",
-                fix="use --oneapi-mode components, which is the default, or reinstall oneAPI",
-            )
-
-
-def _captured(
-    request: Request, selection: Selection, cache_dir: Path | None, deadline_s: float
-) -> tuple[Capture, tuple[Finding, ...]]:
-    if cache_dir is None:
-        return capture(request, deadline_s=deadline_s), ()
-    # A remembered capture of scripts that somebody else has got at since is not used either.
-    request.require_trusted()
-    key = cache.cache_key(request, selection.components)
-    remembered = cache.load(cache_dir, key, request)
-    if remembered is not None:
-        return remembered, ()
-    fresh = capture(request, deadline_s=deadline_s)
-    return fresh, cache.store(cache_dir, key, fresh)
-
-
-def _several_roots(roots: tuple[Root, ...], used: Root) -> tuple[Finding, ...]:
-    others = [str(root.path) for root in roots if root is not used]
-    if not others:
-        return ()
-    return (
-        Finding(
-            "oneapi-several-roots",
-            f"using oneAPI of {used.path} ({used.origin}); also found: {', '.join(others)}",
-            {"used": str(used.path), "others": others},
-        ),
-    )
-
-
-def _digest(selection: Selection, captured: Capture, validation: Validation) -> str:
-    return digest(
-        {
-            "root": str(selection.root.real),
-            "mode": selection.mode,
-            "compiler_version": validation.compiler_version,
-            "components": [[item.name, item.version, str(item.path)] for item in selection.components],
-            "diff": captured.diff.to_json(),
-        }
-    )
 
 
 def oneapi_environment(
@@ -136,7 +60,6 @@ def oneapi_environment(
     *,
     explicit_root: Path | None,
     caller_env: Mapping[str, str],
-    cache_dir: Path | None,
     mode: Mode = "components",
     deadline_s: float = DEADLINE_S,
 ) -> OneapiEnvironment:
@@ -148,31 +71,188 @@ def oneapi_environment(
 
     Raises:
         UsageError: ``explicit_root`` is not an installation.
-        RecipeError: a specifier of the needs cannot be read.
         UnsatisfiableError: what is installed breaks the recipe's constraint.
-        ToolchainError: nothing is installed, a component is missing, or the scripts do not do their work.
+        ToolchainError: nothing is installed, a component is missing, the scripts do not do their work, or two
+            installations or versions are mixed.
     """
-    wanted = specifier(needs.versions)
-    roots = find_roots(explicit_root, caller_env)
-    if not roots:
-        raise advice.nothing_found([(str(path), origin) for path, origin in candidates(caller_env)], wanted)
-    selection = _select(roots, needs, mode)
-    request = _request(selection, caller_env)
-    _require_entry_scripts(request)
-    captured, cache_findings = _captured(request, selection, cache_dir, deadline_s)
-    validation = validate(captured, selection, needs.versions)
-    return OneapiEnvironment(
-        root=selection.root.path,
-        components=selection.components,
-        diff=captured.diff,
-        warnings=(
-            *_several_roots(roots, selection.root),
-            *selection.findings,
-            *captured.warnings,
-            *validation.findings,
-            *cache_findings,
-        ),
-        digest=_digest(selection, captured, validation),
-        compiler_version=validation.compiler_version,
-        mode=selection.mode,
+    places = find_installations(explicit_root, caller_env)
+    if not places:
+        raise bundles.nothing_found(candidates(caller_env), needs.versions)
+    chosen = select_first(places, needs, mode)
+    scripts, also_sourced = _scripts(chosen)
+    captured = capture(
+        scripts,
+        caller_env,
+        chosen.place.real,
+        also_sourced=also_sourced,
+        owners=owners(caller_env.get(OWNERS_VARIABLE, "")),
+        deadline_s=deadline_s,
     )
+    version = _validated(captured, chosen, needs.versions)
+    identity = {
+        "root": str(chosen.place.real),
+        "mode": chosen.mode,
+        "compiler_version": version,
+        "components": [[item.name, item.version, str(item.path)] for item in chosen.components],
+        "diff": captured.diff.to_json(),
+    }
+    warnings = (*_several(places, chosen.place), *chosen.warnings, *captured.warnings, *_odd(captured.diff))
+    return OneapiEnvironment(
+        root=chosen.place.path,
+        components=chosen.components,
+        diff=captured.diff,
+        warnings=warnings,
+        digest=digest(identity),
+        compiler_version=version,
+        mode=chosen.mode,
+    )
+
+
+def _scripts(chosen: Selection) -> tuple[list[Path], list[Path]]:
+    """Return the scripts to source, and those that they source by themselves.
+
+    Raises:
+        ToolchainError: the entry script that the mode needs is not there.
+    """
+    own = [component.script for component in chosen.components if component.layout == "component"]
+    if chosen.mode == "components":
+        return own, []
+    if chosen.mode == "setvars":
+        scripts = [chosen.place.real / SETVARS]
+        further = [item.script for item in chosen.place.components if item.is_latest]
+    else:
+        toolkits = dict.fromkeys(item.path for item in chosen.components if item.layout == "unified")
+        scripts = [*(path / UNIFIED_ENTRY for path in toolkits), *own]
+        further = [item.script for item in chosen.place.components if item.path in toolkits]
+    for script in scripts:
+        if not is_file(script):
+            raise ToolchainError(
+                f"{script} does not exist",
+                why=f"--oneapi-mode {chosen.mode} runs it to set up the environment",
+                fix="use --oneapi-mode components, which is the default, or reinstall oneAPI",
+            )
+    return scripts, further
+
+
+def _several(places: tuple[Installation, ...], used: Installation) -> Iterator[str]:
+    others = [str(place.path) for place in places if place is not used]
+    if others:
+        yield f"using oneAPI of {used.path} ({used.origin}); also found: {', '.join(others)}"
+
+
+def _odd(difference: EnvDiff) -> Iterator[str]:
+    """Yield what is strange about search paths; a relative entry is looked up wherever a compiler runs."""
+    for name, change in sorted(difference.paths.items()):
+        for entry in (*change.prepend, *change.append):
+            if name in PATH_LIKE and entry and not entry.startswith(("/", "%")):
+                yield f"the scripts put the relative path '{entry}' into {name}"
+            elif name == "PATH" and not is_dir(Path(entry)):
+                yield f"the scripts put {entry} on PATH, which does not exist"
+
+
+def _validated(captured: Capture, chosen: Selection, versions: str) -> str | None:
+    """Prove that the environment is that of the chosen components; return the compiler's own version."""
+    _require_one_root(captured, chosen)
+    compiler = chosen.get(COMPILER)
+    version = _require_compiler(captured, compiler, versions) if compiler is not None else None
+    for component in chosen.components:
+        for name, path in _folders(captured):
+            above = component.path.parent
+            mine = component.layout != "component" or path.is_relative_to(component.path)
+            if not mine and path.is_relative_to(above) and path != above:
+                other = path.relative_to(above).parts[0]
+                raise ToolchainError(
+                    f"the environment mixes {component.name} {component.version} and {other}",
+                    why=f"{name} points to {path}, but {component.path} was chosen",
+                    fix=f"change {above / LATEST} to point to the right version, or remove the other one",
+                    commands=(shlex.join(["ls", "-l", str(above)]),),
+                    evidence={"variable": name, "path": str(path), "chosen": str(component.path)},
+                )
+    return version
+
+
+def _folders(captured: Capture) -> Iterator[tuple[str, Path]]:
+    """Yield (variable, path without links) of every existing path that the scripts set or added."""
+    values = [*captured.diff.set.items()]
+    for name, change in captured.diff.paths.items():
+        values += [(name, entry) for entry in (*change.prepend, *change.append)]
+    for name, value in values:
+        if value.startswith("/") and "\n" not in value and exists(Path(value)):
+            yield name, resolved(Path(value))
+
+
+def _require_one_root(captured: Capture, chosen: Selection) -> None:
+    own = {component.root for component in chosen.components}
+    where = "links of the chosen components point to both"
+    for name, path in _folders(captured):
+        if len(own) == 1 and not any(path.is_relative_to(folder) for folder in own):
+            other = enclosing(path)
+            if other is not None:
+                own.add(other[2])
+                where = f"{name} points to {path}"
+    if len(own) > 1:
+        raise ToolchainError(
+            f"two oneAPI installations are mixed: {' and '.join(sorted(map(str, own)))}",
+            why=f"{where}; libraries of two installations in one process cause undefined SYCL symbols",
+            fix="remove the link or the line of the script that points to the other installation, or pass "
+            "a complete installation with --oneapi-root",
+            evidence={"roots": sorted(map(str, own)), "where": where},
+        )
+
+
+def _require_compiler(captured: Capture, compiler: Component, versions: str) -> str:
+    value = captured.after.get("CMPLR_ROOT", "")
+    evidence = {"CMPLR_ROOT": value, "scripts": list(captured.warnings), "output": list(captured.output)}
+    if not value or not is_dir(Path(value)):
+        raise ToolchainError(
+            "the oneAPI scripts ran, but did not set up the compiler",
+            why=f"CMPLR_ROOT is {value!r}, which is not a folder"
+            if value
+            else "CMPLR_ROOT is not set afterwards: the installation is empty or partly removed",
+            fix="reinstall the compiler component, or pass another installation with --oneapi-root",
+            evidence=evidence,
+        )
+    # A toolkit's compiler may name the toolkit's folder or the component's behind it.
+    if resolved(Path(value)) not in (compiler.path, compiler.root / COMPILER / compiler.version):
+        raise ToolchainError(
+            f"the compiler script set CMPLR_ROOT to {value}, not to {compiler.path}",
+            why="the script belongs to another version than its folder",
+            fix="reinstall that version of the compiler",
+            evidence=evidence,
+        )
+    asked = {name: _ask_version(name, captured.after, compiler) for name in _COMPILERS}
+    for name, version in asked.items():
+        if not SpecifierSet(versions).contains(version, prereleases=True):
+            raise UnsatisfiableError(
+                f"{name} of {compiler.path} is {version}, but the recipe needs {versions}",
+                why="the folder's name does not have the patch release; the compiler reports it",
+                fix=bundles.install_bundle(versions),
+                commands=bundles.install_commands(versions),
+                evidence={"version": str(version), "wanted": versions, "path": str(compiler.path)},
+            )
+    return str(asked[_COMPILERS[0]])
+
+
+def _ask_version(name: str, environment: Mapping[str, str], compiler: Component) -> Version:
+    found = shutil.which(name, path=environment.get("PATH", ""))
+    own = compiler.path if compiler.layout == "component" else compiler.root
+    if found is None or not resolved(Path(found)).is_relative_to(own):
+        raise ToolchainError(
+            f"the oneAPI environment finds another {name} than that of {compiler.path}",
+            why=f"PATH has {found} first" if found else "it is not on PATH",
+            fix="reinstall the compiler component",
+            evidence={"PATH": environment.get("PATH", ""), "found": found},
+        )
+    result = query([found, "--version"], env={**environment, "LC_ALL": "C.UTF-8"}, deadline_s=_ASK_S)
+    stated = _VERSION.search(result.stdout)
+    if not result.ok or stated is None:
+        ending = "timed out" if result.timed_out else f"exited with code {result.returncode}"
+        said = (result.stderr or result.stdout).strip()[-400:]
+        raise ToolchainError(
+            f"'{found} --version' did not state a version",
+            why=f"it {ending}: {said or 'no output'}",
+            fix="run the command by hand; the usual cause is a missing shared library",
+            commands=(shlex.join([found, "--version"]),),
+            evidence={"status": result.returncode, "said": said},
+        )
+    return Version(stated["version"])

@@ -6,30 +6,15 @@ import os
 import pwd
 import shlex
 import stat
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from xpubuild.engine.places import WRITABLE_BY_OTHERS
 from xpubuild.errors import ToolchainError, UsageError
-from xpubuild.frozen import frozen
-from xpubuild.machine.oneapi_paths import real
+from xpubuild.machine.readers import resolved
 
 #: Names a comma-separated list of further owners, for sites whose software has an account of its own.
 OWNERS_VARIABLE = "XPUBUILD_TRUSTED_OWNERS"
-
-
-@frozen
-class _Problem:
-    path: Path
-    text: str
-    command: str | None
-
-
-def _owner_name(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
 
 
 def owners(text: str) -> frozenset[int]:
@@ -52,36 +37,11 @@ def owners(text: str) -> frozenset[int]:
     return frozenset(found)
 
 
-def _chain(script: Path, root: Path) -> Iterator[Path]:
-    """Yield the script and the folders above it, up to ``root``; up to the top where it lies elsewhere."""
-    yield script
-    for folder in script.parents:
-        yield folder
-        if folder == root:
-            return
-
-
-def _problem(path: Path, trusted: Collection[int]) -> _Problem | None:
-    try:
-        status = path.stat()
-    except OSError as error:
-        return _Problem(path, f"cannot be examined: {error.strerror}", None)
-    if status.st_uid not in trusted:
-        return _Problem(path, f"belongs to {_owner_name(status.st_uid)}, not to root or you", None)
-    # Nobody can replace another user's entry in a folder with the sticky bit, /tmp for example.
-    sticky = stat.S_ISDIR(status.st_mode) and bool(status.st_mode & stat.S_ISVTX)
-    if not status.st_mode & WRITABLE_BY_OTHERS or sticky:
-        return None
-    who = "everybody" if status.st_mode & stat.S_IWOTH else "its group"
-    sudo = "" if os.geteuid() in (0, status.st_uid) else "sudo "
-    return _Problem(path, f"is writable by {who}", f"{sudo}chmod go-w {shlex.quote(str(path))}")
-
-
 def require_trusted(scripts: Iterable[Path], root: Path, extra_owners: Collection[int] = ()) -> None:
     """Refuse scripts that somebody else could have changed, by their own rights or their folders'.
 
     Owners must be root, this user or one of ``extra_owners``. Folders are looked at up to and including
-    the installation's root.
+    the installation's root, or up to the top where a script lies elsewhere.
 
     Raises:
         ToolchainError: names every path with the command that mends it.
@@ -89,21 +49,47 @@ def require_trusted(scripts: Iterable[Path], root: Path, extra_owners: Collectio
     trusted = {0, os.geteuid(), *extra_owners}
     paths: dict[Path, None] = {}
     for script in scripts:
-        for form in (script, real(script)):
-            paths.update(dict.fromkeys(_chain(form, root)))
-    problems = [problem for path in paths if (problem := _problem(path, trusted)) is not None]
+        for form in (script, resolved(script)):
+            inside = form.is_relative_to(root)
+            folders = [path for path in form.parents if not inside or path.is_relative_to(root)]
+            paths.update(dict.fromkeys((form, *folders)))
+    problems: dict[Path, tuple[str, str]] = {}
+    for path in paths:
+        text, command = _problem(path, trusted)
+        if text:
+            problems[path] = text, command
     if not problems:
         return
-    foreign = any(problem.command is None for problem in problems)
+    first, (text, _) = next(iter(problems.items()))
+    commands = tuple(command for _, command in problems.values() if command)
+    foreign = len(commands) < len(problems)
     raise ToolchainError(
-        f"the oneAPI script's path {problems[0].path} {problems[0].text}"
+        f"the oneAPI script's path {first} {text}"
         + (f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""),
-        why=(
-            "xpubuild runs these scripts with your permissions, so only root and you may be able to "
-            "change them"
-        ),
+        why="xpubuild runs these scripts with your permissions; only root and you may be able to change them",
         fix="remove the write permission"
         + (f"; if you trust the owner, run: export {OWNERS_VARIABLE}=ACCOUNT" if foreign else ""),
-        commands=tuple(problem.command for problem in problems if problem.command),
-        evidence={"problems": {str(problem.path): problem.text for problem in problems}},
+        commands=commands,
+        evidence={"problems": {str(path): text for path, (text, _) in problems.items()}},
     )
+
+
+def _problem(path: Path, trusted: Collection[int]) -> tuple[str, str]:
+    """Return what is wrong with a path, empty where nothing is, and the command that mends it."""
+    try:
+        status = path.stat()
+    except OSError as error:
+        return f"cannot be examined: {error.strerror}", ""
+    if status.st_uid not in trusted:
+        try:
+            owner = pwd.getpwuid(status.st_uid).pw_name
+        except KeyError:
+            owner = str(status.st_uid)
+        return f"belongs to {owner}, not to root or you", ""
+    # Nobody can replace another user's entry in a folder with the sticky bit, /tmp for example.
+    sticky = stat.S_ISDIR(status.st_mode) and bool(status.st_mode & stat.S_ISVTX)
+    if not status.st_mode & WRITABLE_BY_OTHERS or sticky:
+        return "", ""
+    who = "everybody" if status.st_mode & stat.S_IWOTH else "its group"
+    sudo = "" if os.geteuid() in (0, status.st_uid) else "sudo "
+    return f"is writable by {who}", f"{sudo}chmod go-w {shlex.quote(str(path))}"

@@ -54,6 +54,11 @@ def inside(path: Path, root: Path) -> Path:
     return current
 
 
+def resolved(path: Path, root: Path = LIVE_ROOT) -> Path:
+    """Return a path without links; what is missing stays as it is written."""
+    return Path(os.path.realpath(path)) if root == LIVE_ROOT else inside(path, root)
+
+
 def read_text(path: Path, root: Path = LIVE_ROOT) -> str | None:
     """Return a regular file's text without surrounding space, or None where it cannot be read.
 
@@ -128,3 +133,14 @@ def exists(path: Path, root: Path = LIVE_ROOT) -> bool:
         return inside(path, root).exists()
     except (OSError, ValueError):
         return False
+
+
+# Path.is_file and its kin raise where a folder above may not be searched or a name is too long.
+def is_file(path: Path, root: Path = LIVE_ROOT) -> bool:
+    """Whether this user can see a file there."""
+    return os.path.isfile(inside(path, root))  # noqa: PTH113
+
+
+def is_dir(path: Path, root: Path = LIVE_ROOT) -> bool:
+    """Whether this user can see a folder there."""
+    return os.path.isdir(inside(path, root))  # noqa: PTH112

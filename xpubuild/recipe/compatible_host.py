@@ -8,15 +8,14 @@ from typing import cast
 from xpubuild.machine.drivers import driver_family
 from xpubuild.machine.gpus import GpuFacts
 from xpubuild.machine.host_report import HostReport
-from xpubuild.machine.oneapi_bundles import load_bundles
+from xpubuild.machine.oneapi_bundles import COMPILER, compiler_version
 from xpubuild.machine.pci_names import INTEL, intel_gpu
 from xpubuild.machine.readers import UNKNOWN
+from xpubuild.machine.versions import newest
 from xpubuild.recipe.aot_targets import TARGETS_OF_FAMILY
 from xpubuild.recipe.situation import Situation
 from xpubuild.recipe.values import DriverFamily, GpuFamily, Target
-from xpubuild.recipe.versions import newest
 
-_COMPILER = "compiler"
 #: What a compiler calls itself -> what CMake calls it, which is what PyTorch's build looks at.
 CMAKE_ID = {"gcc": "GNU", "clang": "Clang", "icx": "IntelLLVM"}
 
@@ -43,11 +42,7 @@ def of_host(host: HostReport, target: Target = "xpu") -> Situation:
 
 def oneapi_versions(components: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     """Return the versions of the oneAPI compilers among (component, folder), newest first."""
-    bundles = load_bundles()
-    versions = {
-        bundles.toolkit_compiler(version) or version for name, version in components if name == _COMPILER
-    }
-    return newest(versions)
+    return newest({compiler_version(version) for name, version in components if name == COMPILER})
 
 
 def gpu_of(gpus: Iterable[GpuFacts]) -> GpuFamily | None:

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from xpubuild.frozen import frozen
+from xpubuild.machine.versions import fits
 from xpubuild.recipe.model import Fact, Recipe
 from xpubuild.recipe.situation import Answer, Concern, Reason, Situation
-from xpubuild.recipe.versions import fits
 
 Condition = Mapping[Literal["gcc", "oneapi", "python"], str]
 _WORDS = {"gcc": "GCC", "oneapi": "oneAPI", "python": "Python"}

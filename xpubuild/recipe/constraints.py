@@ -9,13 +9,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 
+from xpubuild.machine.versions import fits
 from xpubuild.recipe.aot_targets import arch_reasons, ocloc_reasons
 from xpubuild.recipe.conditions import Case, holds, told
 from xpubuild.recipe.model import Recipe
 from xpubuild.recipe.pairing import pairing_reasons
 from xpubuild.recipe.situation import Answer, Lost, Reason, Situation, Verdict
 from xpubuild.recipe.toolkits import patches_todo, standing, toolkit_reasons
-from xpubuild.recipe.versions import fits
 
 _RANK: dict[Answer, int] = {"no": 0, "unknown": 1, "yes": 2}
 

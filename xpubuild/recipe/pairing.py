@@ -8,10 +8,10 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from xpubuild.machine.versions import fits, parse
 from xpubuild.recipe.conditions import Case
 from xpubuild.recipe.model import Component
 from xpubuild.recipe.situation import Reason
-from xpubuild.recipe.versions import fits, parse
 
 _TORCH = "torch"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from xpubuild.machine.versions import fits
 from xpubuild.recipe.conditions import Case
 from xpubuild.recipe.limits import Patch, Toolkit
 from xpubuild.recipe.situation import Reason, Standing
-from xpubuild.recipe.versions import fits
 
 _WORDS = {"pairing": "upstream's pairing", "tolerated": "tolerated", "patched": "only with patches"}
 

@@ -12,7 +12,7 @@ from xpubuild.doctor.kit import BUILD, Look, Outcome, check, commas, finding, ok
 from xpubuild.doctor.look.filesystem import Room, ignores_capitals, quota_room, write_small
 from xpubuild.machine.disk import DiskFacts
 from xpubuild.machine.jobs import LargeUnit, plan_jobs
-from xpubuild.recipe.versions import fits
+from xpubuild.machine.versions import fits
 
 _GIB = 1 << 30
 #: What one compiler process of PyTorch may need, and the disk that a build takes: recipes/base.yaml.

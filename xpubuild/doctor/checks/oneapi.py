@@ -6,22 +6,19 @@ from xpubuild.doctor.fixes import install_oneapi_packages
 from xpubuild.doctor.kit import BUILD, Fix, Look, Outcome, check, commas, finding, ok, skip, todo, warn
 from xpubuild.doctor.look.toolkits import (
     ANY_VERSION,
-    Installed,
     Sourced,
     for_cpu,
     needs_of,
     selection,
     sourced,
     toolkits,
-    version_of,
 )
-from xpubuild.documents import plain
 from xpubuild.errors import XpuBuildError
-from xpubuild.machine.oneapi_bundles import load_bundles
-from xpubuild.machine.oneapi_components import COMPILER, latest_drift
-from xpubuild.machine.oneapi_constraint import may_satisfy, specifier
-from xpubuild.machine.oneapi_finding import Finding
-from xpubuild.machine.oneapi_stack import mixed_stack
+from xpubuild.machine.oneapi_bundles import COMPILER, compiler_version, package_for
+from xpubuild.machine.oneapi_installed import LATEST, Installation
+from xpubuild.machine.oneapi_select import mixed_stack
+from xpubuild.machine.readers import entries
+from xpubuild.machine.versions import fits
 
 _NO_SYCL_BUILD = "C-oneapi-not-found-silent-cpu-build"
 _CPU = "the recipe builds for the CPU and needs no oneAPI"
@@ -34,7 +31,7 @@ _CLEAN = todo(
 def install_fix(look: Look) -> Fix:
     """Return how to install the bundle that the recipe, or any build, needs."""
     needs = needs_of(look)
-    package = load_bundles().package_for(specifier(needs.versions if needs else ANY_VERSION))
+    package = package_for(needs.versions if needs else ANY_VERSION)
     summary = f"install {package} from Intel's repository, or set ONEAPI_ROOT to an installation"
     return todo(summary, *install_oneapi_packages(look, package))
 
@@ -57,7 +54,7 @@ def oneapi_installed(look: Look) -> Outcome:
     found, wanted = toolkits(look), needs_of(look)
     components = [item for place in found for item in place.components]
     compilers = list(dict.fromkeys(item.version for item in components if item.name == COMPILER))
-    roots = [look.shown(place.root.real) for place in found]
+    roots = [look.shown(place.real) for place in found]
     evidence = {"installed": [f"{item.name} {item.version}" for item in components], "roots": roots}
     if not compilers:
         named = look.environ.get("ONEAPI_ROOT")
@@ -75,7 +72,7 @@ def oneapi_installed(look: Look) -> Outcome:
 
 
 def _may_fit(version: str, wanted: str) -> bool:
-    return may_satisfy(version_of(version), specifier(wanted)) is not False
+    return fits(compiler_version(version), wanted) != "no"
 
 
 @check(
@@ -103,7 +100,7 @@ def oneapi_components(look: Look) -> Outcome:
         return finding(detail, todo(chosen.fix or "install the components", *commands), **chosen.evidence)
     versions = {item.name: item.version for item in chosen.components}
     told = commas(f"{name} {version}" for name, version in versions.items())
-    return ok(told, root=look.shown(chosen.root.real), components=versions)
+    return ok(told, root=look.shown(chosen.place.real), components=versions)
 
 
 @check("oneapi.mixed", families="B-two-sycl-runtimes-or-stale-jit-cache L-onednn-or-mkl-shadowing")
@@ -128,9 +125,9 @@ def oneapi_mixed(look: Look) -> Outcome:
         evidence = sorted({f"{item.variable}: {item.folder}" for item in now})
         return finding(problem, _CLEAN, environment=evidence)
     if drift := [item for place in toolkits(look) for item in _drift(place)]:
-        lines = (f"ls -l {look.shown(place.root.real)}/*/latest" for place in toolkits(look))
+        lines = (f"ls -l {look.shown(place.real)}/*/latest" for place in toolkits(look))
         fix = todo("install all components from one release, or correct the links", *lines)
-        return warn("; ".join(map(str, drift)), fix, findings=plain(drift))
+        return warn("; ".join(drift), fix, findings=drift)
     if not toolkits(look) and not now:
         return ok("no oneAPI is installed or sourced")
     return ok("only one oneAPI release is in use")
@@ -150,13 +147,16 @@ def _mixture(now: tuple[Sourced, ...]) -> str:
     return ""
 
 
-def _drift(place: Installed) -> list[Finding]:
-    names = dict.fromkeys(item.name for item in place.components)
+def _drift(place: Installation) -> list[str]:
+    """Return which links are broken or lead to another release; all to an older one is nobody's mistake."""
     latest = [item for item in place.components if item.is_latest]
-    links = latest_drift(place.root, place.components, names)
-    # Links that all lead to an older release are nobody's mistake.
-    dangling = [item for item in links if item.code == "oneapi-latest-dangling"]
-    return [*dangling, *mixed_stack(latest, load_bundles(), code="oneapi-latest-drift")]
+    linked = {item.name for item in latest}
+    others = {item.name for item in place.components if item.layout == "component"} - linked
+    broken = [place.real / name / LATEST for name in sorted(others)]
+    return [
+        *(f"the link {link} has no usable target" for link in broken if link in entries(link.parent)),
+        *mixed_stack(latest),
+    ]
 
 
 @check(

@@ -15,7 +15,7 @@ from xpubuild.doctor.look.sites import facts_of, site
 from xpubuild.frozen import frozen
 from xpubuild.machine.pythons import PythonFacts, probe_python
 from xpubuild.machine.readers import UNKNOWN, read_text
-from xpubuild.recipe.versions import fits, parse
+from xpubuild.machine.versions import fits, parse
 
 
 @once

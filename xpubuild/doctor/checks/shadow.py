@@ -9,10 +9,10 @@ from pathlib import Path
 from xpubuild.doctor.kit import BUILD, RUN, Look, Outcome, check, commas, finding, ok, real, skip, todo
 from xpubuild.doctor.look import libraries
 from xpubuild.doctor.look.sites import Site, library_folders, site
-from xpubuild.doctor.look.toolkits import Sourced, sourced, version_of
-from xpubuild.machine.oneapi_bundles import line_of
-from xpubuild.machine.oneapi_components import COMPILER
+from xpubuild.doctor.look.toolkits import Sourced, sourced
+from xpubuild.machine.oneapi_bundles import COMPILER, compiler_version
 from xpubuild.machine.readers import entries
+from xpubuild.machine.versions import line_of
 
 #: Conda and pip packages that contain libraries of oneAPI or of the driver, as spelled by pip: those that
 #: Aurora's build scripts remove from an environment before a build, and those that the XPU wheels require.
@@ -130,7 +130,7 @@ def _one_release(look: Look, python: Site | None, place: Path) -> bool:
         ),
         None,
     )
-    return item is not None and line_of(version_of(item.version)) == line_of(runtime.version)
+    return item is not None and line_of(compiler_version(item.version)) == line_of(runtime.version)
 
 
 @check("shadow.sycl_soname", profiles=RUN, families=f"{_TWO_SYCL} N-run-time-jit-headers")
@@ -236,7 +236,7 @@ def shadow_conda(look: Look) -> Outcome:
         f"{_RUNTIME} {runtime.version} is installed, but the sourced compiler is {item.version}"
         for item in sourced(look)
         if runtime and item.variable == "CMPLR_ROOT"
-        if line_of(version_of(item.version)) != line_of(runtime.version)
+        if line_of(compiler_version(item.version)) != line_of(runtime.version)
     ]
     if clashing:
         fix = todo(

@@ -8,22 +8,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from xpubuild.doctor.checks.shadow_libstdcxx import held_up, instead
 from xpubuild.doctor.fixes import install_command, install_oneapi_packages
 from xpubuild.doctor.gcc import another_gcc
 from xpubuild.doctor.kit import BUILD, Look, Outcome, check, commas, finding, ok, skip, todo, warn
-from xpubuild.doctor.look.toolkits import compiler_of, for_cpu, needs_of, selection, version_of
+from xpubuild.doctor.look.toolkits import compiler_of, for_cpu, needs_of, selection
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import probe
 from xpubuild.errors import XpuBuildError
 from xpubuild.machine.compilers import choose_compilers
-from xpubuild.machine.oneapi_constraint import specifier
-from xpubuild.machine.oneapi_paths import is_dir, is_file
-from xpubuild.machine.readers import UNKNOWN
+from xpubuild.machine.oneapi_bundles import compiler_version
+from xpubuild.machine.readers import UNKNOWN, is_dir, is_file
 from xpubuild.machine.tools import CompilerFacts, locate, probe_tool
-from xpubuild.recipe.versions import fits
+from xpubuild.machine.versions import fits
 
 if TYPE_CHECKING:
     from xpubuild.recipe.model import Needs
@@ -87,7 +87,7 @@ def toolchain_icpx(look: Look) -> Outcome:
         versions[str(path)] = version
     chosen, wanted = compiler_of(look), needs_of(look)
     own = versions.get(str(chosen.path / "bin" / "icpx")) if chosen else None
-    if wanted and own and not specifier(wanted.versions).contains(Version(own), prereleases=True):
+    if wanted and own and not SpecifierSet(wanted.versions).contains(Version(own), prereleases=True):
         detail = f"icpx is {own}, the recipe needs {wanted.versions}"
         return finding(detail, todo("install the release that the recipe requires"), versions=versions)
     path, _ = next(iter(found.values()))
@@ -147,7 +147,7 @@ def toolchain_sycl_cmake(look: Look) -> Outcome:
         missing = [name for name in _TOOLKIT_FILES if not is_file(folder / name)]
         if missing:
             chosen = compiler_of(look)
-            line = ".".join(["", *version_of(chosen.version).split(".")[:2]]) if chosen else ""
+            line = ".".join(["", *compiler_version(chosen.version).split(".")[:2]]) if chosen else ""
             name = f"intel-oneapi-compiler-dpcpp-cpp{line.replace('.', '-', 1)}"
             fix = todo(
                 "reinstall the compiler component, or set SYCL_ROOT and CMPLR_ROOT to a complete one",

@@ -14,7 +14,7 @@ from xpubuild.doctor.look import libraries
 from xpubuild.doctor.look.companions import companion_version, index_of
 from xpubuild.doctor.look.sites import Site, library_folders, public, required, requirements, site
 from xpubuild.doctor.look.torches import Torch, cuda_of, torch_of
-from xpubuild.recipe.versions import parse
+from xpubuild.machine.versions import parse
 
 _WRONG_PACKAGE = "F-wrong-torch-or-triton-package"
 _NO_TORCH = "torch is not installed in the selected Python"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xpubuild.doctor.look.sites import public
 from xpubuild.doctor.look.torches import Torch
 from xpubuild.errors import RecipeError
-from xpubuild.recipe.versions import parse
+from xpubuild.machine.versions import parse
 
 _INDEX = "https://download.pytorch.org/whl"
 #: The first release with wheels for XPU (https://pytorch.org/blog/intel-gpu-support-pytorch-2-5/).

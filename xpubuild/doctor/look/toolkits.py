@@ -8,11 +8,9 @@ from pathlib import Path
 from xpubuild.doctor.kit import Look, once, real
 from xpubuild.errors import ToolchainError, UnsatisfiableError, XpuBuildError
 from xpubuild.frozen import frozen
-from xpubuild.machine.oneapi_bundles import load_bundles
-from xpubuild.machine.oneapi_components import COMPILER, Component, list_components
-from xpubuild.machine.oneapi_paths import is_file
-from xpubuild.machine.oneapi_roots import COMPONENT_SCRIPT, UNIFIED_ENTRY, Root, find_roots
-from xpubuild.machine.oneapi_selection import OneapiNeeds, Selection, select
+from xpubuild.machine.oneapi_bundles import COMPILER
+from xpubuild.machine.oneapi_installed import Component, Installation, enclosing, find_installations
+from xpubuild.machine.oneapi_select import OneapiNeeds, Selection, select_first
 
 #: Variables that component scripts set to one component's folder.
 ROOT_VARIABLES = {
@@ -31,14 +29,6 @@ ANY_VERSION = ">=0"
 
 
 @frozen
-class Installed:
-    """One installation with its components."""
-
-    root: Root
-    components: tuple[Component, ...]
-
-
-@frozen
 class Sourced:
     """One component's folder in the environment: ``variable`` is set to it or lists it."""
 
@@ -50,14 +40,9 @@ class Sourced:
 
 
 @once
-def toolkits(look: Look) -> tuple[Installed, ...]:
+def toolkits(look: Look) -> tuple[Installation, ...]:
     """Return the installations, that of ONEAPI_ROOT first."""
-    caller = look.environ if look.live else {}
-    try:
-        roots = find_roots(None, caller, root_dir=look.root)
-    except XpuBuildError:
-        return ()
-    return tuple(Installed(root, list_components(root, root_dir=look.root)) for root in roots)
+    return find_installations(None, look.environ if look.live else {}, root=look.root)
 
 
 def needs_of(look: Look) -> OneapiNeeds | None:
@@ -82,27 +67,17 @@ def for_cpu(look: Look) -> bool:
 @once
 def selection(look: Look) -> Selection | XpuBuildError:
     """Return the components for a build, or the error if there are none."""
-    needs = needs_of(look)
-    wanted = needs or OneapiNeeds(ANY_VERSION, (COMPILER,))
-    failures: list[XpuBuildError] = []
-    for installed in toolkits(look):
-        try:
-            return select(installed.root, installed.components, wanted, "components")
-        except (ToolchainError, UnsatisfiableError) as error:
-            failures.append(error)
-    found = next((item for item in failures if isinstance(item, UnsatisfiableError)), None)
-    return found or (failures[0] if failures else ToolchainError("no oneAPI installation was found"))
+    wanted = needs_of(look) or OneapiNeeds(ANY_VERSION, (COMPILER,))
+    try:
+        return select_first(toolkits(look), wanted, "components")
+    except (ToolchainError, UnsatisfiableError) as error:
+        return error
 
 
 def compiler_of(look: Look) -> Component | None:
     """Return the compiler that would be used, or None."""
     chosen = selection(look)
     return None if isinstance(chosen, XpuBuildError) else chosen.get(COMPILER)
-
-
-def version_of(compiler: str) -> str:
-    """Return the compiler version for the name of a folder; toolkit folders have the toolkit's version."""
-    return load_bundles().toolkit_compiler(compiler) or compiler
 
 
 @once
@@ -114,24 +89,12 @@ def sourced(look: Look) -> tuple[Sourced, ...]:
 def _sourced(look: Look) -> Iterator[Sourced]:
     for variable, component in ROOT_VARIABLES.items():
         value = look.environ.get(variable, "")
-        found = _locate(look, Path(value)) if value.startswith("/") else None
+        found = enclosing(real(look.path(Path(value)))) if value.startswith("/") else None
         if found is not None:
             # A toolkit with the unified layout is one folder for all components.
-            name = component if found[0] == "" else found[0]
-            yield Sourced(variable, name, found[1], found[2], found[3])
+            yield Sourced(variable, found[0] or component, found[1].name, found[1], found[2])
     for variable in LIST_VARIABLES:
         for entry in look.listed(variable):
-            found = _locate(look, entry)
+            found = enclosing(real(look.path(entry)))
             if found is not None:
-                yield Sourced(variable, found[0], found[1], found[2], found[3])
-
-
-def _locate(look: Look, path: Path) -> tuple[str, str, Path, Path] | None:
-    """Return component (empty for a toolkit), version, folder and root that contain ``path``."""
-    place = real(look.path(path))
-    for folder in (place, *place.parents):
-        if is_file(folder / COMPONENT_SCRIPT):
-            return folder.parent.name, folder.name, folder, folder.parent.parent
-        if is_file(folder / UNIFIED_ENTRY):
-            return "", folder.name, folder, folder.parent
-    return None
+                yield Sourced(variable, found[0], found[1].name, found[1], found[2])

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import Literal
 
-from packaging.specifiers import Specifier, SpecifierSet
+from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-if TYPE_CHECKING:
-    from xpubuild.recipe.situation import Answer
-
+Answer = Literal["yes", "no", "unknown"]
 _HIGHEST = 9999
 _FULL = 3  # numbers of a version that leaves nothing open
 
 
-def parse(text: str) -> Version | None:
+def parse(text: str | None) -> Version | None:
     """Return a version, or None for text that is none ("unknown", "latest")."""
     try:
-        return Version(text.strip().rstrip("+"))
+        return Version((text or "").strip().rstrip("+"))
     except InvalidVersion:
         return None
 
@@ -27,11 +25,11 @@ def fits(version: str | None, wanted: str | None) -> Answer:
     """Whether a version meets a constraint; without a constraint, yes.
 
     A version of fewer than three numbers stands for all releases that begin so: GCC "11" may be 11.2 or 11.4,
-    so it is not known whether it meets ">=11.3".
+    so it is not known whether it meets ">=11.3". So does a folder of oneAPI, which is named 2025.1.
     """
     if not wanted:
         return "yes"
-    known = parse(version) if version is not None else None
+    known = parse(version)
     if known is None:
         return "unknown"
     clauses = SpecifierSet(wanted)
@@ -42,28 +40,25 @@ def fits(version: str | None, wanted: str | None) -> Answer:
 def _candidates(version: Version, clauses: SpecifierSet) -> Iterable[Version]:
     """Return the releases a version may stand for, as far as the constraint can tell them apart."""
     yield version
-    if len(version.release) >= _FULL or version.is_prerelease or version.local is not None:
+    given = len(version.release)
+    if given >= _FULL or version.is_prerelease or version.local is not None:
         return
     head = ".".join(map(str, version.release))
     yield Version(f"{head}.{_HIGHEST}")
     for clause in clauses:
-        bound = _bound(clause)
-        if bound is None or bound.release[: len(version.release)] != version.release:
-            continue
-        rest = bound.release[len(version.release) :]
-        if rest:
-            yield from _around(head, rest)
-
-
-def _around(head: str, rest: tuple[int, ...]) -> Iterable[Version]:
-    for last in {max(rest[-1] - 1, 0), rest[-1], rest[-1] + 1}:
-        yield Version(".".join([head, *map(str, (*rest[:-1], last))]))
-
-
-def _bound(clause: Specifier) -> Version | None:
-    return parse(clause.version.removesuffix(".*"))
+        bound = parse(clause.version.removesuffix(".*"))
+        if bound is not None and bound.release[:given] == version.release and len(bound.release) > given:
+            *between, last = bound.release[given:]
+            for number in {max(last - 1, 0), last, last + 1}:
+                yield Version(".".join(map(str, (head, *between, number))))
 
 
 def newest(versions: Iterable[str]) -> tuple[str, ...]:
     """Return the versions, newest first; what is no version comes last."""
     return tuple(sorted(versions, key=lambda text: parse(text) or Version("0"), reverse=True))
+
+
+def line_of(text: str | None) -> str | None:
+    """Return the first two numbers of a version, which oneAPI's folders are named after; None without one."""
+    version = parse(text)
+    return None if version is None else f"{version.major}.{version.minor}"
