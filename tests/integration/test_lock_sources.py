@@ -17,7 +17,8 @@ from xpubuild.engine.environment import base_environment
 from xpubuild.errors import LockMismatchError, SourceIntegrityError
 from xpubuild.install import lock_model as model
 from xpubuild.install.lock_file import dump, load, read_lock
-from xpubuild.install.locked_options import options_of, require_match, require_tree, resolved_of
+from xpubuild.install.locked import options_of, require_match, require_tree, resolved_of
+from xpubuild.install.options import Options
 from xpubuild.install.resolve import prepare
 from xpubuild.recipe.load import load as load_recipe
 from xpubuild.supply.git.checkout import checkout
@@ -281,7 +282,7 @@ def test_a_plan_is_held_against_the_lock_before_anything_is_fetched(
 ) -> None:
     cache = tmp_path / "cache"
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
-    prepared = prepare(options_of(locked, recipe=world.recipe))
+    prepared = prepare(options_of(locked, Options(world.recipe)))
     require_match(locked, prepared, "exact")
     changed = load(resealed(locked, (*TOP, "commit"), "0" * 40))
     with pytest.raises(LockMismatchError, match=r"repositories\.top\.commit"):
@@ -293,7 +294,7 @@ def test_a_plan_is_held_against_the_lock_before_anything_is_fetched(
     file = world.folder / "build.txt"
     file.write_text(file.read_text().replace("3.31", "3.32"))
     with pytest.raises(LockMismatchError) as caught:
-        require_match(locked, prepare(options_of(locked, recipe=world.recipe)))
+        require_match(locked, prepare(options_of(locked, Options(world.recipe))))
     names = [item["path"] for item in caught.value.evidence["differences"]]
     assert names == [
         "plan",

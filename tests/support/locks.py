@@ -1,11 +1,9 @@
-"""Locks for tests: one that has something of everything, and a strategy that makes any other."""
+"""A lock for tests that has something of everything."""
 
 from __future__ import annotations
 
 import hashlib
 from typing import Any
-
-from hypothesis import strategies as st
 
 from xpubuild.install import lock_model as model
 
@@ -76,11 +74,11 @@ def machine() -> model.Machine:
                 set={"CMPLR_ROOT": "{oneapi}/compiler/2025.1", "EMPTY": "", "ODD": 'a "b"\n\u00e9\U0001f600'},
                 unset=("A", "B"),
                 paths={
-                    "PATH": model.PathChange(
-                        prepend=("{oneapi}/compiler/2025.1/bin", "{oneapi}/pti/0.11/bin"),
-                        append=("/x",),
-                        remove=(),
-                    )
+                    "PATH": {
+                        "prepend": ("{oneapi}/compiler/2025.1/bin", "{oneapi}/pti/0.11/bin"),
+                        "append": ("/x",),
+                        "remove": (),
+                    }
                 },
             ),
         ),
@@ -174,120 +172,3 @@ def example(**changes: Any) -> model.Lock:
         "machine": machine(),
     }  # fmt: skip
     return model.Lock(**{**whole, **changes})
-
-
-# What YAML readers take for something else than a text, and what they stumble over.
-_TRAPS = (
-    "null", "~", "yes", "No", "on", "true", "1", "0x10", "0o7", "1e5", "12e3456", "1_000", "1.5", ".5", "-1",
-    "2001-01-01", "1:30", "=", "<<", "-", "- a", "a: b", "a #b", "#a", "[a]", "{env}", "&a", "*a", "!a", "%a",
-    "@a", "`a", "'a'", '"a"', "a\\b", "...", "---", "? a", "| a", "> a", "a:", ":a", "", " a", "a ", "\t",
-    "\n", "\r\n", "\x7f", "\x85", "\u2028", "\ufeff", "\u00e9", "\U0001f600", "a\x00b", "\x1b[0m", ".nan",
-)  # fmt: skip
-texts = st.one_of(st.sampled_from(_TRAPS), st.text(st.characters(exclude_categories=["Cs"]), max_size=12))
-names = texts.filter(bool)
-short = st.text("0123456789abcdef", min_size=12, max_size=12)
-oids = st.one_of(
-    st.text("0123456789abcdef", min_size=40, max_size=40),
-    st.text("0123456789", min_size=40, max_size=40),
-    st.from_regex(r"[0-9]{20}e[0-9]{19}", fullmatch=True),
-    st.text("0123456789abcdef", min_size=64, max_size=64),
-)
-sha256s = st.text("0123456789abcdef", min_size=64, max_size=64)
-hashes = st.lists(sha256s.map("sha256:{}".format), max_size=3, unique=True).map(sorted).map(tuple)
-
-
-def _by(values: st.SearchStrategy[Any], key: str) -> st.SearchStrategy[Any]:
-    """Return a strategy of tuples in the order of an attribute, each once."""
-    found = st.lists(values, max_size=3, unique_by=lambda item: getattr(item, key))
-    return found.map(lambda items: tuple(sorted(items, key=lambda item: getattr(item, key))))
-
-
-submodules = _by(st.builds(model.Submodule, path=names, url=texts, commit=oids, tree=oids), "path")
-configure_time = _by(
-    st.builds(
-        model.ConfigureTime,
-        url=names, path=st.none() | names, asked_for=names, commit=oids, tree=oids, submodules=submodules,
-    ),
-    "key",
-)  # fmt: skip
-_common: dict[str, Any] = {
-    "ref": st.none() | names, "commit": oids, "tree": oids,
-    "submodules": submodules, "configure_time": configure_time,
-}  # fmt: skip
-repositories = st.one_of(
-    st.builds(model.Repository, url=texts, embedded=st.none(), **_common),
-    st.builds(model.Repository, url=st.none(), embedded=names, **_common),
-)
-pins = _by(
-    st.builds(model.Requirement, name=names, version=names, marker=st.none() | names, hashes=hashes), "key"
-)
-packages = _by(
-    st.builds(
-        model.CondaPackage,
-        manager=st.sampled_from(["conda", "pip"]), name=names, version=names,
-        channel=st.none() | names, file=names, md5=st.none(), sha256=sha256s,
-    ),
-    "key",
-)  # fmt: skip
-_tuples = st.lists(texts, max_size=2).map(tuple)
-machines = st.builds(
-    model.Machine,
-    architecture=names, glibc=texts, python=texts,
-    compilers=st.dictionaries(
-        names, st.builds(model.Compiler, kind=names, version=names, target=names), max_size=2
-    ),
-    drivers=st.none() | st.builds(
-        model.Drivers, family=st.none() | names, packages=st.dictionaries(names, texts, max_size=2)
-    ),
-    oneapi=st.none() | st.builds(
-        model.Oneapi,
-        components=st.dictionaries(names, texts, max_size=2),
-        environment=st.builds(
-            model.Environment,
-            set=st.dictionaries(names, texts, max_size=3),
-            unset=st.lists(names, max_size=2, unique=True).map(sorted).map(tuple),
-            paths=st.dictionaries(
-                names,
-                st.builds(model.PathChange, prepend=_tuples, append=_tuples, remove=_tuples),
-                max_size=2,
-            ),
-        ),
-    ),
-)  # fmt: skip
-locks = st.builds(
-    model.Lock,
-    recipe=st.builds(
-        model.RecipePart, name=names, digest=sha256s, parts=st.dictionaries(names, short, max_size=3)
-    ),
-    plan=sha256s,
-    options=st.builds(
-        model.Options,
-        target=st.sampled_from(["xpu", "cpu"]), variant=st.none() | names,
-        arch=st.lists(names, max_size=2).map(tuple), cxx11_abi=st.sampled_from([0, 1]),
-        components=st.lists(names, max_size=3, unique=True).map(tuple),
-        env=st.sampled_from(["venv", "conda"]),
-        python=st.builds(model.PythonChoice, version=st.sampled_from(["3.10", "3.14"]), range=texts),
-        flags=st.dictionaries(names, st.dictionaries(names, texts, max_size=3), max_size=3),
-    ),
-    repositories=st.dictionaries(names, repositories, max_size=2),
-    python=st.builds(
-        model.Python,
-        requirements=st.dictionaries(
-            names, st.builds(model.RequirementFile, sha256=sha256s, pins=pins), max_size=2
-        ),
-        wheels=_by(
-            st.builds(model.Wheel, component=names, dist=names, version=names, hashes=st.none() | hashes),
-            "component",
-        ),
-    ),
-    conda=st.none() | st.builds(model.Conda, packages=packages),
-    archives=_by(
-        st.builds(
-            model.Archive,
-            component=names, name=names, url=names, sha256=sha256s, size=st.integers(0, 1 << 40),
-            hash_from=st.sampled_from(["upstream", "first download"]),
-        ),
-        "key",
-    ),
-    machine=machines,
-)  # fmt: skip

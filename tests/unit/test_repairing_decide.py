@@ -7,15 +7,12 @@ from typing import Any
 
 import pytest
 from support.artifacts import install_by_hand, tiny_elf
-from support.locks import example
 
 from xpubuild.artifacts.elf import ElfObject
 from xpubuild.artifacts.repair_decide import Decider, Platforms, fits, hashed_name, library_folder
 from xpubuild.artifacts.repair_model import Decision, RepairRequest
 from xpubuild.artifacts.repair_runtime import Runtime, component_of, is_runtime, loaded_by
 from xpubuild.errors import XpuBuildError
-from xpubuild.install import lock_model as model
-from xpubuild.install.repair_locked import require_locked
 
 
 def elf(*needed: str, **more: Any) -> ElfObject:
@@ -127,34 +124,3 @@ def test_who_brings_what(
 def test_what_nobody_brings(site: Path, wish: dict[str, Any], needed: tuple[str, ...], what: str) -> None:
     with pytest.raises(XpuBuildError, match=what):
         decided(site, wish, needed)
-
-
-@pytest.mark.parametrize(
-    ("pins", "components"),
-    [
-        ({}, {"compiler": "2025.3"}), ({}, {"compiler": "2025.2"}), ({}, {}),
-        ({"intel_sycl_rt": "2025.3.1"}, {}), ({"intel-sycl-rt": "2025.3.2"}, {}),
-        ({"intel-cmplr-lib-ur": "what"}, {"compiler": "2024"}),
-    ],
-    ids=range(6),
-)  # fmt: skip
-def test_the_runtime_is_that_of_the_lock(
-    site: Path, pins: dict[str, str], components: dict[str, str]
-) -> None:
-    lock = example()
-    wheels = tuple(
-        model.Wheel(component="x", dist=name, version=version, hashes=None) for name, version in pins.items()
-    )
-    known = lock.machine.oneapi
-    assert known is not None
-    oneapi = known.model_copy(update={"components": components})
-    changed = lock.model_copy(update={
-        "python": lock.python.model_copy(update={"wheels": wheels, "requirements": {}}), "conda": None,
-        "machine": lock.machine.model_copy(update={"oneapi": oneapi}),
-    })  # fmt: skip
-    right = components.get("compiler", "2025.3") == "2025.3" and pins.get("intel-sycl-rt") is None
-    if right and not pins.get("intel-cmplr-lib-ur"):
-        require_locked(site, changed)
-        return
-    with pytest.raises(XpuBuildError, match=r"2025\.3\.1 does not match the lock: "):
-        require_locked(site, changed)

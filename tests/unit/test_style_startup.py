@@ -97,7 +97,7 @@ def test_a_plain_plan_imports_nothing_of_conda_served_mirrors_or_locks(tmp_path:
     needless = (
         "xpubuild.supply.conda.",
         "xpubuild.supply.depot.served",
-        "xpubuild.install.lock_model",
+        "xpubuild.install.lock_file",
         "requests",
     )
     assert not [name for name in every if name.startswith(needless)]

@@ -230,23 +230,21 @@ def _lock(asked: _Asked) -> int:
     from xpubuild.engine.runner import cancel_on_signals
     from xpubuild.install.lock_check import check_lock
     from xpubuild.install.lock_file import read_lock
+    from xpubuild.install.options import Options
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.supply_views import fetch_progress, lock_verified_view
 
     quiet = asked.quiet
     lock = read_lock(Path(asked.given[0]))
     cancel, report = Cancel(), fetch_progress(quiet=quiet)
-    named = ("python", "oneapi_root", "extra_path", "extra_library_path", "conda_lock", "mirror", "offline")
-    over = {name: asked.more[name] for name in named} | {"report": report, "telling": options.new_sink}
+    named = (
+        "recipe", "python", "oneapi_root", "extra_path", "extra_library_path", "conda_lock", "mirror",
+        "offline",
+    )  # fmt: skip
+    over = {name: asked.more[name] for name in named if asked.more[name] is not None}
+    given = Options(**{"recipe": None, **over}, report=report, telling=options.new_sink)
     with cancel_on_signals(cancel):
-        verdict = check_lock(
-            lock,
-            policy=asked.more["lock_policy"],
-            report=report,
-            recipe=asked.more["recipe"],
-            over=over,
-            cancel=cancel,
-        )
+        verdict = check_lock(lock, given, asked.more["lock_policy"], report=report, cancel=cancel)
     document, error = verdict.document(), verdict.error()
     if not asked.as_json and not (quiet and error is None):
         show(lock_verified_view(document))

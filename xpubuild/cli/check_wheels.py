@@ -64,8 +64,8 @@ def _repaired(wheels: Sequence[Path], more: Mapping[str, Any], as_json: bool) ->
         raise UsageError("--bundle is for portable wheels", fix="omit --bundle, or --kind site")
     site_packages = None if more["runtime"] is None else runtime_folder(more["runtime"])
     if more["lock_file"] is not None and site_packages is not None:
+        from xpubuild.install.lock_check import require_locked
         from xpubuild.install.lock_file import read_lock
-        from xpubuild.install.repair_locked import require_locked
 
         require_locked(site_packages, read_lock(more["lock_file"]))
     request = RepairRequest(

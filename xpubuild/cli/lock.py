@@ -45,11 +45,9 @@ def command(output: str | None, as_json: bool, quiet: bool, **build: Any) -> int
     from xpubuild.errors import UsageError
     from xpubuild.install.conda_environment import file_name
     from xpubuild.install.lock import make_lock
-    from xpubuild.install.lock_file import Written, dump, write_lock
-    from xpubuild.install.open_wheels import open_hashes
+    from xpubuild.install.lock_file import dump, write_lock
     from xpubuild.install.options import Options
     from xpubuild.install.resolve import prepare
-    from xpubuild.install.supplies import git_store
     from xpubuild.ui.console import print_json, show, write_out
     from xpubuild.ui.supply_views import differences_view, fetch_progress, lock_written_view
 
@@ -60,20 +58,17 @@ def command(output: str | None, as_json: bool, quiet: bool, **build: Any) -> int
     with cancel_on_signals(cancel):
         asked = Options(**build, report=report, telling=options.new_sink)
         prepared = prepare(asked, cancel=cancel)
-        store = git_store(prepared.target, cancel=cancel)
-        hashes = open_hashes(prepared.target, report=report, cancel=cancel)
-        lock = make_lock(prepared, store=store, report=report, wheel_hashes=hashes, cancel=cancel)
+        lock = make_lock(prepared, report=report, cancel=cancel)
     if output == "-":
         write_out(dump(lock))
         return 0
     path = Path(output or f"{lock.recipe.name}.lock.yaml").expanduser().absolute()
-    written: Written = write_lock(lock, path)
+    document, problem = write_lock(lock, path)
     if prepared.target.conda_lock is not None:
         # The lock names the packages; their addresses are in conda-lock's own file, which the tools read.
         write_atomic(path.with_name(file_name(lock.recipe.name)), prepared.target.conda_lock.encode())
-    document = written.document()
-    if written.problem:
-        report(f"the existing file is replaced: {written.problem}")
+    if problem:
+        report(f"the existing file is replaced: {problem}")
     if not quiet:
         show(differences_view(document["differences"], "Changed"), sys.stderr)
     if as_json:

@@ -13,8 +13,7 @@ from xpubuild.cli.grouped import GroupedCommand
 if TYPE_CHECKING:
     from xpubuild.engine.model import Step
     from xpubuild.engine.state import StepState
-    from xpubuild.install.lock_model import Policy
-    from xpubuild.install.options import LockOptions, Options
+    from xpubuild.install.options import LockOptions, Options, Policy
     from xpubuild.install.target import Prepared
 
 

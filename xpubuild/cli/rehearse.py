@@ -11,7 +11,7 @@ from xpubuild.cli import options
 from xpubuild.cli.grouped import GroupedCommand
 
 if TYPE_CHECKING:
-    from xpubuild.install.lock_model import Policy
+    from xpubuild.install.options import Policy
 
 
 @click.command(

@@ -29,7 +29,7 @@ from xpubuild.install.fetch_packages import (
     needs_of,
     wheels_here,
 )
-from xpubuild.install.fetch_sources import Sources, missing_repositories, open_archives
+from xpubuild.install.fetch_sources import Tree, missing_repositories, open_archives, trees
 from xpubuild.install.planner import Inputs
 from xpubuild.install.wanted import Wanted
 from xpubuild.supply.depot.bytes import Damage
@@ -45,7 +45,7 @@ from xpubuild.supply.depot.entries import (
 from xpubuild.supply.depot.examine import damages, is_indexed, relisted
 from xpubuild.supply.depot.folder import Depot, damage_error
 from xpubuild.supply.depot.repositories import list_repository, named_in, pins_in, set_aside
-from xpubuild.supply.git.bare import remember
+from xpubuild.supply.git.bare import RepositoryStore, remember
 from xpubuild.supply.git.git import Git
 from xpubuild.supply.index.files import RemoteFile
 
@@ -97,29 +97,33 @@ class Fetch:
                 for damage in found:
                     teller.notice(f"damaged: {damage}; repaired or fetched again", "warning")
                 before = relisted(depot, found, self.git, self.cancel) if found else depot.index()
-            sources = Sources(depot.git_store(self.git, cancel=self.cancel))
+            store, found_trees = depot.git_store(self.git, cancel=self.cancel), list[Tree]()
             try:
                 with set_aside(self.path, before.entries):
-                    self._fetch_sources(sources, teller)
-                    unknown = [*(item.note for item in sources.unknown), *open_archives(self.inputs, teller)]
+                    self._fetch_sources(store, found_trees, teller)
+                    notes = [tree.note for tree in found_trees if tree.pin is None]
+                    unknown = [*notes, *open_archives(self.inputs, teller)]
                     with teller.doing("packages", _PACKAGES):
                         files = self._fetch_files(depot, before, teller)
-                    needed = self._set(sources.uses, files)
-                    others = self._satisfy(depot, before, files, sources, teller)
+                    uses = [use for tree in found_trees for use in tree.uses()]
+                    needed = self._set(uses, files)
+                    others = self._satisfy(depot, before, files, store, teller)
             except XpuBuildError:
                 if not found:
                     # A repository that was listed, and has more objects now.
-                    more = [use for use in sources.uses if use.id in before.entries]
+                    uses = [use for tree in found_trees for use in tree.uses()]
+                    more = [use for use in uses if use.id in before.entries]
                     depot.publish(self._listed(before, more))
                 raise
             sets = (*others.sets.values(), needed)
             files = [*before.entries.values(), *others.entries.values(), *files]
             after = self._listed(index_of(files, sets), [use for one in sets for use in one.repositories])
             depot.publish(after)
+        fetched = {url for tree in found_trees for url in tree.fetched}
         return self._document(
             "fetch",
             set=needed.name,
-            repositories=[{**plain(use), "new": use.url in sources.fetched} for use in needed.repositories],
+            repositories=[{**plain(use), "new": use.url in fetched} for use in needed.repositories],
             files=[_file_row(entry, before) for entry in needed.files],
             unknown=unknown,
             damaged=plain(tuple(found)),
@@ -137,16 +141,16 @@ class Fetch:
             yield f"{item.component}.source", f"{item.component} at {item.pin.commit[:12]}"
         yield "packages", _PACKAGES
 
-    def _fetch_sources(self, sources: Sources, teller: Teller) -> None:
+    def _fetch_sources(self, store: RepositoryStore, found: list[Tree], teller: Teller) -> None:
         for item in self.inputs.repositories:
-            known = len(sources.unknown)
             with teller.doing(f"{item.component}.source", f"{item.component} at {item.pin.commit[:12]}"):
-                sources.fetch(item, teller.line)
+                for tree in trees(item, store, teller.line):
+                    found.append(tree)
+                    if tree.pin is None:
+                        teller.notice(f"{tree.note}; it cannot be fetched", "warning")
                 for (url, ref), commit in self.wanted.named.items():
                     if (url, commit) == (item.pin.url, item.pin.commit):
-                        remember(sources.store, url, ref, commit)
-            for one in sources.unknown[known:]:
-                teller.notice(f"{one.note}; it cannot be fetched", "warning")
+                        remember(store, url, ref, commit)
 
     def _fetch_files(self, depot: Depot, before: Index, teller: Teller) -> list[Entry]:
         present, lock, cancel = before.files(), self.wanted.conda_lock, self.cancel
@@ -165,7 +169,7 @@ class Fetch:
         )
 
     def _satisfy(
-        self, depot: Depot, before: Index, files: Iterable[Entry], sources: Sources, teller: Teller
+        self, depot: Depot, before: Index, files: Iterable[Entry], store: RepositoryStore, teller: Teller
     ) -> Index:
         """Fetch what the sets of earlier fetches lack; leave those out of which a file has no origin."""
         lost: dict[str, Entry] = {}
@@ -182,7 +186,7 @@ class Fetch:
             for use in one.repositories:
                 entry = before.entries.get(use.id)
                 if entry is None or use.commit not in entry.pins:
-                    repository = sources.store.mirror(use.url, use.commit)
+                    repository = store.mirror(use.url, use.commit)
                     repository.ensure(use.commit, ref=use.ref, report=teller.line)
         remotes = [as_remote(entry) for entry in lost.values()]
         fetched = fetch_files(depot, remotes, (), teller, cancel=self.cancel)

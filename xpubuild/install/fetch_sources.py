@@ -7,7 +7,7 @@ verifies, before any build, that nothing is missing or damaged.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from xpubuild.engine.reporter import Teller
 from xpubuild.errors import FetchError
@@ -19,7 +19,7 @@ from xpubuild.supply.depot.entries import RepositoryUse
 from xpubuild.supply.depot.repositories import holds
 from xpubuild.supply.git.bare import RepositoryStore, named_commit, remember
 from xpubuild.supply.git.configure_time import ConfigurePin, configure_time_pins
-from xpubuild.supply.git.discover import discover
+from xpubuild.supply.git.discover import Node, discover
 from xpubuild.supply.git.git import Report
 from xpubuild.supply.git.gitmodules import read_links
 from xpubuild.supply.git.pin import Pin
@@ -29,56 +29,58 @@ _SOME_ID = "0" * 40
 
 
 @frozen
-class Unknown:
-    """A repository that the build clones, at a commit that its tree does not say plainly."""
+class Tree:
+    """A repository of a build, in the store with its submodules: a component's pin, or a clone of its build.
+
+    ``asked`` is what a build asks for; without ``pin`` its commit is unknown, and ``note`` says why.
+    ``fetched`` are the URLs for which the network was asked.
+    """
 
     component: str
     url: str
-    note: str
+    pin: Pin | None
+    asked: ConfigurePin | None = None
+    nodes: tuple[Node, ...] = ()
+    fetched: tuple[str, ...] = ()
+
+    @property
+    def note(self) -> str:
+        """Why the commit is unknown."""
+        return self.asked.note if self.asked is not None else ""
+
+    def uses(self) -> Iterator[RepositoryUse]:
+        """Yield this repository and its submodules as the set of a fetch names them."""
+        asked, pin = self.asked, self.pin
+        ref = asked.asked_for if asked and pin and asked.asked_for != pin.commit else None
+        place = asked.path or "" if asked is not None else ""
+        for node in self.nodes:
+            path, own = f"{place}/{node.path}".strip("/"), ref if node.parent is None else None
+            yield RepositoryUse(self.component, node.url, node.commit, path, own, asked is not None)
 
 
-@dataclass
-class Sources:
-    """What ``store`` has now of the repositories of a build.
+def trees(item: Repository, store: RepositoryStore, report: Report) -> Iterator[Tree]:
+    """Make the store have a pin with its submodules, and what its build clones; yield one after the other.
 
-    ``fetched`` are the URLs for which the network was asked, ``unknown`` what cannot be fetched.
+    Raises:
+        FetchError: one cannot be had; offline, the first one that is missing.
+        SourceIntegrityError, RecipeError, NoSpaceError, ToolchainError, InterruptedByUserError.
     """
-
-    store: RepositoryStore
-    uses: list[RepositoryUse] = field(default_factory=list)
-    fetched: set[str] = field(default_factory=set)
-    unknown: list[Unknown] = field(default_factory=list)
-
-    def fetch(self, item: Repository, report: Report) -> None:
-        """Make the store have a pin with its submodules, and what its build clones.
-
-        Raises:
-            FetchError: one cannot be had; offline, the first one that is missing.
-            SourceIntegrityError, RecipeError, NoSpaceError, ToolchainError, InterruptedByUserError.
-        """
-        store, url, commit = self.store, item.pin.url, item.pin.commit
-        self._tree(RepositoryUse(item.component, url, commit), item.pin, report)
-        git_dir = store.mirror(url, commit).path
-        for pin in configure_time_pins(store.git, git_dir, commit, item.configure_time):
-            if pin.asked_for is None:
-                self.unknown.append(Unknown(item.component, pin.url, pin.note))
-                continue
-            asked = pin.commit or named_commit(store, pin.url, pin.ref or "")
-            ref = pin.asked_for if pin.asked_for != asked else None
-            use = RepositoryUse(item.component, pin.url, asked, pin.path or "", ref, configure_time=True)
-            self._tree(use, Pin(url=pin.url, commit=asked, ref=pin.ref), report)
-            if pin.ref is not None:
-                remember(store, pin.url, pin.ref, asked)
-
-    def _tree(self, top: RepositoryUse, pin: Pin, report: Report) -> None:
-        tree = discover(self.store, pin, jobs=_JOBS, report=report)
-        self.fetched.update(tree.fetched)
-        for node in tree.nodes:
-            path, ref = f"{top.path}/{node.path}".strip("/"), top.ref if node.parent is None else None
-            self.uses.append(replace(top, url=node.url, commit=node.commit, path=path, ref=ref))
+    url, commit = item.pin.url, item.pin.commit
+    found = discover(store, item.pin, jobs=_JOBS, report=report)
+    yield Tree(item.component, url, item.pin, None, found.nodes, found.fetched)
+    for asked in configure_time_pins(store.git, store.mirror(url, commit).path, commit, item.configure_time):
+        if asked.asked_for is None:
+            yield Tree(item.component, asked.url, None, asked)
+            continue
+        named = asked.commit or named_commit(store, asked.url, asked.asked_for)
+        pin = Pin(url=asked.url, commit=named, ref=asked.ref if asked.ref != named else None)
+        found = discover(store, pin, jobs=_JOBS, report=report)
+        yield Tree(item.component, asked.url, pin, asked, found.nodes, found.fetched)
+        if asked.ref is not None:
+            remember(store, asked.url, asked.ref, named)
 
 
-def refuse_unknown(unknown: Iterable[Unknown]) -> None:
+def refuse_unknown(unknown: Iterable[Tree]) -> None:
     """Refuse to go offline with a repository of which nobody knows the commit.
 
     Raises:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import FetchError
 from xpubuild.install.fetch_packages import wheels_here
-from xpubuild.install.fetch_sources import Sources, refuse_unknown, require_archives
+from xpubuild.install.fetch_sources import refuse_unknown, require_archives, trees
 from xpubuild.install.planner import Inputs, inputs_of
 from xpubuild.install.supplies import git_store
 from xpubuild.install.target import Prepared
@@ -68,10 +68,9 @@ def require_all(prepared: Prepared, done: Collection[str], *, cancel: Cancel, br
     inputs = _still_needed(prepared, done)
     try:
         if inputs.repositories and (bring or mirror is None):
-            sources = Sources(git_store(prepared.target, cancel=cancel))
-            for item in inputs.repositories:
-                sources.fetch(item, _silent)
-            refuse_unknown(sources.unknown)
+            store = git_store(prepared.target, cancel=cancel)
+            found = [tree for item in inputs.repositories for tree in trees(item, store, _silent)]
+            refuse_unknown(tree for tree in found if tree.pin is None)
         _require_conda(prepared, done, mirror)
         wheels_here(mirror, inputs, [inputs.python_version])
         cache = prepared.target.cache / "archives"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import platformdirs
 
@@ -17,13 +18,12 @@ from xpubuild.recipe.values import Target
 from xpubuild.supply.caching import Wanted
 from xpubuild.supply.depot.location import Location
 
-if TYPE_CHECKING:
-    from xpubuild.install import lock_model as model
-
 #: What the environment of a workspace is made of.
 EnvKind = Literal["venv", "conda"]
 #: What is asked to install hashed requirement files.
 InstallerKind = Literal["auto", "uv", "pip"]
+#: How the machine of a lock is compared with this one.
+Policy = Literal["exact", "compatible", "ignore"]
 #: A lock is known by a line near its beginning, so that no other command imports what reads one.
 _SCHEMA_LINE = ("schema: xpubuild.lock/", 'schema: "xpubuild.lock/')
 _HEAD_LINES = 20
@@ -78,7 +78,7 @@ class Options:
     compile_cache_remote: str | None = None
     report: Callable[[str], None] = lambda _: None
     telling: Callable[[], Sink] = NullSink
-    resolved: Mapping[str, Resolved] | None = None
+    resolved: Mapping[str, Resolved] = field(default_factory=dict)
 
     @property
     def mirror_folder(self) -> Path | None:
@@ -117,7 +117,7 @@ class LockOptions:
 
     locked: bool = False
     file: Path | None = None
-    policy: model.Policy = "compatible"
+    policy: Policy = "compatible"
 
 
 def default_workspace(recipe: str) -> Path:

@@ -140,10 +140,9 @@ def resolve(choice: Choice, host: HostReport, why: str = "", cancel: Cancel | No
         stores=stores_of(options),
     )
     check_name(target.layout.env)
-    verdict, resolved = check_host(target), options.resolved
-    if resolved is None:
-        # Upstream is asked last: for what this host cannot build no commit is needed.
-        resolved = resolve_commits(choice, git_store(target, cancel=cancel))
+    verdict = check_host(target)
+    # Upstream is asked last: for what this host cannot build no commit is needed.
+    resolved = resolve_commits(choice, git_store(target, cancel=cancel))
     return replace(target, verdict=verdict, resolved=resolved)
 
 

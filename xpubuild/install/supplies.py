@@ -115,13 +115,14 @@ _VERSION = 1
 def resolve_commits(choice: Choice, store: RepositoryStore) -> dict[str, Resolved]:
     """Return the commits of the sources that the recipe pins by ``ref`` alone.
 
-    What the workspace found the first time is kept, unless an update was asked for or URL or ref
-    have changed. Else a stock of ``store`` that remembers the ref is believed before upstream is asked.
+    What a lock says is taken, then what the workspace found the first time, unless an update was asked for or
+    URL or ref have changed. Else a stock of ``store`` that remembers the ref counts before upstream.
 
     Raises:
         FetchError: upstream cannot be asked, or has no such tag or branch.
     """
     kept = {} if choice.options.update else read_resolved(choice.layout.resolved)
+    kept |= choice.options.resolved
     found: dict[str, Resolved] = {}
     for name in choice.components:
         source = choice.component(name).source

@@ -17,12 +17,10 @@ from xpubuild.engine.process import Cancel
 from xpubuild.errors import LockMismatchError
 from xpubuild.frozen import frozen
 from xpubuild.install.choose import choose
-from xpubuild.install.conda_environment import file_name
-from xpubuild.install.lock_file import read_lock
+from xpubuild.install.lock_file import clean_url, read_lock
 from xpubuild.install.lock_model import Lock
-from xpubuild.install.lock_parts import clean_url
-from xpubuild.install.locked_options import options_of, resolved_of
-from xpubuild.install.options import EnvKind, Options, Resolved, is_lock
+from xpubuild.install.locked import conda_lock_beside, options_of
+from xpubuild.install.options import EnvKind, Options, is_lock
 from xpubuild.install.planner import Inputs, inputs_of
 from xpubuild.install.resolve import conda_lock_of, prepare, requirement_texts
 from xpubuild.install.supplies import resolve_commits
@@ -75,12 +73,11 @@ def _wanted(target: Target, for_python: str | None) -> Wanted:
 def _of_lock(path: Path, options: Options, for_python: str | None, store: RepositoryStore) -> Wanted:
     """Return what a lock names; where the recipe says otherwise by now, that is told and nothing fetched."""
     lock = read_lock(path)
-    asked = options_of(lock, python=options.python)
-    beside = path.with_name(file_name(lock.recipe.name))
-    conda_lock = options.conda_lock or (beside if asked.packages == "conda" and beside.is_file() else None)
-    asked = replace(asked, workspace=options.workspace, conda_lock=conda_lock, report=options.report)
+    given = Options(None, workspace=options.workspace, python=options.python, report=options.report)
+    conda_lock = options.conda_lock or conda_lock_beside(path, lock)
+    asked = replace(options_of(lock, given), conda_lock=conda_lock)
     name = asked.recipe or lock.recipe.name
-    target = _target(asked, name, store, resolved_of(lock, load(name).recipe))
+    target = _target(asked, name, store)
     found = inputs_of(target)
     pins = {item.component: item.pin.commit for item in (*found.repositories, *found.embedded)}
     texts = {item.name: hashlib.sha256(item.text.encode()).hexdigest() for item in found.requirements}
@@ -109,12 +106,10 @@ def _with_locked_hashes(inputs: Inputs, lock: Lock) -> Inputs:
     return replace(inputs, archives=archives)
 
 
-def _target(
-    options: Options, name: str, store: RepositoryStore, locked: Mapping[str, Resolved] | None = None
-) -> Target:
+def _target(options: Options, name: str, store: RepositoryStore) -> Target:
     """Return the target without what only a build needs of this machine."""
     choice = choose(options, load(name))
-    resolved = locked or resolve_commits(choice, store)
+    resolved = resolve_commits(choice, store)
     # A given lock asks for conda packages, and the mirror may have one.
     packages: EnvKind = "conda" if options.conda_lock is not None else options.packages
     asked = replace(options, packages=packages, mirror=store.cache, offline=store.offline)

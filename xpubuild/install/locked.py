@@ -1,0 +1,344 @@
+"""Holds options, a plan and the results of its steps against a lock.
+
+A plan is compared with its lock before anything is fetched: recipe, options, commits, requirements, machine.
+Submodules, what a build clones and hashes that only the lock has are compared when they are there.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from packaging.utils import canonicalize_name
+
+from xpubuild.documents import plain
+from xpubuild.engine.model import Proof, Step
+from xpubuild.errors import LockMismatchError, SourceIntegrityError
+from xpubuild.frozen import frozen
+from xpubuild.install.conda_environment import file_name
+from xpubuild.install.lock import embedded_url, lock_of, locked_archive
+from xpubuild.install.lock_file import clean_text, clean_url
+from xpubuild.install.lock_model import Difference, Lock, Repository, compare, differences
+from xpubuild.install.options import Options, Policy, Resolved
+from xpubuild.install.planner import inputs_of
+from xpubuild.install.target import Prepared
+from xpubuild.recipe.load import load
+from xpubuild.recipe.model import Recipe
+from xpubuild.supply.archives import UnpackedProof
+from xpubuild.supply.git.integrity import TreeProof
+from xpubuild.supply.git.serving import ServedProof
+
+#: Stands for a tree that nobody has looked at, of a repository that the lock does not have.
+_NO_TREE, _NO_HASH = "0" * 40, "0" * 64
+_MOST_SHOWN = 12
+#: Digests of everything: what they are of says more.
+_DERIVED = ("plan", "recipe.digest")
+
+
+def options_of(lock: Lock, options: Options) -> Options:
+    """Return the options that ask for what the lock says; what it leaves open is that of ``options``.
+
+    The recipe is that of ``options``, a file, where it is not in the search path. The interpreter is that of
+    ``options``, else the default, or the one on PATH with the lock's version in its name.
+
+    Raises:
+        RecipeError: the recipe is not found or not valid.
+        LockMismatchError: the recipe has no such component or variant.
+    """
+    name, said = options.recipe or lock.recipe.name, lock.options
+    recipe = load(name).recipe
+    unknown = [f"component '{item}'" for item in said.components if item not in recipe.components]
+    if said.variant is not None and said.variant not in recipe.variants:
+        unknown.append(f"variant '{said.variant}'")
+    if unknown:
+        raise changed(lock, f"the lock has {' and '.join(unknown)}, recipe '{recipe.name}' does not")
+    return replace(
+        options,
+        recipe=name,
+        with_=said.components,
+        without=tuple(item for item in recipe.components if item not in said.components),
+        cxx11_abi=str(said.cxx11_abi),
+        target=said.target,
+        variant=said.variant,
+        # A build for the CPU may not ask for AOT targets; those in its lock are the recipe's.
+        arch=said.arch if said.target == "xpu" else (),
+        python=options.python or _interpreter(lock),
+        packages=said.env,
+        resolved=resolved_of(lock, recipe),
+    )
+
+
+def changed(lock: Lock, what: str, why: str = "") -> LockMismatchError:
+    """Return the error of a recipe that is not the one of the lock any more."""
+    return LockMismatchError(
+        what,
+        why=why or "the recipe was changed since the lock was created, or the lock belongs to another recipe",
+        fix="use the recipe that the lock was created from, or create a new lock",
+        commands=(f"xpubuild lock {lock.recipe.name}",),
+    )
+
+
+def _interpreter(lock: Lock) -> str | None:
+    """Return --python for a lock: a version for conda, else a program, or None where the default will do."""
+    version = lock.options.python.version
+    if lock.options.env == "conda":
+        return version
+    default = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return f"python{version}" if version != default and shutil.which(f"python{version}") else None
+
+
+def resolved_of(lock: Lock, recipe: Recipe) -> dict[str, Resolved]:
+    """Return the commits that the recipe leaves open and the lock has: upstream need not be asked."""
+    found = {}
+    for name, item in lock.repositories.items():
+        component = recipe.components.get(name)
+        source = component.source if component is not None else None
+        if source is None or source.commit is not None or source.url is None or source.ref is None:
+            continue
+        if (clean_url(source.url), source.ref) == (item.url, item.ref):
+            found[name] = Resolved(source.ref, item.commit, source.url, when="as the lock says")
+    return found
+
+
+def conda_lock_beside(path: Path, lock: Lock) -> Path | None:
+    """Return the conda-lock.yml that ``xpubuild lock`` wrote beside a lock, where it is needed and there."""
+    beside = path.with_name(file_name(lock.recipe.name))
+    return beside if lock.options.env == "conda" and beside.is_file() else None
+
+
+def require_no_contradiction(lock: Lock, options: Options) -> None:
+    """Refuse options that ask for something else than a lock."""
+    said = lock.options
+    pairs: tuple[tuple[str, Any, Any], ...] = (
+        ("--target", options.target, said.target),
+        ("--variant", options.variant, said.variant),
+        ("--cxx11-abi", options.cxx11_abi, str(said.cxx11_abi)),
+        ("--arch", ",".join(options.arch) or None, ",".join(said.arch)),
+        (
+            "--editable or --allow-dirty",
+            "edits" if options.editable or options.allow_dirty else None,
+            "commits",
+        ),
+        *(("--with", name, None) for name in options.with_ if name not in said.components),
+        *(("--without", name, "this component") for name in options.without if name in said.components),
+    )
+    found = [(name, asked, has) for name, asked, has in pairs if asked is not None and asked != has]
+    if found:
+        name, asked, has = found[0]
+        raise LockMismatchError(
+            f"{name} {asked} does not match the lock: {has or 'none'}",
+            why="a locked install builds exactly what the lock says",
+            fix=f"omit {name}, or create a new lock",
+            evidence={"options": [list(item) for item in found]},
+        )
+
+
+def require_match(lock: Lock, prepared: Prepared, policy: Policy = "compatible") -> None:
+    """Compare a plan with its lock before anything is fetched.
+
+    Raises:
+        LockMismatchError: with every difference in ``evidence``.
+    """
+    found, repositories = inputs_of(prepared.target), {}
+    for item in (*found.repositories, *found.embedded):
+        # What only the sources say, trees and submodules, is taken from the lock.
+        known, source = (
+            lock.repositories.get(item.component),
+            prepared.target.component(item.component).source,
+        )
+        embedded = source.embedded if source is not None else None
+        repositories[item.component] = Repository(
+            url=None if embedded else clean_url(item.pin.url),
+            embedded=embedded,
+            ref=item.pin.ref,
+            commit=item.pin.commit,
+            tree=item.pin.tree or (known.tree if known else _NO_TREE),
+            submodules=known.submodules if known else (),
+            configure_time=known.configure_time if known else (),
+        )
+    archives, locked = [], {(item.key, item.url): item for item in lock.archives}
+    for one in found.archives:
+        there = locked.get((one.key, clean_url(one.url or "")))
+        sha256 = one.sha256 or (there.sha256 if there else _NO_HASH)
+        archives.append(locked_archive(one, sha256, there.size if there else 0))
+    here = lock_of(prepared, repositories, archives, known_hashes(lock))
+    if different := differences(lock, here, policy):
+        raise mismatch(lock, different)
+
+
+def known_hashes(lock: Lock) -> dict[str, tuple[str, ...]]:
+    """Return the hashes of open wheels that the lock has: only a fetch finds these."""
+    return {wheel.component: wheel.hashes for wheel in lock.python.wheels if wheel.hashes is not None}
+
+
+def mismatch(lock: Lock, found: Sequence[Difference]) -> LockMismatchError:
+    """Return the error of a lock that is not what would be built."""
+    ordered = sorted(found, key=lambda item: item.path in _DERIVED)
+    shown = [item.text for item in ordered[:_MOST_SHOWN]]
+    rest = len(found) - len(shown)
+    return LockMismatchError(
+        f"the lock does not match: {ordered[0].path}" + (f" and {len(found) - 1} more" if found[1:] else ""),
+        why="; ".join([*shown, *([f"and {rest} more"] if rest > 0 else [])]),
+        fix="build with the recipe, options and machine that the lock was created for, or create a new lock",
+        commands=(f"xpubuild lock {lock.recipe.name}",),
+        evidence={"lock": lock.digest, "differences": plain(tuple(found))},
+    )
+
+
+# --- while the plan of a lock runs ------------------------------------------------------------------------
+
+
+@frozen
+class LockedProof:
+    """The check of a step's result, and that the result matches the lock.
+
+    It has the key of the check that it extends: a workspace that was made without the lock does not have to
+    be rebuilt, only checked.
+    """
+
+    proof: Proof
+    lock: Lock
+    component: str
+    holds: Callable[[Lock, str, Mapping[str, Any]], None]
+
+    def describe(self) -> str:
+        """Return what is checked."""
+        return f"{self.proof.describe()}, as locked"
+
+    def key(self) -> dict[str, Any] | None:
+        """Return what the check depends on."""
+        return self.proof.key()
+
+    def check(self) -> dict[str, Any]:
+        """Return the evidence of the proof.
+
+        Raises:
+            SourceIntegrityError, LockMismatchError: the result is not the lock's.
+        """
+        evidence = self.proof.check()
+        self.holds(self.lock, self.component, evidence)
+        return evidence
+
+
+@frozen
+class PipReportProof:
+    """No condition of its own: reads what pip says that it installed."""
+
+    report: str
+    dist: str
+
+    def describe(self) -> str:
+        """Return what is checked."""
+        return f"the wheel of {self.dist}"
+
+    def key(self) -> dict[str, Any]:
+        """Return what the proof depends on: nothing that the step itself does not."""
+        return {}
+
+    def check(self) -> dict[str, Any]:
+        """Return the hash that pip saw."""
+        found = None
+        for item in json.loads(Path(self.report).read_text("utf-8")).get("install", []):
+            if canonicalize_name(item["metadata"]["name"]) == canonicalize_name(self.dist):
+                found = item.get("download_info", {}).get("archive_info", {}).get("hashes", {}).get("sha256")
+        return {"sha256": found}
+
+
+def proved(step: Step, lock: Lock, prepared: Prepared) -> Step:
+    """Return a step of a plan whose proofs also ask the lock."""
+    component = step.id.partition(".")[0]
+    checks = {TreeProof: require_tree, ServedProof: require_served, UnpackedProof: require_archives}
+    proofs = [
+        LockedProof(proof, lock, component, checks[type(proof)]) if type(proof) in checks else proof
+        for proof in step.proofs
+    ]
+    for wheel in lock.python.wheels:
+        if wheel.component == step.id and wheel.hashes:
+            report = prepared.target.layout.pip_report(step.id, step.id)
+            own = PipReportProof(str(report), wheel.dist)
+            proofs.append(LockedProof(own, lock, component, require_wheel))
+    # Also of what an install without the lock has left here; the stamp says nothing of a lock.
+    always = step.always_prove or any(isinstance(proof, LockedProof) for proof in proofs)
+    return replace(step, proofs=tuple(proofs), always_prove=always, guard_stamp=None)
+
+
+def require_tree(lock: Lock, component: str, evidence: Mapping[str, Any]) -> None:
+    """Compare a checkout with the lock; ``evidence`` is what ``verify_checkout`` returns.
+
+    Raises:
+        SourceIntegrityError: a commit has another tree than the lock says.
+        LockMismatchError: another commit, or other submodules; the message names them.
+    """
+    known = lock.repositories.get(component)
+    if known is None:
+        raise changed(lock, f"the lock does not list the source repository of {component}")
+    place = f"repositories.{component}"
+    if evidence["commit"] == known.commit and evidence["tree"] != known.tree:
+        raise other_tree(lock, f"{place}.tree", known.tree, str(evidence["tree"]))
+    url_of = embedded_url if known.embedded is not None else clean_url
+    there = {item.path: {"url": item.url, "commit": item.commit} for item in known.submodules}
+    here = {
+        clean_text(item["path"]): {"url": url_of(item["url"]), "commit": item["commit"]}
+        for item in evidence["submodules"]
+    }
+    old = {"commit": known.commit, "submodules": there}
+    found = list(compare(place, old, {"commit": str(evidence["commit"]), "submodules": here}))
+    if found:
+        raise mismatch(lock, found)
+
+
+def other_tree(lock: Lock, path: str, old: str, new: str) -> SourceIntegrityError:
+    """Return the error of a commit whose tree is not what the lock says, which git's hashes rule out."""
+    why = f"the lock has the tree {old}, but the same commit has {new} here: one of the two was tampered with"
+    return SourceIntegrityError(
+        f"{path} does not match the lock",
+        why=why,
+        fix="restore the lock from version control; compare the commit with another copy of the repository",
+        evidence={"lock": lock.digest, "path": path, "expected": old, "tree": new},
+    )
+
+
+def require_served(lock: Lock, component: str, evidence: Mapping[str, Any]) -> None:
+    """Compare what a build will clone with the lock."""
+    known, here = lock.repositories[component].configure_time, {}
+    old = {one.url: {"commit": one.commit, "tree": one.tree, "ref": one.asked_for} for one in known}
+    for below in (below for one in known for below in one.submodules):
+        old[below.url] = {"commit": below.commit, "tree": below.tree, "ref": below.commit}
+    for one in evidence["served"]:
+        here[clean_url(one["url"])] = {"commit": one["commit"], "tree": one["tree"], "ref": one["asked_for"]}
+    if found := list(compare(f"repositories.{component}.configure_time", old, here)):
+        raise mismatch(lock, found)
+
+
+def require_archives(lock: Lock, component: str, evidence: Mapping[str, Any]) -> None:
+    """Compare what was unpacked for a build with the lock."""
+    known = {item.name: item.sha256 for item in lock.archives if item.component == component}
+    for item in evidence["archives"]:
+        if known.get(item["name"]) != item["sha256"]:
+            has = known.get(item["name"], "no such archive")
+            raise _other_file(f"{item['url']} does not match the lock", item["sha256"], has)
+
+
+def require_wheel(lock: Lock, component: str, evidence: Mapping[str, Any]) -> None:
+    """Compare the wheel that pip installed with the lock."""
+    wheel = next(item for item in lock.python.wheels if item.component == component)
+    if f"sha256:{evidence['sha256']}" not in (wheel.hashes or ()):
+        what = f"the installed wheel of {wheel.dist} does not match the lock"
+        raise _other_file(what, evidence["sha256"], ", ".join(wheel.hashes or ()))
+
+
+def _other_file(what: str, found: str | None, has: str) -> SourceIntegrityError:
+    return SourceIntegrityError(
+        what,
+        why=f"its sha256 is {found or 'unknown'}, the lock has {has}",
+        fix=(
+            "use the mirror or index that the lock was created from; if the new file is right, create a new"
+            " lock"
+        ),
+        evidence={"sha256": found, "lock": has},
+    )
