@@ -8,9 +8,8 @@ from integration.mirror_world import content
 from support.indexes import PackageIndex
 
 from xpubuild.engine.events import Event, Notice, NullSink, RunStarted, StepProgress
-from xpubuild.install.served_mirror import served
 from xpubuild.supply.depot.location import Location, parse_mirror
-from xpubuild.supply.depot.served import local_copy
+from xpubuild.supply.depot.served import Served, local_copy
 
 
 class Heard(NullSink):
@@ -40,7 +39,7 @@ def location(url: str) -> Location:
 def copy(url: str, into: Path, recipe: str | None = "demo") -> Heard:
     """Copy what a recipe needs; return what was told."""
     heard = Heard()
-    local_copy(served(location(url)), into, recipe, sink=lambda: heard)
+    local_copy(Served(location(url)), into, recipe, sink=lambda: heard)
     return heard
 
 

@@ -58,24 +58,6 @@ def test_two_places_of_oneapi_give_the_same_bytes(xpubuild: Xpubuild, recipe: st
     assert found.environment.set["CMPLR_ROOT"].startswith("{oneapi}/compiler/")
 
 
-def test_another_oneapi_is_told_by_the_policies(xpubuild: Xpubuild, recipe: str, tmp_path: Path) -> None:
-    file = lock(xpubuild, recipe, standin.build_root(tmp_path / "old"), "old")
-    new = str(standin.build_root(tmp_path / "new", standin.BUNDLE_2025_3))
-
-    def verify(policy: str) -> tuple[int, list[str]]:
-        argv = ("check", str(file), "--recipe", recipe, "--oneapi-root", new, "--lock-policy", policy)
-        result = xpubuild(*argv, "--json")
-        return result.status, [item["path"] for item in result.document()["differences"]]
-
-    status, paths = verify("compatible")
-    assert status == 21
-    assert "machine.oneapi.components.compiler" in paths
-    status, paths = verify("exact")
-    assert status == 21
-    assert "machine.oneapi.environment.set.CMPLR_ROOT" in paths
-    assert verify("ignore") == (0, [])
-
-
 def test_a_runtime_for_portable_wheels_has_the_versions_of_the_lock(
     xpubuild: Xpubuild, recipe: str, tmp_path: Path
 ) -> None:

@@ -58,7 +58,7 @@ def test_fetch_check_and_copy(here: World, tmp_path: Path, xpubuild: Xpubuild) -
     document = xpubuild.json("fetch", "site", XPUBUILD_MIRROR=place)
     check_document(document, "fetch")
     assert document["summary"]["new_bytes"] == 0
-    assert xpubuild.json("fetch", "--mirror", place, "--check")["damaged"] == []
+    assert xpubuild("check", place).status == 0
     shutil.copytree(place, tmp_path / "b")
     here.asked()
     document = xpubuild.json("fetch", "site", "--mirror", str(tmp_path / "b"), "--offline")
@@ -71,12 +71,6 @@ def test_damage_is_named_and_its_exit_status_is_31(here: World, tmp_path: Path, 
     xpubuild.ok("fetch", "site", "--mirror", str(place), "-q")
     wheel = next(place.glob("files/*/*.whl"))
     wheel.write_bytes(b"x")
-    for arguments in (["--check"],):
-        result = xpubuild("fetch", *arguments, "--mirror", str(place), "--json")
-        document = result.document()
-        assert result.status == document["error"]["exit_code"] == 31
-        assert [item["path"] for item in document["damaged"]] == [wheel.relative_to(place).as_posix()]
-        check_document(document, "fetch")
     result = xpubuild("fetch", "site", "--mirror", str(place), "--offline")
     assert result.status == 31
     assert wheel.name in result.err
@@ -84,7 +78,7 @@ def test_damage_is_named_and_its_exit_status_is_31(here: World, tmp_path: Path, 
     document = xpubuild.json("fetch", "site", "--mirror", str(place))
     assert [item["path"] for item in document["damaged"]] == [wheel.relative_to(place).as_posix()]
     assert here.asked() == set()
-    assert xpubuild("fetch", "--check", "--mirror", str(place)).status == 0
+    assert xpubuild("check", str(place)).status == 0
 
 
 def test_offline_without_what_is_needed_ends_with_30(here: World, tmp_path: Path, xpubuild: Xpubuild) -> None:
@@ -92,7 +86,6 @@ def test_offline_without_what_is_needed_ends_with_30(here: World, tmp_path: Path
     result = xpubuild("fetch", "site", "--mirror", str(tmp_path / "mirror"), "--offline")
     assert result.status == 30
     assert here.commits["top"] in result.err
-    assert xpubuild("fetch", "--mirror", str(tmp_path / "nowhere"), "--check").status == 30
     assert xpubuild("fetch", "site", "--mirror", str(tmp_path / "nowhere"), "--offline").status == 30
 
 
@@ -100,7 +93,6 @@ def test_offline_without_what_is_needed_ends_with_30(here: World, tmp_path: Path
     ("arguments", "says"),
     [
         (["site"], "--mirror DIR"),
-        (["site", "--mirror", "m", "--check", "--dry-run"], "cannot be combined"),
         (["site", "--mirror", "m", "--for-python", "snake"], "3.10,3.11"),
         (["site", "--mirror", "m", "--for-python", ","], "has no version"),
         (["site", "--mirror", "wheels"], "is not a mirror"),

@@ -14,12 +14,11 @@ from integration.gitserver import Upstream
 from integration.mirror_world import WHEELS, World, content, summary, world
 from support.documents import check as check_document
 
-from xpubuild.engine.events import NullSink
 from xpubuild.errors import FetchError, SourceIntegrityError
-from xpubuild.install.fetch import Fetch, check_mirror
+from xpubuild.install.fetch import Fetch
 from xpubuild.supply.conda.lockfile import write_lock
 from xpubuild.supply.conda.model import CondaLock, CondaPackage
-from xpubuild.supply.depot.examine import damages
+from xpubuild.supply.depot.examine import check_depot, damages
 from xpubuild.supply.depot.folder import Depot
 
 
@@ -146,7 +145,7 @@ def test_a_wheel_that_is_another_than_pinned_is_refused(here: World, tmp_path: P
     (tmp_path / "wheels" / "demo-1.0-py3-none-any.whl").write_bytes(b"tampered")
     with pytest.raises(SourceIntegrityError, match="demo"):
         here.fetch(tmp_path / "mirror", inputs).run()
-    assert check_mirror(tmp_path / "mirror", sink=NullSink())["status"] == "ok"
+    assert check_depot(tmp_path / "mirror") == []
 
 
 def test_a_fetch_that_was_cut_leaves_what_the_next_one_takes_up(here: World, tmp_path: Path) -> None:

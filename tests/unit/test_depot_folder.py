@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from xpubuild.install.open_wheels import in_depot
 
 from xpubuild.engine.redact import recordable
 from xpubuild.errors import FetchError, InterruptedByUserError, NoSpaceError, SourceIntegrityError, UsageError
+from xpubuild.install.lock import in_depot
 from xpubuild.install.planner import OpenWheel
 from xpubuild.supply.depot import folder
 from xpubuild.supply.depot.entries import DepotSet, Entry, file_entry, index_of

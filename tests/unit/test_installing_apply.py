@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.engine import Recorder, make_plan, shell
@@ -15,15 +14,9 @@ from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Plan, Step
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import BuildError, UsageError
-from xpubuild.install import served_mirror
-from xpubuild.install.conda_environment import _from_mirror
-from xpubuild.install.gate_steps import _gate
 from xpubuild.install.install import apply
 from xpubuild.install.modulefiles import Modules
-from xpubuild.install.served_mirror import local_mirror
 from xpubuild.install.target import Prepared
-from xpubuild.supply.depot.location import Location
-from xpubuild.supply.depot.served import Served
 from xpubuild.workspace.layout import Layout
 
 
@@ -89,38 +82,3 @@ def test_what_failed_and_what_was_damaged_is_told(root: Path, tmp_path: Path) ->
             f"{root}/build",
             f"{root}/env",
         ]
-
-
-HTTP = Location("https", "host.example", "/m")
-
-
-def test_a_served_mirror_is_copied_into_the_cache(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Any] = []
-
-    def local_copy(remote: Any, into: Path, recipe: str, *, sink: Any, cancel: Cancel) -> Path:
-        asked.append((type(remote), into, recipe, sink(), cancel))
-        return into
-
-    sink, cancel = Recorder(), Cancel()
-    monkeypatch.setattr(served_mirror, "local_copy", local_copy)
-    found = local_mirror(HTTP, "mine", telling=lambda: sink, cancel=cancel)
-    assert found == root.parent / "cache" / "xpubuild" / "mirrors" / HTTP.folder_name
-    assert asked == [(Served, found, "mine", sink, cancel)]
-
-
-def test_a_mirror_that_has_no_lock_of_conda_packages(root: Path, tmp_path: Path) -> None:
-    target = target_for("quickstart")
-    for mirror, update in ((None, False), (tmp_path / "none", False), (tmp_path, True)):
-        asked = replace(target.options, mirror=mirror, update=update)
-        assert _from_mirror(replace(target, options=asked), None) is None  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "release"),
-    [("quickstart", "2.9.0a0", "2.9.0a0"), ("quickstart", "of mine", None), ("quickstart", "", None),
-     ("2.13", "1", "2.13.0")],
-)  # fmt: skip
-def test_a_version_that_is_none_is_no_release(name: str, text: str, release: str | None) -> None:
-    expected = _gate(target_for(name), "torch", {"PYTORCH_BUILD_VERSION": text}).expected
-    assert expected is not None
-    assert expected.release == release

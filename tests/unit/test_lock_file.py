@@ -114,10 +114,10 @@ def test_differences_have_names_that_can_be_looked_up() -> None:
         repositories={**LOCK.repositories, "torch": torch.model_copy(update={"submodules": moved})},
         options=options.model_copy(update={"arch": ("bmg", "dg2")}),
     )
+    moved_name = "repositories.torch.submodules.third_party/fmt.commit"
     assert [item.text for item in differences(LOCK, other, "ignore")] == [
         "options.arch: the lock has pvc, now there is dg2",
-        "repositories.torch.submodules.third_party/fmt.commit: "
-        f"the lock has {first.commit}, now it is {oid(1)}",
+        f"{moved_name}: the lock has {first.commit}, now it is {oid(1)}",
         "repositories.torch.submodules.third_party/kineto/fmt is only in the lock",
         "repositories.torch.submodules.third_party/kineto/new is not in the lock",
     ]

@@ -9,12 +9,8 @@ import click
 
 from xpubuild.cli import options
 from xpubuild.cli.grouped import GroupedCommand
-from xpubuild.frozen import frozen
 
 if TYPE_CHECKING:
-    from xpubuild.engine.events import Sink
-    from xpubuild.engine.process import Cancel
-    from xpubuild.install.fetch import Fetch
     from xpubuild.supply.depot.location import Location
 
 
@@ -42,13 +38,11 @@ if TYPE_CHECKING:
     help="Python versions to download packages for, such as 3.10,3.11 (default: the one that install uses).",
 )
 @options.option("--dry-run", is_flag=True, help="List missing files with their sizes, download nothing.")
-@options.option("--check", is_flag=True, help="Verify every file of the mirror, change nothing.")
 @options.json_option
 @options.speech("log_format", "quiet", "verbose")
 def command(
     for_python: str | None,
     dry_run: bool,
-    check: bool,
     as_json: bool,
     log_format: str | None,
     quiet: bool,
@@ -62,68 +56,28 @@ def command(
     """
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import cancel_on_signals
+    from xpubuild.install.fetch import Fetch
+    from xpubuild.install.options import Options
+    from xpubuild.install.wanted import wanted
+    from xpubuild.supply.git.bare import RepositoryStore
+    from xpubuild.supply.git.git import Git
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.sinks import make_sink
     from xpubuild.ui.supply_views import fetch_view
 
     mirror = _mirror(build.pop("mirror", None))
-    if dry_run and check:
-        raise click.UsageError("--dry-run and --check cannot be combined; use one of them")
-    task = Task(
-        mirror=mirror,
-        action="dry-run" if dry_run else "check" if check else "fetch",
-        offline=bool(build.pop("offline", False)),
-        for_python=for_python,
-        build=build,
-    )
-    cancel = Cancel()
+    cancel, git, offline = Cancel(), Git.open(), bool(build.pop("offline", False))
     with cancel_on_signals(cancel), make_sink(log_format, quiet=quiet, verbose=verbose) as sink:
-        document = task.run(sink, cancel)
+        stocks = () if build["update"] and not offline else (mirror,)
+        store = RepositoryStore(mirror, git, offline=offline, stocks=stocks, cancel=cancel)
+        needed = wanted(Options(**build), for_python, store=store, cancel=cancel)
+        fetch = Fetch(mirror, needed, sink, cancel, offline=offline, git=git)
+        document = fetch.dry_run() if dry_run else fetch.run()
     if as_json:
         print_json(document)
     elif not quiet:
         show(fetch_view(document))
     return 0
-
-
-@frozen
-class Task:
-    """What the command line requests."""
-
-    mirror: Path
-    action: str
-    offline: bool
-    for_python: str | None
-    build: dict[str, Any]
-
-    def run(self, sink: Sink, cancel: Cancel) -> dict[str, Any]:
-        """Run the action and return the document."""
-        from xpubuild.install.fetch import check_mirror
-
-        if self.action == "check":
-            return check_mirror(self.mirror, sink=sink, cancel=cancel)
-        fetch = self._fetch(sink, cancel)
-        return fetch.dry_run() if self.action == "dry-run" else fetch.run()
-
-    def _fetch(self, sink: Sink, cancel: Cancel) -> Fetch:
-        from xpubuild.install.fetch import Fetch
-        from xpubuild.install.options import Options
-        from xpubuild.install.wanted import wanted
-        from xpubuild.supply.git.bare import RepositoryStore
-        from xpubuild.supply.git.git import Git
-
-        git = Git.open()
-        offline = self.offline
-        stocks = () if self.build["update"] and not offline else (self.mirror,)
-        store = RepositoryStore(self.mirror, git, offline=offline, stocks=stocks, cancel=cancel)
-        return Fetch(
-            path=self.mirror,
-            wanted=wanted(Options(**self.build), self.for_python, store=store, cancel=cancel),
-            sink=sink,
-            cancel=cancel,
-            offline=offline,
-            git=git,
-        )
 
 
 def _mirror(given: Path | Location | None) -> Path:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from packaging.specifiers import SpecifierSet
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
@@ -44,6 +43,11 @@ class Need:
     pin: HashedPin
     python: str
     indexes: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What it is, in words."""
+        return f"{self.pin.name}=={self.pin.version} for Python {self.python}"
 
     @property
     def line(self) -> str:
@@ -103,48 +107,31 @@ def wheels_here(
         RecipeError, UsageError.
     """
     listed = depot.files() if files is None and depot is not None else files
-    known = [(entry.name, entry.sha256) for entry in listed] if listed is not None else None
+    if listed is not None:
+        local, known = False, [(entry.name, entry.sha256) for entry in listed]
+    else:
+        places = map(local_path, pip_settings(base_environment()).get("find-links", "").split())
+        every = [path for place in places if place is not None for path in (place, *place.glob("*"))]
+        # Only pip can tell what pages of links have.
+        local = any(path.suffix.startswith(".htm") for path in every)
+        known = [(path.name, file_sha256(path)) for path in every if path.suffix == ".whl" and path.is_file()]
     found: set[str] = set()
     for need in (need for needs in needs_of(inputs, pythons) for need in needs):
-        here = {file[1] for file in (_local(need) if known is None else known) if need.met_by(*file)}
-        if not here and (known is not None or not _has_pages()):
-            raise _not_here(need, depot)
+        here = {sha256 for name, sha256 in known if need.met_by(name, sha256)}
+        if not here and not local:
+            where = f"the mirror {depot.path}" if depot is not None else "the wheel folders of pip here"
+            raise FetchError(
+                f"{need.pin.name} {need.pin.version} for Python {need.python} is missing, and the run is"
+                " offline",
+                why=f"no wheel of it for this Python, with a hash of the recipe, is in {where}",
+                fix="fetch the recipe on a machine with a network, and pass that mirror with --mirror",
+                evidence={
+                    "reason": "offline", "dist": need.pin.name, "version": need.pin.version,
+                    "python": need.python,
+                },
+            )  # fmt: skip
         found |= here
     return found
-
-
-def _link_places() -> list[Path]:
-    settings = pip_settings(base_environment())
-    places = map(local_path, settings.get("find-links", "").split())
-    return [place for place in places if place is not None]
-
-
-def _has_pages() -> bool:
-    """Return whether only pip can tell what its wheel folders have: it reads pages of links there."""
-    pages = (page for place in _link_places() for page in (place, *place.glob("*.htm*")))
-    return any(page.suffix.startswith(".htm") for page in pages)
-
-
-def _local(need: Need) -> Iterator[tuple[str, str]]:
-    """Yield (name, sha256) of the wheels in pip's wheel folders; only what may fit is read."""
-    for place in _link_places():
-        for path in sorted(place.glob("*.whl")) if place.is_dir() else [place]:
-            if path.is_file() and replace(need, pin=replace(need.pin, hashes=frozenset())).met_by(
-                path.name, ""
-            ):
-                yield path.name, file_sha256(path)
-
-
-def _not_here(need: Need, depot: Depot | None) -> FetchError:
-    place = f"the mirror {depot.path}" if depot is not None else "the wheel folders of pip on this machine"
-    return FetchError(
-        f"{need.pin.name} {need.pin.version} for Python {need.python} is missing, and the run is offline",
-        why=f"no wheel of it for this Python, with a hash of the recipe, is in {place}",
-        fix="fetch the recipe on a machine with a network, and pass that mirror with --mirror",
-        evidence={
-            "reason": "offline", "dist": need.pin.name, "version": need.pin.version, "python": need.python
-        },
-    )  # fmt: skip
 
 
 def fetch_wheels(
@@ -181,24 +168,20 @@ def fetch_wheels(
     return sorted((files[digest] for digest in chosen), key=lambda entry: (entry.name, entry.sha256))
 
 
-def conda_files(conda_lock: str | None) -> list[RemoteFile]:
-    """Return the package archives of a conda-lock.yml, none without one.
+def remote_files(inputs: Inputs, conda_lock: str | None) -> list[RemoteFile]:
+    """Return the packages of a conda-lock.yml, and the archives of builds as far as it is known from where.
 
     Raises:
         RecipeError: it is no conda-lock.yml in which every package has a sha256.
     """
+    packages = read_lock(conda_lock).packages if conda_lock is not None else ()
     return [
-        RemoteFile(item.name, item.version, item.filename, item.sha256, item.size, item.url)
-        for item in (read_lock(conda_lock).packages if conda_lock is not None else ())
-    ]
-
-
-def archive_files(inputs: Inputs) -> list[RemoteFile]:
-    """Return the archives that builds would download themselves, as far as it is known from where."""
-    return [
-        remote_file(Archive(item.name, item.url, item.sha256), item.component)
-        for item in inputs.archives
-        if item.url is not None
+        *(RemoteFile(i.name, i.version, i.filename, i.sha256, i.size, i.url) for i in packages),
+        *(
+            remote_file(Archive(item.name, item.url, item.sha256), item.component)
+            for item in inputs.archives
+            if item.url is not None
+        ),
     ]
 
 

@@ -11,11 +11,12 @@ from dataclasses import replace
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import FetchError
 from xpubuild.install.fetch_packages import wheels_here
-from xpubuild.install.fetch_sources import refuse_unknown, require_archives, trees
+from xpubuild.install.fetch_sources import trees
 from xpubuild.install.planner import Inputs, inputs_of
 from xpubuild.install.supplies import git_store
 from xpubuild.install.target import Prepared
-from xpubuild.supply.archives import Supply
+from xpubuild.supply import archives
+from xpubuild.supply.archives import Archive, Supply, look
 from xpubuild.supply.conda.archives import Supply as CondaSupply
 from xpubuild.supply.conda.archives import in_folder, missing_packages, nowhere
 from xpubuild.supply.conda.lockfile import read_lock
@@ -70,11 +71,21 @@ def require_all(prepared: Prepared, done: Collection[str], *, cancel: Cancel, br
         if inputs.repositories and (bring or mirror is None):
             store = git_store(prepared.target, cancel=cancel)
             found = [tree for item in inputs.repositories for tree in trees(item, store, _silent)]
-            refuse_unknown(tree for tree in found if tree.pin is None)
+            for tree in found:
+                if tree.pin is None:
+                    raise _unknown(tree.url, tree.note, f"{tree.component}.source.configure_time")
         _require_conda(prepared, done, mirror)
         wheels_here(mirror, inputs, [inputs.python_version])
         cache = prepared.target.cache / "archives"
-        require_archives(inputs.archives, Supply(cache, archives_in(folder), True, cancel))
+        supply = Supply(cache, archives_in(folder), True, cancel)
+        for item, archive in (
+            (item, Archive(item.name, item.url or "", item.sha256)) for item in inputs.archives
+        ):
+            if item.url is None:
+                note = f"it is not known from where the build of {item.component} downloads it"
+                raise _unknown(f"the {item.name}", note, f"{item.component}.build.archives.{item.name}.url")
+            if look(archive, supply) is None:
+                raise archives.nowhere(archive)
     except FetchError as error:
         if mirror is None:
             error.fix = (
@@ -83,6 +94,15 @@ def require_all(prepared: Prepared, done: Collection[str], *, cancel: Cancel, br
             )
             error.commands = (f"xpubuild fetch {prepared.plan.recipe} --mirror DIR", *error.commands)
         raise
+
+
+def _unknown(what: str, note: str, key: str) -> FetchError:
+    return FetchError(
+        f"{what} cannot be in a mirror",
+        why=note,
+        fix=f"write a recipe that extends this one and sets components.{key}, then fetch again",
+        evidence={"reason": "offline", "what": what},
+    )
 
 
 def _anything(prepared: Prepared, done: Collection[str]) -> bool:

@@ -136,16 +136,13 @@ def require_locked(site_packages: Path, lock: Lock) -> None:
     for package in lock.conda.packages if lock.conda is not None else ():
         pinned.setdefault(canonicalize_name(package.name), set()).add(package.version)
     oneapi = lock.machine.oneapi.components if lock.machine.oneapi is not None else {}
-    found = [
-        f"{name} {version}, the lock {name if name in pinned else component} {' or '.join(sorted(wanted))}"
-        for name, version, component in _of_intel(site_packages)
-        if (
-            wanted := pinned.get(name) or {oneapi[component]}
-            if name in pinned or component in oneapi
-            else set()
-        )
-        and not any(_fits(version, item, exact=name in pinned) for item in wanted)
-    ]
+    found = []
+    for name, version, component in _of_intel(site_packages):
+        whose, wanted = name, pinned.get(name, set())
+        if not wanted and component in oneapi:
+            whose, wanted = f"oneAPI's {component}", {oneapi[component]}
+        if wanted and not any(_fits(version, item, exact=name in pinned) for item in wanted):
+            found.append(f"{name} {version}, the lock {whose} {' or '.join(sorted(wanted))}")
     if found:
         raise LockMismatchError(
             f"the packages in {site_packages} do not match the lock",

@@ -220,9 +220,11 @@ def _with_local_mirror(choice: Choice, cancel: Cancel | None) -> Choice:
     options = choice.options
     if not isinstance(options.mirror, Location):
         return choice
-    from xpubuild.install.served_mirror import local_mirror  # noqa: PLC0415 - requests, for few
+    from xpubuild.supply.depot.served import Served, local_copy  # noqa: PLC0415 - requests, for few
 
-    mirror = local_mirror(options.mirror, choice.recipe.name, telling=options.telling, cancel=cancel)
+    into = platformdirs.user_cache_path("xpubuild") / "mirrors" / options.mirror.folder_name
+    served = Served(options.mirror, cancel)
+    mirror = local_copy(served, into, choice.recipe.name, sink=options.telling, cancel=cancel)
     return replace(choice, options=replace(options, mirror=mirror))
 
 

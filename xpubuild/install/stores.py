@@ -68,9 +68,9 @@ def opened(place: Path | Location, trust: Trust, *, offline: bool = False) -> St
         return None
 
     def connect() -> Served:
-        from xpubuild.install.served_mirror import served  # noqa: PLC0415 - requests, for few
+        from xpubuild.supply.depot.served import Served  # noqa: PLC0415 - requests, for few
 
-        return served(place)
+        return Served(place)
 
     return ServedStore(place, trust, connect)
 

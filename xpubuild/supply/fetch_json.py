@@ -74,7 +74,7 @@ class FetchDocument(TypedDict):
     schema: Literal["xpubuild.fetch/1"]
     """Name and version."""
     status: Literal["ok", "error"]
-    action: Literal["fetch", "dry-run", "check"]
+    action: Literal["fetch", "dry-run"]
     mirror: str
     recipe: str | None
     """Null for the whole mirror."""

@@ -110,7 +110,6 @@ def fetch_view(document: Document) -> Parts:
             "repaired": [item["path"] for item in document["damaged"]] if fetched else "",
             "missing": _expected(document) if action == "dry-run" else "",
             total: _amount(summary, ""),
-            "result": "no damage found" if action == "check" else "",
         }),
         listed("Missing", document["missing"], {
             "kind": "kind",
