@@ -1,16 +1,19 @@
-"""Group ``onednn``: convolutions and matrix products for all dtypes.
+"""Group ``onednn``: TF32, and convolutions and products with fused operations.
 
-Named after the library for the CPU and Intel GPUs; the checks are the same for other backends.
+Named after the library for the CPU and Intel GPUs; the checks are the same for other backends. Plain
+convolutions and products are in the tables ``operators.convolve`` and ``operators.linear``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from .context import CheckSkippedError, SuiteContext, require
-from .hardware import has_float64
-from .registry import FULL, check
+from .hardware import float_types, has_kernel, onednn_computes_in
+from .registry import check
 from .tolerance import (
     TF32_ROUNDOFF,
     accumulator,
@@ -22,168 +25,159 @@ from .tolerance import (
     unit_roundoff,
 )
 
-#: (batch, channels in, channels out, height, width, kernel), and further arguments of the convolution.
-_CONVOLUTIONS: tuple[tuple[str, tuple[int, ...], dict[str, Any]], ...] = (
-    ("1x1", (2, 64, 32, 14, 14, 1), {}),
-    ("3x3", (2, 32, 48, 17, 19, 3), {"padding": 1}),
-    ("7x7, stride 2", (1, 3, 64, 56, 56, 7), {"stride": 2, "padding": 3}),
-    ("3x3, dilated", (1, 16, 16, 20, 20, 3), {"dilation": 2}),
-    ("depthwise", (2, 24, 24, 15, 15, 3), {"groups": 24, "padding": 1}),
-    ("in groups", (1, 32, 64, 9, 9, 3), {"groups": 4}),
-    ("of one pixel", (1, 5, 7, 1, 1, 1), {}),
-)
-_PRODUCTS = ((64, 256, 96), (33, 1001, 65), (1, 64, 1), (7, 3, 5), (256, 1, 256))
+Apply = Callable[[Any, Any], Any]
+#: Name -> the result of a kernel, and the function from the exact linear part to the exact result.
+Forms = dict[str, tuple[Any, Callable[[Any], Any]]]
 
 
-def _numbers(context: SuiteContext, *shape: int, seed: int, dtype: Any) -> Any:
-    generator = context.torch.Generator().manual_seed(seed)
-    return context.torch.randn(*shape, generator=generator).to(dtype)
+def _numbers(context: SuiteContext, *shapes: tuple[int, ...], dtype: Any) -> list[Any]:
+    generator = context.torch.Generator().manual_seed(121)
+    return [context.torch.randn(*shape, generator=generator).to(dtype) for shape in shapes]
 
 
-def _kept(context: SuiteContext, dtype: Any) -> dict[str, Any]:
-    """Return what a result of ``dtype`` is kept and accumulated in."""
-    return {"result_dtype": dtype, "accumulate": accumulator(context.torch, dtype)}
+def _limit(context: SuiteContext, apply: Apply, left: Any, right: Any, terms: int) -> Any:
+    """Return the limit of a sum of ``terms`` products, in the type of the operands."""
+    kept = {"result_dtype": left.dtype, "accumulate": accumulator(context.torch, left.dtype)}
+    return bilinear_limit(context.torch, apply, left.double(), right.double(), terms, **kept)
 
 
-def _convolve(context: SuiteContext, dtype: Any, extra: Callable[..., Any] | None = None) -> None:
-    """Convolve, in both layouts, with a bias; ``extra`` adds to the limit."""
-    torch = context.torch
-    for name, (batch, inner, outer, height, width, kernel), arguments in _CONVOLUTIONS:
-        groups = arguments.get("groups", 1)
-        x = _numbers(context, batch, inner, height, width, seed=101, dtype=dtype)
-        weight = _numbers(context, outer, inner // groups, kernel, kernel, seed=102, dtype=dtype)
-        bias = _numbers(context, outer, seed=103, dtype=dtype)
-
-        def apply(a: Any, b: Any, arguments: dict[str, Any] = arguments) -> Any:
-            return torch.nn.functional.conv2d(a, b, **arguments)
-
-        exact = apply(x.double(), weight.double()) + bias.double().reshape(-1, 1, 1)
-        terms = inner // groups * kernel * kernel + 1
-        limit = bilinear_limit(torch, apply, x.double(), weight.double(), terms, **_kept(context, dtype))
-        limit = limit + unit_roundoff(torch, dtype) * exact.abs()
-        if extra is not None:
-            limit = limit + extra(apply, x.double(), weight.double())
-        there = x.to(context.device)
-        for layout in (torch.contiguous_format, torch.channels_last):
-            result = torch.nn.functional.conv2d(
-                there.contiguous(memory_format=layout),
-                weight.to(context.device),
-                bias.to(context.device),
-                **arguments,
-            )
-            require(result.dtype == dtype, f"a convolution of {dtype} is {result.dtype}")
-            near(context, f"convolution {name}, {dtype}, {_name(layout)}", result, exact, limit)
+def _product(left: Any, right: Any) -> Any:
+    return left @ right
 
 
-def _name(layout: Any) -> str:
-    return str(layout).partition(".")[2].replace("_", " ")
+def _padded(context: SuiteContext) -> Apply:
+    return lambda a, b: context.torch.nn.functional.conv2d(a, b, padding=1)
 
 
-def _multiply(context: SuiteContext, dtype: Any, extra: Callable[..., Any] | None = None) -> None:
-    """Multiply matrices, batches and with a bias, plain and transposed; ``extra`` adds to the limit."""
-    torch = context.torch
-    for rows, inner, columns in _PRODUCTS:
-        left = _numbers(context, rows, inner, seed=111, dtype=dtype)
-        right = _numbers(context, inner, columns, seed=112, dtype=dtype)
-        bias = _numbers(context, columns, seed=113, dtype=dtype)
-        exact = left.double() @ right.double()
-
-        def apply(a: Any, b: Any) -> Any:
-            return a @ b
-
-        limit = bilinear_limit(torch, apply, left.double(), right.double(), inner, **_kept(context, dtype))
-        if extra is not None:
-            limit = limit + extra(apply, left.double(), right.double())
-        a, b, c = (part.to(context.device) for part in (left, right, bias))
-        biased = exact + bias.double()
-        wider = limit + unit_roundoff(torch, dtype) * (biased.abs() + bias.double().abs())
-        size = f"{rows}x{inner} @ {inner}x{columns}, {dtype}"
-        near(context, f"mm {size}", a @ b, exact, limit)
-        near(context, f"mm of a transposed matrix {size}", a @ b.t().contiguous().t(), exact, limit)
-        near(context, f"addmm {size}", torch.addmm(c, a, b), biased, wider)
-        near(context, f"linear {size}", torch.nn.functional.linear(a, b.t(), c), biased, wider)
-        both = torch.bmm(a.expand(3, -1, -1), b.expand(3, -1, -1))
-        near(context, f"bmm {size}", both[2], exact, limit)
-        scaled = torch.addmm(c, a, b, alpha=0.5, beta=2.0)
-        near(context, f"scaled addmm {size}", scaled, 0.5 * exact + 2 * bias.double(), 2 * wider)
-
-
-def _declare(name: str, what: str, compute: Callable[[SuiteContext, Any], None], deadline_s: float) -> None:
-    for short, kind in (("fp32", "float32"), ("bf16", "bfloat16"), ("fp16", "float16"), ("fp64", "float64")):
-
-        def run(context: SuiteContext, kind: str = kind) -> None:
-            if kind == "float64" and not has_float64(context):
-                raise CheckSkippedError("the device has no float64")
-            with _tf32(context, on=False):
-                compute(context, getattr(context.torch, kind))
-
-        run.__doc__ = f"Compare {what} of many sizes, layouts and forms; short types accumulate in float32."
-        title = f"{what} in {kind} agree with {'the CPU' if kind == 'float64' else 'double precision'}"
-        check(f"onednn.{name}_{short}", title, suites=FULL, deadline_s=deadline_s)(run)
-
-
-_declare("conv", "convolutions", _convolve, 180)
-_declare("gemm", "matrix products", _multiply, 120)
-
-
-class _tf32:  # noqa: N801 - a context manager, used like a function
-    """Switch TF32 for products and convolutions on or off, and back; skips where this torch cannot."""
-
-    def __init__(self, context: SuiteContext, *, on: bool) -> None:
-        self._context, self._on = context, on
-        self._old: list[tuple[Any, str, Any]] = []
-
-    def __enter__(self) -> bool:
-        """Return whether there is a switch."""
-        backend = self._context.backend
-        for names in (backend.tf32_gemm_switches, backend.tf32_switches):
-            for holder, switch in self._found(names):
-                self._old.append((holder, switch, getattr(holder, switch)))
-                words = ("ieee", "tf32") if switch == "fp32_precision" else (False, True)
-                setattr(holder, switch, words[self._on])
-        return bool(self._old)
-
-    def _found(self, paths: tuple[str, ...]) -> list[tuple[Any, str]]:
-        for path in paths:
-            holder: Any = self._context.torch.backends
-            *names, switch = path.split(".")
-            for name in names:
-                holder = getattr(holder, name, None)
-            if hasattr(holder, switch):
-                return [(holder, switch)]
-        return []
-
-    def __exit__(self, *_: object) -> None:
-        for holder, switch, value in reversed(self._old):
+@contextlib.contextmanager
+def _tf32(context: SuiteContext, *, on: bool) -> Iterator[bool]:
+    """Switch TF32 for products and convolutions on or off, and back; yield whether there is a switch."""
+    old: list[tuple[Any, str, Any]] = []
+    for paths in (context.backend.tf32_gemm_switches, context.backend.tf32_switches):
+        for holder, switch in context.switches(paths)[:1]:
+            old.append((holder, switch, getattr(holder, switch)))
+            setattr(holder, switch, (("ieee", "tf32") if switch == "fp32_precision" else (False, True))[on])
+    try:
+        yield bool(old)
+    finally:
+        for holder, switch, value in reversed(old):
             setattr(holder, switch, value)
 
 
 @check("onednn.tf32", "TF32 has the expected precision and can be disabled")
 def tf32(context: SuiteContext) -> None:
     """Multiply and convolve float32 with TF32 allowed, then without, within the error bound of each."""
-    torch = context.torch
-
-    def extra(apply: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-        return rounded_inputs_limit(apply, left, right, TF32_ROUNDOFF)
-
-    left = _numbers(context, 256, 512, seed=121, dtype=torch.float32)
-    right = _numbers(context, 512, 128, seed=122, dtype=torch.float32)
-    exact = left.double() @ right.double()
-    strict = bilinear_limit(
-        torch, lambda a, b: a @ b, left.double(), right.double(), 512, **_kept(context, torch.float32)
+    torch, device = context.torch, context.device
+    left, right, image, kernel = _numbers(
+        context, (256, 512), (512, 128), (2, 32, 17, 19), (48, 32, 3, 3), dtype=torch.float32
     )
+    uses = (("product", _product, left, right, 512), ("convolution", _padded(context), image, kernel, 288))
     with _tf32(context, on=True) as there_is_one:
         if not there_is_one:
             raise CheckSkippedError(f"torch {torch.__version__} cannot enable TF32 on {context.backend.name}")
-        _multiply(context, torch.float32, extra)
-        _convolve(context, torch.float32, extra)
-        product = left.to(context.device) @ right.to(context.device)
-        # Over thousands of elements the norm is near its mean: this tells TF32 from bfloat16.
-        context.within("tf32_error", relative_error(torch, product, exact), 2**0.5 * TF32_ROUNDOFF)
-        loose = excess(torch, product, exact, strict)
+        for name, apply, a, b, terms in uses:
+            exact, limit = apply(a.double(), b.double()), _limit(context, apply, a, b, terms)
+            found = apply(a.to(device), b.to(device))
+            wider = rounded_inputs_limit(apply, a.double(), b.double(), TF32_ROUNDOFF)
+            near(context, f"with TF32 a {name}", found, exact, limit + wider)
+            # Over thousands of elements the norm is near its mean: this tells TF32 from bfloat16.
+            context.within(f"{name}_error", relative_error(torch, found, exact), 2**0.5 * TF32_ROUNDOFF)
+            context.metric(f"{name}_in_effect", excess(torch, found, exact, limit) > 1)
     with _tf32(context, on=False):
-        tight = excess(torch, left.to(context.device) @ right.to(context.device), exact, strict)
-    problem = f"with TF32 disabled a product is off by {tight:.3g} times the error allowed for float32"
-    require(tight <= 1, problem)
-    context.metric("in_effect", loose > 1)
-    context.note("TF32 was used" if loose > 1 else "TF32 was allowed, but not used for this product")
+        for name, apply, a, b, terms in uses:
+            exact, limit = apply(a.double(), b.double()), _limit(context, apply, a, b, terms)
+            near(context, f"with TF32 disabled a {name}", apply(a.to(device), b.to(device)), exact, limit)
+    used = context.metrics["product_in_effect"]
+    context.note("TF32 was used" if used else "TF32 was allowed, but not used for this product")
+
+
+def _compare(context: SuiteContext, forms: Forms, exact: Any, limit: Any, dtype: Any) -> None:
+    """Compare each form; note the dtypes that oneDNN does not support on this device."""
+    for name, (result, finish) in forms.items():
+        require(result.dtype == dtype, f"{name} of {dtype} is {result.dtype}")
+        near(context, f"{name}, {dtype}", result, finish(exact), limit)
+    context.metric("forms", sorted({*context.metrics.get("forms", ()), *forms}))
+    if not onednn_computes_in(context, dtype):
+        short, name = str(dtype).partition(".")[2], context.backend.name.upper()
+        context.note(f"oneDNN does not support {short} on this {name}: fused kernels were not compared")
+
+
+def _has_fused(context: SuiteContext, operator: str, dtype: Any) -> bool:
+    """Return whether this torch has oneDNN's fused operator, with support for ``dtype`` on the device."""
+    return has_kernel(context, operator) and onednn_computes_in(context, dtype)
+
+
+@check("onednn.fused_linear", "linear layers with an activation agree with double precision")
+def fused_linear(context: SuiteContext) -> None:
+    """Compare separate operators and this torch's fused kernels for the device with float64 on the CPU."""
+    context.full_precision()
+    torch, linear = context.torch, context.torch.nn.functional.linear
+    for dtype in float_types(context)[:3]:
+        given = _numbers(context, (45, 193), (72, 193), (72,), dtype=dtype)
+        exact = linear(*(one.double() for one in given))
+        shift = given[2].double()
+        x, weight, bias = (one.to(context.device) for one in given)
+        forms: Forms = {
+            "linear and relu": (torch.relu(linear(x, weight, bias)), torch.relu),
+            "linear and in-place relu": (linear(x, weight, bias).relu_(), torch.relu),
+            "linear and add": (linear(x, weight, bias) + bias, partial(torch.add, shift)),
+        }
+        if has_kernel(context, "aten::_addmm_activation"):
+            forms["_addmm_activation"] = (torch._addmm_activation(bias, x, weight.t()), torch.relu)
+        if _has_fused(context, "mkldnn::_linear_pointwise", dtype):
+            pointwise = torch.ops.mkldnn._linear_pointwise
+            forms["mkldnn linear"] = (pointwise(x, weight, bias, "none", [], ""), lambda y: y)
+            forms["mkldnn linear with relu"] = (pointwise(x, weight, bias, "relu", [], ""), torch.relu)
+        limit = _limit(context, _product, given[0], given[1].t(), 194)
+        limit = limit + unit_roundoff(torch, dtype) * 2 * (exact.abs() + shift.abs())
+        _compare(context, forms, exact, limit, dtype)
+
+
+@check("onednn.fused_conv", "convolutions with fused add and activation agree with double precision")
+def fused_conv(context: SuiteContext) -> None:
+    """Compare separate operators and this torch's fused kernels for the device with float64 on the CPU."""
+    context.full_precision()
+    torch = context.torch
+    for dtype in float_types(context)[:3]:
+        given = _numbers(context, (2, 32, 13, 15), (48, 32, 3, 3), (48,), (2, 48, 13, 15), dtype=dtype)
+        plus, apply = given[3].double(), _padded(context)
+        exact = apply(given[0].double(), given[1].double()) + given[2].double().reshape(-1, 1, 1)
+        limit = _limit(context, apply, given[0], given[1], 289)
+        limit = limit + unit_roundoff(torch, dtype) * 2 * (exact.abs() + plus.abs())
+        there = [one.to(context.device) for one in given]
+        _compare(context, _conv_forms(context, there, partial(torch.add, plus)), exact, limit, dtype)
+
+
+def _conv_forms(context: SuiteContext, given: list[Any], add: Callable[[Any], Any]) -> Forms:
+    """Return a 3x3 convolution with each fused operation that the device has; ``add`` adds the last one."""
+    torch, relu, (x, weight, bias, other) = context.torch, context.torch.relu, given
+
+    def conv() -> Any:
+        return torch.nn.functional.conv2d(x, weight, bias, padding=1)
+
+    def add_relu(y: Any) -> Any:
+        return relu(add(y))
+
+    forms: Forms = {
+        "convolution and relu": (relu(conv()), relu),
+        "convolution and add": (conv() + other, add),
+        "convolution, add and relu": (conv().add_(other).relu_(), add_relu),
+    }
+    shape = ([1, 1], [1, 1], [1, 1], 1)
+    if _has_fused(context, "mkldnn::_convolution_pointwise", x.dtype):
+        pointwise = torch.ops.mkldnn._convolution_pointwise
+        forms["mkldnn convolution with relu"] = (pointwise(x, weight, bias, *shape, "relu", [], ""), relu)
+    if _has_fused(context, "mkldnn::_convolution_pointwise.binary", x.dtype):
+        binary = torch.ops.mkldnn._convolution_pointwise.binary
+        ends: list[tuple[str, str | None, Callable[[Any], Any]]] = [("add", None, add)]
+        if context.backend.fused_short_types or x.dtype == torch.float32:
+            ends.append(("add and relu", "relu", add_relu))
+        for name, last, finish in ends:
+            made = binary(x, other, weight, bias, *shape, "add", 1.0, last, [], None)
+            forms[f"mkldnn convolution with {name}"] = (made, finish)
+    if has_kernel(context, "aten::cudnn_convolution_relu"):
+        made = torch.cudnn_convolution_relu(x, weight, bias, *shape)
+        forms["cudnn convolution with relu"] = (made, relu)
+        made = torch.cudnn_convolution_add_relu(x, weight, other, 1.0, bias, *shape)
+        forms["cudnn convolution with add and relu"] = (made, add_relu)
+    return forms

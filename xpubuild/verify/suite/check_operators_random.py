@@ -39,10 +39,19 @@ def _draws(context: SuiteContext, dtype: Any) -> dict[str, tuple[Callable[[], An
 
 def _more_draws(context: SuiteContext) -> dict[str, tuple[Callable[[], Any], float, float, float]]:
     """Return those that a device has in float32 alone."""
-    torch, size = context.torch, (_BLOCKS, _BLOCK)
+    torch, size, device = context.torch, (_BLOCKS, _BLOCK), context.device
+
+    def of(name: str, *bounds: int) -> Any:
+        """Draw by a new generator, whose seed is the next number of the default one."""
+        generator = torch.Generator(device).manual_seed(int(torch.randint(2**30, ())))
+        return getattr(torch, name)(*bounds, size, device=device, generator=generator)
+
     like = torch.ones(size, device=context.device)
     heads, many = torch.tensor([0.1, 0.2, 0.7], device=context.device).expand(_BLOCKS, 3), torch.multinomial
     return {
+        "rand by a generator": (lambda: of("rand"), 0.5, 1 / 12, 1 / 80),
+        "randn by a generator": (lambda: of("randn"), 0.0, 1.0, 3.0),
+        "randint by a generator": (lambda: of("randint", 0, 101), 50.0, 850.0, 1300330.0),
         "neighbours of randn": (lambda: _neighbours(torch.randn_like(like)), 0.0, 1.0, 9.0),
         "log_normal_": (lambda: like.clone().log_normal_(0, 0.25).log(), 0.0, 0.0625, 3 * 0.0625**2),
         "geometric_": (lambda: like.clone().geometric_(0.5), 2.0, 2.0, 26.0),
@@ -91,7 +100,7 @@ def random(context: SuiteContext) -> None:
             for drawn in (first, second):
                 problem = _unlikely(drawn, *moments)
                 require(problem is None, f"{name} of {dtype}: {problem}")
-                outside = name == "rand" and bool(((drawn < 0) | (drawn >= 1)).any())
+                outside = name in ("rand", "rand by a generator") and bool(((drawn < 0) | (drawn >= 1)).any())
                 require(not outside or dtype != torch.float32, "rand gives numbers outside of [0, 1)")
     _permutations(context)
 

@@ -15,15 +15,11 @@ _TABLES = {
         "Compare losses and gradients, steps, a prefill, word by word from a cache, and greedy words."),
     "attention": ("each backend of attention, and FlexAttention, is correct",
         "Compare with the definition: causal, grouped, masked, of other lengths; note what is lacking."),
-    "optimisers": ("optimisers are correct in each of their forms",
-        "Compare four steps, plain, foreach, fused and capturable, with their definition."),
     "blocks": ("a U-Net block, an encoder with padding, LSTM and GRU are correct",
         "Compare with float64, also under autocast, checkpointed, repeated, compiled and exported."),
-    "numerics": ("linear algebra, a Fourier convolution and products with 8 bits are correct",
-        "Compare solutions by several decompositions, also of singular matrices, and int8 weights."),
 }  # fmt: skip
-#: What xpu runs on the CPU in some releases: a part of the linear algebra, torch's own encoder layer.
-_MAY_FALL_BACK = ("blocks", "numerics")
+#: What xpu runs on the CPU in some releases: torch's own encoder layer.
+_MAY_FALL_BACK = ("blocks",)
 #: Fewer bytes than any of them takes on the device.
 _LEAST_BYTES = 2**16
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from .backends import Backend
 
@@ -62,16 +63,18 @@ class SuiteContext:
         """Return the backend's module; ``torch.get_device_module`` is missing in the oldest releases."""
         return getattr(self.torch, self.backend.name)
 
+    def switches(self, paths: Iterable[str]) -> list[tuple[Any, str]]:
+        """Return (home, name) of the settings below ``torch.backends`` that this torch has."""
+        parts = [path.rpartition(".")[::2] for path in paths]
+        homes = [
+            (functools.reduce(_part, home.split("."), self.torch.backends), name) for home, name in parts
+        ]
+        return [(home, name) for home, name in homes if hasattr(home, name)]
+
     def full_precision(self) -> None:
         """Disable TF32 in this process: some backends use it by default."""
-        for path in self.backend.tf32_switches:
-            holder: Any = self.torch.backends
-            *names, switch = path.split(".")
-            for name in names:
-                holder = getattr(holder, name, None)
-            if hasattr(holder, switch):
-                setattr(holder, switch, "ieee" if switch == "fp32_precision" else False)
-                return
+        for home, name in self.switches(self.backend.tf32_switches)[:1]:
+            setattr(home, name, "ieee" if name == "fp32_precision" else False)
 
     def note(self, text: str) -> None:
         """Add to the detail that is shown with the result."""
@@ -99,6 +102,10 @@ class SuiteContext:
         if part in self.required:
             raise CheckFailedError(f"{reason}; --require makes this a failure")
         raise CheckSkippedError(reason)
+
+
+def _part(home: Any, name: str) -> Any:
+    return getattr(home, name, None)
 
 
 def require(condition: object, message: str) -> None:

@@ -48,9 +48,9 @@ _MODULES = {
     "elements": ("pointwise", "truth"),
     "orders": ("reduce", "order"),
     "moves": ("moves", "updates", "foreach"),
-    "linear": ("linear", "algebra", "numerics"),
+    "linear": ("linear", "algebra"),
     "layers": ("norms", "losses", "convolve", "layers"),
-    "workloads": ("attention", "optimisers", "blocks"),
+    "workloads": ("attention", "blocks"),
     "decoder": ("decoder",),
 }
 TABLES = {name: f"tables_{module}" for module, names in _MODULES.items() for name in names}

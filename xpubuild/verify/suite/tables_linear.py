@@ -1,4 +1,4 @@
-"""Products, Fourier transforms and linear algebra, and uses of them."""
+"""Products, Fourier transforms and linear algebra."""
 
 from __future__ import annotations
 
@@ -11,10 +11,25 @@ from .cases import ALL_NAN, EXACT, GRAD, LONG, LONG_ONLY, NO_NAN, Case, named, r
 def linear(torch: Any) -> Iterator[Case]:
     """Return matrix products and Fourier transforms."""
     two, many, three, batch = "n17x33 n33x13", "n300x65 n65x290", "n5x17x33 n5x33x13", "n5x140x65 n5x65x139"
+    weights = "n33x64 i-127:128@64x64 u.001:.02@64"
+    short = {"types": ("bfloat16", "float16", "float32"), "slack": 8.0, "strided": False, "nan": False}
+
+    def packed(x: Any, weight: Any, scale: Any) -> Any:
+        _require_kernel(torch, "_weight_int8pack_mm", x)
+        return torch._weight_int8pack_mm(x, weight.to(torch.int8), scale)
+
+    def products(a: Any, b: Any) -> Any:
+        _require_kernel(torch, "_int_mm", a)
+        return torch._int_mm(a.to(torch.int8), b.to(torch.int8).t())
+
     # fmt: off
     yield from rows(
         torch,
         ("mm", "", two, many, GRAD),
+        ("mm of long rows", "mm", "n33x1001 n1001x65", "n256x1 n1x257", slack(8)),
+        ("mm of one row", "mm", "n1x64 n64x1"),
+        ("products in double precision", lambda c, a, b: (a @ b, torch.addmm(c, a, b)), "n96 n64x256 n256x96",
+         {"types": ("float64",)}),
         ("bmm", "", three, batch, GRAD),
         ("matmul", "", "n2x3x17x33 n33x13", GRAD),
         ("matmul with a transposed one", lambda a, b: a @ b.mT, "n17x33 n13x33", "n300x65 n290x65", GRAD),
@@ -32,7 +47,10 @@ def linear(torch: Any) -> Iterator[Case]:
         ("kron", "", "n5x7 n6x4", GRAD),
         ("cross", "linalg.cross", "n9x3*2", "n30001x3*2", GRAD, slack(4)),
         ("trace", "", "n33x33", LONG, GRAD),
-        ("int8 weights", _int8_weights, "n9x64 n33x64", slack(2)),
+        ("int8 weights", _eighths, weights, short, {"ways": ("compiled",)}),
+        ("int8 weights packed", packed, weights, short, {"types": ("bfloat16",), "reference": _eighths}),
+        ("int8 products", products, "i-128:128@33x64 i-128:128@48x64", short,
+         {"reference": lambda a, b: (a @ b.t()).int()}),
         ("multi_dot", lambda *given: torch.linalg.multi_dot(given), "n7x9 n9x5 n5x11", GRAD, slack(2)),
         ("matrix_power", named(torch, "linalg.matrix_power", 3), "n3x7x7", LONG, GRAD, slack(8)),
         ("matrix_exp", lambda a: torch.matrix_exp(a / 4), "n3x7x7", LONG, slack(32)),
@@ -55,6 +73,17 @@ def linear(torch: Any) -> Iterator[Case]:
     window: Any = lambda kind, x: getattr(torch, kind)(64, device=x.device, dtype=x.dtype)  # noqa: E731
     stft: Any = lambda x, kind: torch.stft(x, 64, 16, window=window(kind, x), return_complex=True)  # noqa: E731
     contiguous = {"strided": False}
+
+    def fourier(x: Any, kernel: Any) -> Any:
+        size = x.shape[-1] + kernel.shape[-1] - 1
+        return fft.irfft(fft.rfft(x, size) * fft.rfft(kernel, size), size)
+
+    def convolved(x: Any, kernel: Any) -> Any:
+        """Return the same as sums: a convolution with padding on both sides."""
+        size = kernel.shape[-1]
+        kernels = kernel.flip(-1)[:, None]
+        return torch.nn.functional.conv1d(x, kernels, padding=size - 1, groups=len(kernel))
+
     yield from rows(
         torch,
         # Powers of 2 are what cuFFT has in half precision.
@@ -62,8 +91,8 @@ def linear(torch: Any) -> Iterator[Case]:
          {"types": ("float32", "float16")}),
         ("fftshift", fft.fftshift, "n7x9", "n301x299", EXACT, slack(1)),
         ("fft of real numbers", fft.fft, "n3x60", "n5x16384", GRAD),
-        ("convolution by fft", lambda x, y: fft.irfft(fft.rfft(x) * fft.rfft(y)), "n3x64*2", "n5x16384*2",
-         GRAD),
+        ("convolution by fft", fourier, "n2x5x300 u-.5:.5@5x41", "n2x5x7001 u-.5:.5@5x41", GRAD, NO_NAN,
+         contiguous, slack(16), {"reference": convolved, "ways": ("checkpointed", "deterministic")}),
         ("stft", lambda x: stft(x, "hann_window"), "n2x400", "n2x20000", contiguous),
         ("istft", lambda x: torch.istft(stft(x, "ones"), 64, 16, window=window("ones", x)), "n2x400",
          contiguous),
@@ -72,10 +101,10 @@ def linear(torch: Any) -> Iterator[Case]:
     # fmt: on
 
 
-def _int8_weights(x: Any, weight: Any) -> Any:
-    """Multiply by weights of 8 bits with a scale for each row: the products are those of whole numbers."""
-    levels = (weight * 20).round().clamp(-127, 127).char()
-    return (x @ levels.to(x.dtype).mT) * 0.05
+def _eighths(x: Any, weight: Any, scale: Any) -> Any:
+    """Return a product with weights of 8 bits and a scale for each row."""
+    levels = weight.to(x.device).round().clamp(-127, 127).char()
+    return (x @ levels.to(x.dtype).mT) * scale
 
 
 def _and_back(fft: Any, there: str, back: str) -> Any:
@@ -133,6 +162,8 @@ def algebra(torch: Any) -> Iterator[Case]:
         ("lu_solve", lambda a, b: la.lu_solve(*la.lu_factor(a), b), sides),
         ("lstsq", lambda a, b: la.lstsq(a, b).solution, "n3x12x5 n3x12x2"),
         ("pinv", la.pinv, "n3x9x5"),
+        ("pinv of a singular one", lambda a: a @ a.mT @ la.pinv(a @ a.mT, rtol=1e-4), "n3x9x4", slack(1024)),
+        ("rank of a singular one", lambda a: la.matrix_rank(a @ a.mT, rtol=1e-4), "n3x9x4"),
         ("matrix_rank", la.matrix_rank, general),
         ("solve_triangular", lambda a, b: la.solve_triangular(a.triu(), b, upper=True), sides, long_sides,
          GRAD,
@@ -157,88 +188,6 @@ def _same(parts: Any, matrix: Any) -> Any:
     """Return the matrix times its eigenvectors, over the eigenvalues, back in the original basis."""
     values, vectors = parts
     return ((vectors * values.unsqueeze(-2)) @ vectors.inverse()).real + 0 * matrix
-
-
-def numerics(torch: Any) -> Iterator[Case]:  # noqa: C901 - a table
-    """Return uses of linear algebra, a Fourier convolution, and products with weights of 8 bits."""
-    la, f = torch.linalg, torch.nn.functional
-
-    def likelihood(covariance: Any, y: Any) -> Any:
-        """Of a Gaussian process, by a Cholesky decomposition."""
-        lower = la.cholesky(covariance)
-        alpha = torch.cholesky_solve(y, lower)
-        return -(y * alpha).sum((-2, -1)) / 2 - lower.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-
-    def by_inverse(c: Any, y: Any) -> Any:
-        return -(y * (c.inverse() @ y)).sum((-2, -1)) / 2 - torch.logdet(c) / 2
-
-    def by_eigh(a: Any) -> Any:
-        values, vectors = la.eigh(a)
-        return vectors @ (values.unsqueeze(-1) * vectors.mT)
-
-    def by_svd(a: Any) -> Any:
-        u, s, v = la.svd(a)
-        return (u * s.unsqueeze(-2)) @ v
-
-    def by_qr(a: Any, b: Any) -> Any:
-        q, r = la.qr(a)
-        return la.solve_triangular(r, q.mT @ b, upper=True)
-
-    def singular(a: Any) -> Any:
-        """Return the projection on the columns of a matrix without full rank, and that rank."""
-        single = a @ a.mT
-        return single @ la.pinv(single, rtol=1e-4), la.matrix_rank(single, rtol=1e-4)
-
-    def projected(a: Any) -> Any:
-        return a @ la.solve(a.mT @ a, a.mT), a[..., 0, 0].long() * 0 + a.shape[-1]
-
-    def fourier(x: Any, kernel: Any) -> Any:
-        size = x.shape[-1] + kernel.shape[-1] - 1
-        return torch.fft.irfft(torch.fft.rfft(x, size) * torch.fft.rfft(kernel, size), size)
-
-    def convolved(x: Any, kernel: Any) -> Any:
-        """Return the same as sums: a convolution with padding on both sides."""
-        return f.conv1d(x, kernel.flip(-1)[:, None], padding=kernel.shape[-1] - 1, groups=len(kernel))
-
-    def eighths(x: Any, weight: Any, scale: Any) -> Any:
-        """Return a product with weights of 8 bits and a scale for each row."""
-        return f.linear(x, weight.to(torch.int8).to(x.dtype)) * scale
-
-    def packed(x: Any, weight: Any, scale: Any) -> Any:
-        _require_kernel(torch, "_weight_int8pack_mm", x)
-        return torch._weight_int8pack_mm(x, weight.to(torch.int8), scale)
-
-    def products(a: Any, b: Any) -> Any:
-        _require_kernel(torch, "_int_mm", a)
-        return torch._int_mm(a.to(torch.int8), b.to(torch.int8).t())
-
-    def of(reference: Any, **options: Any) -> dict[str, Any]:
-        return {"reference": reference, **options}
-
-    several, right, squares = "p5x12x12", "n5x12x3", "n5x40x6 n5x40x2"
-    normal = of(lambda a, b: la.solve(a.mT @ a, a.mT @ b))
-    weights, short = "n33x64 i-127:128@64x64 u.001:.02@64", ("bfloat16", "float16", "float32")
-    kernel, large = "u-.5:.5@5x41", "n2x5x7001 u-.5:.5@5x41"
-    # fmt: off
-    yield from rows(
-        torch,
-        ("likelihood", likelihood, f"{several} {right}", GRAD, of(by_inverse)),
-        ("matrix again by eigh", by_eigh, several, of(lambda a: a * 1)),
-        ("matrix again by svd", by_svd, several, of(lambda a: a * 1)),
-        ("solve with an inverse", lambda a, b: la.inv(a) @ b - la.solve(a, b) + b, f"m5x12x12 {right}",
-         of(lambda a, b: b + 0 * a[..., :3])),
-        ("least squares by qr", by_qr, squares, normal),
-        ("least squares by pinv", lambda a, b: la.pinv(a) @ b, squares, normal),
-        ("singular matrices", singular, "n5x9x4", of(projected, slack=1024.0)),
-        ("int8 weights", eighths, weights, {"types": short, "slack": 8.0, "ways": ("compiled",)}),
-        ("int8 weights packed", packed, weights, of(eighths, types=("bfloat16",), slack=8.0)),
-        ("int8 products", products, "i-128:128@33x64 i-128:128@48x64",
-         of(lambda a, b: (a @ b.t()).int(), types=short, slack=8.0)),
-        ("Fourier convolution", fourier, f"n2x5x300 {kernel}", large, GRAD,
-         of(convolved, slack=16.0, ways=("checkpointed", "deterministic"))),
-        types=LONG_ONLY, strided=False, nan=False, slack=64.0,
-    )
-    # fmt: on
 
 
 def _require_kernel(torch: Any, name: str, tensor: Any) -> None:

@@ -142,7 +142,11 @@ _OPTIMISERS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("ASGD", {"lr": 0.05}), ("Rprop", {"lr": 0.01}),
 )  # fmt: skip
 #: Form of an optimiser -> its options.
-_FORMS = {"foreach": {"foreach": True}, "fused": {"fused": True}, "single": {"foreach": False}}
+_FORMS: dict[str, dict[str, Any]] = {
+    "foreach": {"foreach": True}, "single": {"foreach": False}, "fused": {"fused": True},
+    "capturable": {"capturable": True, "foreach": False},
+    "capturable foreach": {"capturable": True, "foreach": True},
+}  # fmt: skip
 #: In short types, SGD of the CPU skips whole vectors of elements: https://github.com/pytorch/pytorch/issues/191763
 _FUSED = {"SGD": ("float32",), "Adam": SHORT_TOO, "AdamW": SHORT_TOO}
 
@@ -180,7 +184,7 @@ def updates(torch: Any) -> Iterator[Case]:
     # fmt: on
     shapes, sizes = "n7x33 n5 u.5:2@7x33 u.5:2@5", "n301x251 n70001 u.5:2@301x251 u.5:2@70001"
     for number, (name, options) in enumerate(_OPTIMISERS):
-        for form in _FORMS if name in _FUSED else ("foreach", "single"):
+        for form in list(_FORMS)[: 3 if name == "SGD" else 5 if name in _FUSED else 2]:
             types = _FUSED[name] if form == "fused" else ("float32",)
             made, defined = (_stepped(torch, name, {**options, **_FORMS[one]}) for one in (form, "single"))
             yield Case(f"{form} {name} {number}", made, shapes, sizes, types, slack=64, reference=defined)
@@ -201,6 +205,8 @@ def _stepped(torch: Any, name: str, options: dict[str, Any]) -> Any:
         half = len(given) // 2
         with torch.enable_grad():
             own = [one.detach().clone().requires_grad_() for one in given[:half]]
+        if options.get("capturable") and own[0].device.type == "cpu":
+            raise NotImplementedError("capturable is for supported devices, not for the CPU")
         optimiser = getattr(torch.optim, name)(own, **options)
         for step in range(3):
             for one, gradient in zip(own, given[half:]):

@@ -1,4 +1,4 @@
-"""Backends of attention, optimisers by their definitions, and parts of networks."""
+"""Backends of attention, and parts of networks."""
 
 from __future__ import annotations
 
@@ -119,92 +119,6 @@ def _flexible(torch: Any, *, grouped: bool) -> Any:
 def _nearer(score: Any, query: Any, key: Any) -> Any:
     """Take from a score what grows with the distance."""
     return score - 0.125 * (query - key).abs()
-
-
-_FORMS: dict[str, dict[str, bool]] = {
-    "plain": {"foreach": False},
-    "foreach": {"foreach": True},
-    "fused": {"fused": True},
-    "capturable": {"capturable": True, "foreach": False},
-    "capturable foreach": {"capturable": True, "foreach": True},
-}
-_STEPS = 4
-_SGD: dict[str, Any] = {"lr": 0.1, "momentum": 0.875, "weight_decay": 0.0625}
-_ADAM: dict[str, Any] = {"lr": 0.01, "betas": (0.875, 0.9375), "eps": 1e-6, "weight_decay": 0.125}
-#: Name in ``torch.optim`` and its options; SGD has the first three forms only.
-_OPTIMISERS = (("SGD", _SGD), ("SGD", {**_SGD, "nesterov": True}), ("Adam", _ADAM),
-               ("Adam", {**_ADAM, "amsgrad": True}), ("AdamW", _ADAM))  # fmt: skip
-
-
-def optimisers(torch: Any) -> Iterator[Case]:
-    """Return optimisers in each of their forms against their definition, written out here."""
-    # Gradients away from 0: there the first step of Adam is a sign.
-    inputs = "n7x33 n5 u.5:2@7x33 u.5:2@5", "n301x251 n5 u.5:2@301x251 u.5:2@5"
-    for number, (name, options) in enumerate(_OPTIMISERS):
-        defined = _stepped_by_definition(torch, name, options)
-        for form in list(_FORMS)[: 3 if name == "SGD" else None]:
-            call = _stepped(torch, name, {**options, **_FORMS[form]})
-            yield Case(f"{form} {name} {number}", call, *inputs, ("float32",), slack=64, reference=defined,
-                       strided=False, nan=False)  # fmt: skip
-
-
-def _sgd(torch: Any, weight: Any, gradients: list[Any], o: dict[str, Any]) -> Any:
-    moving = torch.zeros_like(weight)
-    for step, plain in enumerate(gradients):
-        gradient = plain + o["weight_decay"] * weight
-        moving = o["momentum"] * moving + gradient if step else gradient
-        weight = weight - o["lr"] * (gradient + o["momentum"] * moving if o.get("nesterov") else moving)
-    return weight
-
-
-def _adam(torch: Any, weight: Any, gradients: list[Any], o: dict[str, Any], *, apart: bool) -> Any:
-    """Adam; AdamW where weight decay is kept apart from the gradient."""
-    (one, two), decay = o["betas"], o["weight_decay"]
-    first, second, largest = (torch.zeros_like(weight) for _ in range(3))
-    for step, plain in enumerate(gradients, 1):
-        weight = weight * (1 - o["lr"] * decay) if apart else weight
-        gradient = plain if apart else plain + decay * weight
-        first = one * first + (1 - one) * gradient
-        second = two * second + (1 - two) * gradient.square()
-        largest = torch.maximum(largest, second)
-        size = largest if o.get("amsgrad") else second
-        root = (size / (1 - two**step)).sqrt() + o["eps"]
-        weight = weight - o["lr"] / (1 - one**step) * first / root
-    return weight
-
-
-def _gradients(given: tuple[Any, ...]) -> list[list[Any]]:
-    """Return the gradients of each weight by step, from the second half of the inputs."""
-    return [[one * (1 - 0.75 * step) for step in range(_STEPS)] for one in given[len(given) // 2 :]]
-
-
-def _stepped(torch: Any, name: str, options: dict[str, Any]) -> Any:
-    def call(*given: Any) -> list[Any]:
-        with torch.enable_grad():
-            own = [one.detach().clone().requires_grad_() for one in given[: len(given) // 2]]
-        if options.get("capturable") and own[0].device.type == "cpu":
-            raise NotImplementedError("capturable is for supported devices, not for the CPU")
-        optimiser = getattr(torch.optim, name)(own, **options)
-        gradients = _gradients(given)
-        for step in range(_STEPS):
-            for weight, of_weight in zip(own, gradients):
-                weight.grad = of_weight[step].detach().clone()
-            optimiser.step()
-        return [one.detach() for one in own]
-
-    return call
-
-
-def _stepped_by_definition(torch: Any, name: str, options: dict[str, Any]) -> Any:
-    def call(*given: Any) -> list[Any]:
-        pairs = zip(given, _gradients(given))
-        if name == "SGD":
-            return [_sgd(torch, weight, gradients, options) for weight, gradients in pairs]
-        return [
-            _adam(torch, weight, gradients, options, apart=name == "AdamW") for weight, gradients in pairs
-        ]
-
-    return call
 
 
 _WIDTH, _HEADS = 32, 4
