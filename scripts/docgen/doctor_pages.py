@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from docgen import markdown as md
+from xpubuild.doctor.families import families_of
 from xpubuild.doctor.kit import Check
 from xpubuild.doctor.registry import arranged, shipped
 
@@ -56,7 +57,8 @@ def _page(check: Check, checks: tuple[Check, ...]) -> str:
 def _facts(check: Check, known: set[str]) -> list[tuple[str, str]]:
     needs = [f"[{name}]({name}.md)" if name in known else md.code(name) for name in check.needs]
     families = [
-        f"[{md.code(name)}](../reference/failure-families.md#{name.lower()})" for name in check.families
+        f"[{md.code(name)}](../reference/failure-families.md#{name.lower()})"
+        for name in families_of(check.id)
     ]
     also = ", or a warning: see above" if check.severity == "fail" and _warns(check) else ""
     facts = [

@@ -16,7 +16,7 @@ cannot detect is listed with the reason.
 def page() -> str:
     """Return the page."""
     checks = sorted(shipped(), key=lambda check: check.id)
-    text = [md.head("Failure families", "xpubuild/doctor/families.yaml and the checks"), _ABOUT]
+    text = [md.head("Failure families", "xpubuild/doctor/families.yaml"), _ABOUT]
     for name, family in families().items():
         text.append(f"\n## {name}\n\n{family.about[0].upper()}{family.about[1:]}.\n")
         rows = [
@@ -25,11 +25,11 @@ def page() -> str:
                 check.title,
             )
             for check in checks
-            if name in check.families
+            if check.id in family.checks
         ]
         if rows:
             text.append("\n" + md.table(("check", "title"), rows))
         if family.beyond:
             text.append("\nNot detected:\n\n")
-            text.extend(f"* {item.what}: {item.why}.\n" for item in family.beyond)
+            text.extend(f"* {what}: {why}.\n" for what, why in family.beyond)
     return "".join(text)

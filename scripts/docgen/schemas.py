@@ -18,7 +18,7 @@ from xpubuild import errors_json
 from xpubuild.artifacts import audit_json, repair_json
 from xpubuild.cli import report_json
 from xpubuild.cli.configuration import config_json
-from xpubuild.doctor import doctor_json
+from xpubuild.doctor import report as doctor_report
 from xpubuild.explain import explain_json
 from xpubuild.images import image_json
 from xpubuild.install import lock_file, receipt_json, rehearsal_json
@@ -29,7 +29,7 @@ from xpubuild.verify import verify_json
 from xpubuild.workspace import workspace_json
 
 _MODULES = (
-    doctor_json, rehearsal_json, receipt_json, report_json, verify_json, audit_json, repair_json,
+    doctor_report, rehearsal_json, receipt_json, report_json, verify_json, audit_json, repair_json,
     explain_json, recipe_json, matrix_json, lock_file, fetch_json, workspace_json, store_json,
     jobs_json, image_json, config_json, errors_json,
 )  # fmt: skip

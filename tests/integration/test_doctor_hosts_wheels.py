@@ -13,7 +13,7 @@ from support.doctor_env import EnvHost, offline
 from support.doctor_shows import shows
 from support.indexes import PackageIndex
 
-from xpubuild.doctor.checks.wheels import network_wheels
+from xpubuild.doctor.checks.network import network_wheels
 from xpubuild.doctor.kit import Outcome
 from xpubuild.machine.pythons import PythonFacts
 from xpubuild.recipe.load import load

@@ -14,7 +14,7 @@ from support.doctor_shows import shows
 
 from xpubuild.doctor.checks import build
 from xpubuild.doctor.look import filesystem
-from xpubuild.machine.capacity import CpuFacts, MemoryFacts
+from xpubuild.machine.capacity import MemoryFacts
 from xpubuild.machine.disk import DiskFacts
 from xpubuild.machine.tools import CompilerFacts
 from xpubuild.recipe.load import load
@@ -39,20 +39,6 @@ def test_memory_below_the_largest_source_is_a_warning(host: EnvHost) -> None:
     assert build.build_memory(host.context(offline("2.13"))).status == "ok"
 
 
-def test_swap_helps_a_machine_and_no_control_group(host: EnvHost) -> None:
-    host.facts["memory"] = memory(3, swap_free_bytes=32 * GIB)
-    assert build.build_memory(host.context()).status == "warn"
-    host.facts["memory"] = memory(3, swap_free_bytes=32 * GIB, cgroup_limit_bytes=4 * GIB)
-    assert build.build_memory(host.context()).status == "fail"
-    host.facts["memory"] = MemoryFacts()
-    assert build.build_memory(host.context()).status == "skip"
-
-
-def test_one_core_with_little_memory_is_no_news(host: EnvHost) -> None:
-    host.facts.update(memory=memory(6), cpu=CpuFacts(usable=2))
-    assert build.build_memory(host.context()).status == "ok"
-
-
 def disk(host: EnvHost, **facts: Any) -> DiskFacts:
     usual: dict[str, Any] = {
         "total_bytes": 900 * GIB,
@@ -61,12 +47,6 @@ def disk(host: EnvHost, **facts: Any) -> DiskFacts:
         "mount_point": "/",
     }
     return DiskFacts(str(host.folder / "work"), **{**usual, **facts})
-
-
-def test_few_inodes_are_a_failure(host: EnvHost) -> None:
-    host.facts["disk"] = disk(host, inodes_free=1000)
-    found = build.build_disk(host.context(offline("2.8")))
-    assert (found.status, "inodes" in found.detail) == ("fail", True)
 
 
 @shows("warn", "build.disk")
@@ -91,14 +71,6 @@ def test_a_quota_counts(host: EnvHost, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_tmpdir_that_is_not_there(host: EnvHost) -> None:
     host.environ["TMPDIR"] = str(host.folder / "gone")
     assert build.build_tmpdir(host.context()).status == "fail"
-
-
-@pytest.mark.parametrize(("free", "status"), [(4 * GIB, "ok"), (4 * GIB - 1, "warn")])
-def test_tmpdir_with_little_space(host: EnvHost, free: int, status: str) -> None:
-    host.free_bytes = free
-    found = build.build_tmpdir(host.context())
-    assert found.status == status
-    assert ("GiB left" in found.detail) is (status == "warn")
 
 
 def test_nothing_is_left_in_the_folders_that_were_tried(host: EnvHost) -> None:

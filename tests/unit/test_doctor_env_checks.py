@@ -38,8 +38,7 @@ def test_every_check_explains_itself() -> None:
     assert len(checks) >= 30
     for check in checks:
         assert len(check.explanation) > 100, check.id
-        assert check.families, check.id
-        assert check.deadline_s <= 20
+        assert check.deadline_s <= 30
         assert "|" not in check.title
 
 

@@ -14,7 +14,6 @@ from support.small_elf import library
 from xpubuild.doctor.checks.build import build_disk
 from xpubuild.doctor.checks.shadow_fabric import shadow_libfabric
 from xpubuild.doctor.kit import Outcome
-from xpubuild.doctor.look import filesystem
 
 FABRIC = "libfabric.so.1"
 OLD = ("FABRIC_1.0", "FABRIC_1.1", "FABRIC_1.2")
@@ -51,10 +50,6 @@ def in_front(host: EnvHost, versions: tuple[str, ...], mark: str = "of a module"
     return library(folder / FABRIC, defines=versions, mark=mark)
 
 
-def test_a_shell_without_mpi_is_not_asked(host: EnvHost) -> None:
-    assert look(host).status == "skip"
-
-
 def test_what_the_script_of_intel_mpi_sets_is_good(host: EnvHost, mpi: Path) -> None:
     found = look(host)
     assert (found.status, found.evidence["mpi"]) == ("ok", str(mpi / FABRIC))
@@ -85,16 +80,6 @@ def test_a_link_to_the_same_file_is_no_second_one(host: EnvHost, mpi: Path) -> N
     link.parent.mkdir()
     link.symlink_to(mpi / FABRIC)
     host.environ["LD_LIBRARY_PATH"] = str(link.parent)
-    assert look(host).status == "ok"
-
-
-def test_oneccl_is_told_of_an_old_one(host: EnvHost, mpi: Path) -> None:
-    old = library(host.folder / "old" / FABRIC, defines=OLD)
-    host.environ["CCL_OFI_LIBRARY_PATH"] = str(old)
-    found = look(host)
-    assert (found.status, list(found.evidence["short"])) == ("fail", [str(old)])
-    # A name without a file is what oneCCL passes over.
-    host.environ["CCL_OFI_LIBRARY_PATH"] = str(host.folder / "none.so")
     assert look(host).status == "ok"
 
 
@@ -130,12 +115,6 @@ def disk(host: EnvHost) -> Outcome:
     return build_disk(host.context(offline("2.8")))
 
 
-def test_lustre_without_a_limit(host: EnvHost) -> None:
-    on_lustre(host, PLENTY)
-    found = disk(host)
-    assert (found.status, found.evidence["quota_free_bytes"]) == ("ok", None)
-
-
 def test_lustre_with_a_path_on_a_line_of_its_own(host: EnvHost) -> None:
     used, limit = 95 << 20, 100 << 20
     on_lustre(
@@ -147,38 +126,3 @@ def test_lustre_with_a_path_on_a_line_of_its_own(host: EnvHost) -> None:
     assert (found.status, found.evidence["quota_free_bytes"]) == ("fail", 5 * GIB)
     assert found.evidence["quota_inodes_free"] == 1048576 - 908722
     assert "quota leaves 5 GiB" in found.detail
-
-
-def test_the_group_of_the_folder_counts_too(host: EnvHost) -> None:
-    spent = f"{TITLES}\n  /lustre  10485760*  10485760  20971520  6d23h   12  0  0  -"
-    on_lustre(host, PLENTY, spent)
-    assert disk(host).evidence["quota_free_bytes"] == 10 * GIB
-
-
-def test_files_are_limited_on_lustre(host: EnvHost) -> None:
-    few = f"{TITLES}\n  /lustre  [1048576]  0  0  -  99990*  90000  100000  6d"
-    on_lustre(host, few)
-    found = disk(host)
-    assert (found.status, "quota leaves 10 files" in found.detail) == ("fail", True)
-
-
-def test_a_server_that_does_not_answer(host: EnvHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    on_lustre(host, PLENTY)
-    standin.write(host.folder / "bin" / "lfs", "#!/bin/sh\nexec sleep 60\n", mode=0o755)
-    monkeypatch.setattr(filesystem, "_LFS_DEADLINE_S", 0.2)
-    assert disk(host).status == "ok"
-
-
-@pytest.mark.parametrize(
-    "answer",
-    ["", "Unexpected quotactl error: Operation not supported", TITLES, f"{TITLES}\n /lustre 1 x 3 - 1 2 3 -"],
-)
-def test_an_answer_without_numbers_limits_nothing(host: EnvHost, answer: str) -> None:
-    on_lustre(host, answer)
-    assert disk(host).evidence["quota_free_bytes"] is None
-
-
-def test_lustre_without_its_program(host: EnvHost) -> None:
-    host.facts["disk"] = replace(host.facts["disk"], filesystem="lustre")
-    host.environ["PATH"] = str(host.folder / "bin")
-    assert disk(host).status == "ok"

@@ -14,31 +14,12 @@ from support.small_elf import library
 from xpubuild.doctor.checks import shadow, shadow_build, toolchain
 from xpubuild.doctor.checks.shadow_libstdcxx import shadow_libstdcxx
 from xpubuild.doctor.kit import Check, Outcome
-from xpubuild.doctor.look import libraries
 from xpubuild.machine.tools import ToolFacts
 
 
 @pytest.fixture
 def host(tmp_path: Path) -> EnvHost:
     return EnvHost(tmp_path)
-
-
-def test_a_damaged_library_is_no_library(tmp_path: Path) -> None:
-    place = tmp_path / "libsycl.so.8"
-    place.write_bytes(b"\x7fELF" + b"\xff" * 200)
-    assert libraries.elf_of(place) is None
-    assert libraries.elf_of(tmp_path / "none.so") is None
-
-
-def test_the_same_file_in_two_folders_hides_nothing(host: EnvHost) -> None:
-    host.torch()
-    copy = host.folder / "copy"
-    library(copy / "libsycl.so.8", mark="of pip")
-    host.environ["LD_LIBRARY_PATH"] = str(copy)
-    assert shadow.shadow_libraries(host.context()).status == "ok"
-    library(copy / "libsycl.so.8", mark="of somebody else")
-    found = shadow.shadow_libraries(host.context())
-    assert (found.status, str(copy) in found.detail) == ("fail", True)
 
 
 def test_a_preloaded_library_is_a_finding(host: EnvHost) -> None:
@@ -99,16 +80,6 @@ def test_switches_that_change_a_build(host: EnvHost, variable: str, value: str, 
     assert shadow_build.shadow_variables(host.context()).status == status
 
 
-@pytest.mark.parametrize(
-    ("variable", "name"),
-    [(variable, name) for variable, names in shadow_build._BY_VARIABLE.items() for name in names],
-)
-def test_folders_that_change_a_build(host: EnvHost, variable: str, name: str) -> None:
-    standin.write(host.folder / "other" / name, "")
-    host.environ[variable] = str(host.folder / "other")
-    assert shadow_build.shadow_variables(host.context()).status == "warn"
-
-
 def with_its_own_libstdcxx(host: EnvHost) -> Path:
     """Put a libstdc++ first that is older than the ninja on PATH needs, and not than the driver does."""
     folder = host.folder / "module" / "lib"
@@ -151,11 +122,3 @@ def test_what_a_libstdcxx_holds_up_is_not_to_be_reinstalled(host: EnvHost, check
     told = check(host.context())
     assert told.fix is not None
     assert "remove it from PATH" in told.fix.summary
-
-
-def test_a_preloaded_libstdcxx_is_no_longer_preloaded(host: EnvHost) -> None:
-    with_its_own_libstdcxx(host)
-    host.environ["LD_PRELOAD"] = f"{host.environ.pop('LD_LIBRARY_PATH')}/libstdc++.so.6"
-    found = shadow_libstdcxx(host.context())
-    assert found.fix is not None
-    assert found.fix.commands == ("unset LD_PRELOAD",)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.doctor_env import DEBIAN, EnvHost, findings, offline, outcomes
+from support.doctor_env import DEBIAN, EnvHost, findings, outcomes
 from support.doctor_frame import a_check, a_context, report_of
 from support.doctor_shows import shows
 from support.imports import ROOT
@@ -21,7 +21,6 @@ from xpubuild.doctor.checks.toolchain import toolchain_gcc
 from xpubuild.doctor.kit import Outcome, Profile
 from xpubuild.doctor.report import verdict
 from xpubuild.machine.disk import DiskFacts
-from xpubuild.machine.readers import UNKNOWN
 from xpubuild.recipe.load import load
 
 BUILD: frozenset[Profile] = frozenset({"build"})
@@ -48,18 +47,6 @@ def test_one_cause_is_one_failure(host: EnvHost) -> None:
     before = findings(host.context())
     host.facts["os"] = replace(DEBIAN, machine="aarch64")
     assert findings(host.context()) == {**before, "machine.platform": "fail"}
-
-
-def test_x86_64_with_glibc_is_what_it_exists_for(host: EnvHost) -> None:
-    found = machine_platform(host.context())
-    assert (found.status, found.detail) == ("ok", "x86_64 with glibc 2.36")
-
-
-def test_a_python_of_32_bits_is_told_once(host: EnvHost) -> None:
-    host.python(bits=32)
-    found = outcomes(host.context(offline("quickstart")))
-    assert (found["machine.platform"].status, "32-bit" in found["machine.platform"].detail) == ("fail", True)
-    assert found["python.version"].status == "ok"
 
 
 def image(root: Path, *loaders: str) -> Outcome:
@@ -91,17 +78,6 @@ def test_an_image_is_judged_by_its_loaders(
     assert (found.status, word in found.detail) == (status, True)
 
 
-def test_musl_on_the_running_machine(host: EnvHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = [Path("/lib/ld-musl-x86_64.so.1")]
-    monkeypatch.setattr("xpubuild.doctor.checks.machine.entries", lambda *_: names)
-    host.facts["os"] = replace(DEBIAN, libc=UNKNOWN)
-    found = machine_platform(host.context())
-    assert (found.status, "musl" in found.detail) == ("fail", True)
-    # A Debian on which somebody installed musl too.
-    host.facts["os"] = DEBIAN
-    assert machine_platform(host.context()).status == "ok"
-
-
 def test_the_kind_of_machine_is_told_before_the_lack_of_a_gpu() -> None:
     wrong = a_check("machine.platform", Outcome("fail", "this is aarch64"))
     no_gpu = a_check("gpu.present", Outcome("fail", "no Intel GPU"), profiles=frozenset({"run"}))
@@ -120,11 +96,6 @@ def test_a_named_interpreter_that_does_not_run_fails_without_a_recipe(host: EnvH
     assert python_runs.profiles == {"run", "build"}
 
 
-def test_a_broken_python3_on_path_is_a_warning_where_none_was_named(host: EnvHost) -> None:
-    host.python(error="ended with status 127")
-    assert python_runs(host.context()).status == "warn"
-
-
 @shows("fail", "python.runs")
 def test_a_broken_interpreter_is_one_failure_with_a_recipe(host: EnvHost) -> None:
     context = host.context(load("2.8"), python=Path("/bin/false"))
@@ -141,14 +112,6 @@ def test_what_a_build_needs_fails_where_a_build_is_all_that_was_asked_about(host
     for check in (oneapi_installed, toolchain_gcc, build_disk):
         assert check(host.context(profiles=BUILD)).status == "fail", check.id
         assert check(host.context()).status == "warn", check.id
-
-
-def test_a_warning_beside_a_recipe_or_a_build_does_not_keep_from_building() -> None:
-    odd = a_check("network.odd", Outcome("warn", "two spellings"), profiles=BUILD)
-    context = replace(a_context(), profiles=BUILD)
-    report = report_of(odd, context=context, profiles=("build",))
-    assert verdict(report) == "This host can build PyTorch for XPU, with 1 warning"
-    assert report.able()["build"] is True
 
 
 def test_the_profile_reaches_the_checks_and_the_exit_status(tmp_path: Path) -> None:

@@ -38,24 +38,9 @@ def test_the_unified_layout_is_one_toolkit(host: EnvHost) -> None:
     assert oneapi.oneapi_sourced(host.context(offline("2.13"))).status == "fail"
 
 
-def test_a_toolkit_with_a_name_for_a_version_is_known(host: EnvHost) -> None:
-    standin.build_unified(host.oneapi_root, "pytorch-gpu-dev-0.5", full_version="2024.1.4")
-    host.environ["ONEAPI_ROOT"] = str(host.oneapi_root)
-    assert oneapi.oneapi_installed(host.context(offline("2.5"))).status == "ok"
-    assert oneapi.oneapi_installed(host.context(offline("2.8"))).status == "fail"
-
-
 def test_no_oneapi_is_a_warning_without_a_recipe_and_nothing_for_the_cpu(host: EnvHost) -> None:
     assert oneapi.oneapi_installed(host.context()).status == "warn"
     assert oneapi.oneapi_installed(host.context(load("quickstart"))).status == "skip"
-
-
-def test_a_dangling_link_is_told(host: EnvHost) -> None:
-    root = host.oneapi(OLD)
-    (root / "umf" / "latest").unlink()
-    (root / "umf" / "latest").symlink_to("0.1")
-    found = oneapi.oneapi_mixed(host.context())
-    assert (found.status, "umf/latest" in found.detail) == ("warn", True)
 
 
 def test_the_fix_of_a_missing_oneapi_fits_the_distribution(host: EnvHost) -> None:
@@ -74,22 +59,6 @@ def test_an_image_is_looked_at_by_its_files(tmp_path: Path) -> None:
     assert found.detail.startswith("/opt/intel/oneapi/compiler/2025.1 ")
 
 
-@pytest.mark.parametrize(
-    ("variable", "component"),
-    [
-        ("CMPLR_ROOT", "compiler"), ("MKLROOT", "mkl"), ("CCL_ROOT", "ccl"), ("I_MPI_ROOT", "mpi"),
-        ("TBBROOT", "tbb"), ("DNNLROOT", "dnnl"), ("UMF_ROOT", "umf"), ("TCM_ROOT", "tcm"),
-    ],
-)  # fmt: skip
-def test_a_variable_of_a_component_is_known(host: EnvHost, variable: str, component: str) -> None:
-    root = standin.build_root(host.oneapi_root, {"compiler": "2025.1", component: "2025.1"})
-    host.environ[variable] = str(root / component / "2025.1")
-    found = host.context().probe(sourced)
-    assert [(item.variable, item.component, item.version) for item in found] == [
-        (variable, component, "2025.1")
-    ]
-
-
 # tools
 
 
@@ -105,22 +74,6 @@ def test_icpx_that_does_not_read_sycl_is_a_warning(host: EnvHost) -> None:
         host, f'#!/bin/sh\nif [ "$1" = --version ]; then {says}; else echo no clang >&2; exit 1; fi\n'
     )
     assert (found.status, "no clang" in found.detail) == ("warn", True)
-
-
-def test_icpx_that_states_its_version_and_fails(host: EnvHost) -> None:
-    found = icpx(host, "#!/bin/sh\necho 'Intel(R) oneAPI DPC++/C++ Compiler 2025.1.1 (x)'\nexit 3\n")
-    assert (found.status, "exited with code 3" in found.detail) == ("fail", True)
-
-
-def test_icpx_that_hangs_is_ended(host: EnvHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(toolchain, "_DEADLINE_S", 0.5)
-    found = icpx(host, "#!/bin/sh\nsleep 60\n")
-    assert (found.status, "timed out" in found.detail) == ("fail", True)
-
-
-def test_a_program_that_is_none(host: EnvHost) -> None:
-    found = icpx(host, "\0\0not a program")
-    assert (found.status, "icpx" in found.detail) == ("fail", True)
 
 
 @shows("warn", "toolchain.ninja")
@@ -148,10 +101,3 @@ def test_no_compiler_fails_a_recipe_and_warns_without(host: EnvHost) -> None:
     host.facts["compilers"] = ()
     assert toolchain.toolchain_gcc(host.context(offline("2.8"))).status == "fail"
     assert toolchain.toolchain_gcc(host.context()).status == "warn"
-
-
-def test_an_old_git_is_told(host: EnvHost) -> None:
-    standin.write(host.folder / "bin" / "git", "#!/bin/sh\necho git version 2.25.1\n", mode=0o755)
-    host.environ["PATH"] = f"{host.folder / 'bin'}:{host.environ['PATH']}"
-    found = toolchain.toolchain_git(host.context())
-    assert (found.status, "2.32" in found.detail) == ("fail", True)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from integration import oneapi_standin as standin
 from support.doctor_env import NO_GPU, EnvHost, findings
 from support.doctor_shows import shows
 from support.small_elf import library
@@ -29,34 +28,6 @@ def test_a_cuda_torch_is_named(host: EnvHost) -> None:
     assert (found.status, "CUDA 12.8" in found.detail) == ("fail", True)
     assert found.fix is not None
     assert "torch==2.8.0" in found.fix.commands[0]
-
-
-def test_a_cpu_torch_may_have_any_one_triton(host: EnvHost) -> None:
-    host.torch("2.8.0+cpu", xpu=False)
-    host.triton("triton", "3.4.0", intel=False)
-    assert torch.torch_one_triton(host.context()).status == "skip"
-
-
-def test_two_names_of_the_xpu_triton(host: EnvHost) -> None:
-    host.torch()
-    host.triton("triton-xpu", "3.5.0")
-    found = torch.torch_one_triton(host.context())
-    assert found.status == "fail"
-    assert "triton-xpu 3.5.0 and pytorch-triton-xpu 3.4.0 are installed" in found.detail
-
-
-def test_another_triton_than_torch_requires(host: EnvHost) -> None:
-    host.torch(requires=["pytorch-triton-xpu==3.5.0"])
-    found = torch.torch_one_triton(host.context())
-    assert (found.status, "3.5.0" in found.detail) == ("fail", True)
-    assert found.fix is not None
-    assert found.fix.commands[0].endswith("uninstall -y pytorch-triton-xpu")
-
-
-def test_a_vision_of_another_torch(host: EnvHost) -> None:
-    host.torch()
-    host.vision("0.24.0", requires="torch==2.9.0")
-    assert "requires torch==2.9.0" in torch.torch_vision_pairing(host.context()).detail
 
 
 @pytest.mark.parametrize(
@@ -89,16 +60,6 @@ def test_the_fix_of_a_mispaired_vision_is_one_release_of_one_index(
     assert pinned in " ".join(again)
 
 
-def test_intels_extension_must_be_of_the_same_line(host: EnvHost) -> None:
-    host.torch()
-    host.dist("intel_extension_for_pytorch", "2.8.10+xpu")
-    assert torch.torch_vision_pairing(host.context()).status == "ok"
-    (host.site / "intel_extension_for_pytorch-2.8.10+xpu.dist-info").rename(
-        host.site / "intel_extension_for_pytorch-2.7.10+xpu.dist-info"
-    )
-    assert torch.torch_vision_pairing(host.context()).status == "fail"
-
-
 def test_a_cache_that_is_older_than_torch(host: EnvHost) -> None:
     host.torch()
     place = host.folder / "inductor" / "a.so"
@@ -108,12 +69,6 @@ def test_a_cache_that_is_older_than_torch(host: EnvHost) -> None:
     os.utime(place, (1_000_000_000, 1_000_000_000))
     found = caches.caches_stale(host.context())
     assert (found.status, "older than torch" in found.detail) == ("warn", True)
-
-
-def test_a_large_cache(host: EnvHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(caches, "_LARGE_BYTES", 100)
-    standin.write(host.folder / "home" / ".triton" / "cache" / "kernel.spv", "x" * 200)
-    assert caches.caches_stale(host.context()).status == "warn"
 
 
 def cpu_wheel(host: EnvHost) -> None:

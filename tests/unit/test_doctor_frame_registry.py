@@ -30,11 +30,6 @@ def shown(*only: str, skip: tuple[str, ...] = (), **choice: object) -> list[str]
     return [check.id for check in chosen.checks if check.id in chosen.shown]
 
 
-def test_nothing_chosen_is_everything() -> None:
-    assert shown() == [check.id for check in CHECKS]
-    assert select(CHECKS).whole
-
-
 def test_a_profile_chooses() -> None:
     assert shown(profiles=("build",)) == ["build.cmake", "build.disk"]
     assert shown(profiles=("run",)) == ["gpu.present", "gpu.render_node", "torch.device"]
@@ -100,14 +95,6 @@ def test_groups_have_an_order_in_which_causes_come_first() -> None:
         [a_check("zz.b"), a_check("torch.a"), a_check("aa.c"), a_check("gpu.z"), a_check("gpu.a")]
     )
     assert [check.id for check in found] == ["gpu.z", "gpu.a", "torch.a", "aa.c", "zz.b"]
-
-
-def test_within_a_group_what_is_needed_comes_first() -> None:
-    found = arranged([
-        a_check("gpu.c", needs=("gpu.b",)), a_check("gpu.b", needs=("gpu.a", "zz.x")), a_check("gpu.d"),
-        a_check("gpu.a"), a_check("zz.x", needs=("gpu.c",)), a_check("zz.y", needs=("zz.y",)),
-    ])  # fmt: skip
-    assert [check.id for check in found] == ["gpu.d", "gpu.a", "gpu.b", "gpu.c", "zz.x", "zz.y"]
 
 
 def test_an_id_belongs_to_the_first_that_has_it() -> None:
@@ -184,14 +171,6 @@ def test_a_broken_plug_in_is_a_check_with_an_error(
     assert result.docs is None
 
 
-def test_a_plug_in_cannot_take_the_id_of_another_check(install: Install) -> None:
-    taken = next(iter(by_id()))
-    install("site_checks_c", PLUGIN.replace("site.quota", taken), "site_checks_c")
-    found = all_checks()
-    assert by_id()[taken].ask.__module__ != "site_checks_c"
-    assert sum("has the same id" in check.problem for check in found) == 1
-
-
 # ---- the checks that ship
 
 
@@ -215,23 +194,8 @@ def test_a_shipped_check_is_whole(check: Check) -> None:
     assert check.page == f"docs/checks/{check.id}.md"
 
 
-def test_the_families_of_shipped_checks_are_known_to_explain() -> None:
-    known = {entry.family for entry in shipped_rules().signatures}
-    named = {family for check in SHIPPED for family in check.families}
-    assert named <= known
-
-
 def test_what_explain_asks_doctor_about_is_a_check() -> None:
     ids = {check.id for check in SHIPPED}
     asked = {probe.check for entry in shipped_rules().signatures for probe in entry.probes}
     assert asked
     assert sorted(asked - ids) == []
-
-
-def test_to_leave_out_all_is_a_usage_error() -> None:
-    checks = (a_check("gpu.one"), a_check("gpu.two"))
-    for choice in ({"skip": ["*"]}, {"only": ["gpu.one"], "skip": ["gpu"]}):
-        with pytest.raises(UsageError, match="no checks are left to run") as caught:
-            select(checks, **choice)
-        assert caught.value.exit_code == 2
-    assert select(checks, skip=["gpu.two"]).shown == {"gpu.one"}

@@ -12,10 +12,8 @@ import pytest
 from support.doctor_frame import a_check, a_context, a_host, report_of
 from support.documents import check as check_document
 
-from xpubuild.doctor.fixes import as_root, install_command
 from xpubuild.doctor.kit import Check, Fix, Look, Outcome
 from xpubuild.doctor.report import checks_document, doctor_document, junit_report, verdict
-from xpubuild.machine.system import OsFacts
 from xpubuild.ui.diagnosis_views import doctor_annotations, doctor_explanations, doctor_text
 from xpubuild.ui.terminal import Terminal
 
@@ -23,7 +21,6 @@ UNKNOWN = (
     "This host can build it; it may not be able to run PyTorch for XPU:"
     " gpu.z could not complete: ZeroDivisionError: division by zero"
 )
-BY_HAND = "# install with your package manager:"
 RUN, BUILD = frozenset({"run"}), frozenset({"build"})
 NONE = "No Intel GPU: checked PCI (2 display controllers), DRM (none), Level Zero (no loader)."
 FIX = Fix("install the loader", ("apt-get update", "apt-get install -y libze1"))
@@ -93,13 +90,6 @@ def test_the_first_line_says_what_the_host_can_do(
     assert report.able() == can
 
 
-def test_a_failure_is_told_before_a_check_without_an_answer() -> None:
-    report = report_of(SILENT, failing("torch.x", RUN, "no torch"))
-    assert verdict(report).endswith("cannot run PyTorch for XPU or build it: no torch") is False
-    assert "no torch" in verdict(report)
-    assert [item.id for item in report.bad] == ["torch.x", "gpu.z"]
-
-
 def test_one_profile_and_a_recipe_are_named() -> None:
     recipe: Any = SimpleNamespace(recipe=SimpleNamespace(name="2.8", target="xpu"))
     context = Look(a_host(), {}, recipe=recipe)
@@ -108,12 +98,6 @@ def test_one_profile_and_a_recipe_are_named() -> None:
     assert report.able() == {"run": None, "build": True}
     bad = report_of(GPU, failing("build.x", BUILD, "full"), context=context)
     assert verdict(bad) == "This host can run PyTorch for XPU; it cannot build 2.8: full"
-
-
-def test_a_recipe_for_the_cpu_is_what_is_run() -> None:
-    recipe: Any = SimpleNamespace(recipe=SimpleNamespace(name="quickstart", target="cpu"))
-    report = report_of(GPU, CMAKE, context=Look(a_host(), {}, recipe=recipe))
-    assert verdict(report) == "This host can run quickstart and build quickstart"
 
 
 def test_a_part_of_the_checks_says_nothing_about_the_whole() -> None:
@@ -153,23 +137,6 @@ def test_the_text_has_the_verdict_failures_with_commands_warnings_and_a_count() 
     assert "skip  a.skip: not here" in text_of(
         NO_GPU, a_check("a.skip", Outcome("skip", "not here")), verbose=True
     )
-
-
-class _Tty(io.StringIO):
-    encoding = "utf-8"
-
-    def isatty(self) -> bool:
-        return True
-
-
-@pytest.mark.parametrize("columns", [1, 2, 20, 80, 500])
-def test_any_width_keeps_commands_whole(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", str(columns))
-    document = doctor_document(report_of(failing("gpu.x", RUN, "word " * 60)))
-    text = doctor_text(document, Terminal.detect(_Tty(), {"TERM": "xterm", "LANG": "C", "NO_COLOR": "1"}))
-    assert "        apt-get install -y libze1\n" in text
-    if columns == 80:
-        assert max(map(len, text.splitlines()[2:])) <= 80
 
 
 def test_escape_sequences_of_what_was_found_do_not_reach_the_terminal() -> None:
@@ -245,45 +212,3 @@ def test_secrets_are_taken_out_of_results() -> None:
 
 
 # ---- commands for the distribution
-
-
-@pytest.mark.parametrize(
-    ("system", "commands"),
-    [
-        (OsFacts(id="debian"), ("apt-get update", "apt-get install -y libze1 ocl-icd")),
-        (OsFacts(id="mint", id_like=("ubuntu",)), ("apt-get update", "apt-get install -y libze1 ocl-icd")),
-        (OsFacts(id="rocky", id_like=("rhel", "fedora")), ("dnf install -y level-zero",)),
-        (OsFacts(id="opensuse-leap", id_like=("suse", "opensuse")), ("zypper install -y level-zero1",)),
-        (
-            OsFacts(id="arch"),
-            (f"{BY_HAND} libze1 ocl-icd (Debian); level-zero (RHEL); level-zero1 (SUSE)",),
-        ),
-    ],
-)  # fmt: skip
-def test_packages_are_installed_as_the_distribution_does(
-    system: OsFacts, commands: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def asked() -> tuple[str, ...]:
-        return install_command(
-            a_context(os=system), debian=["libze1", "ocl-icd"], rhel=["level-zero"], suse=["level-zero1"]
-        )
-
-    monkeypatch.setattr("os.geteuid", lambda: 0)
-    assert asked() == commands
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
-    expected = commands if commands[0].startswith("#") else tuple(f"sudo {line}" for line in commands)
-    assert asked() == expected
-
-
-def test_an_image_is_made_by_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
-    assert as_root(a_context(tmp_path), "dnf install x") == ("dnf install x",)
-
-
-def test_a_package_without_a_name_here_is_said_to_be_so() -> None:
-    context = a_context(os=OsFacts(id="fedora"))
-    assert install_command(context, debian=["x"]) == ("# install with your package manager: x (Debian)",)
-    assert install_command(context) == ()
-    unknown = a_context(os=OsFacts(id="arch"))
-    assert install_command(unknown, debian=["x"], rhel=["x"], suse=["x"]) == (f"{BY_HAND} x",)
-    assert install_command(unknown, debian=["x"], rhel=["x"]) == (f"{BY_HAND} x (Debian, RHEL)",)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,10 +9,9 @@ from support.cli import Xpubuild
 from support.doctor_frame import a_check, a_context, report_of
 
 from xpubuild.doctor.bundle import bundle_text
-from xpubuild.doctor.identity import Identity
+from xpubuild.doctor.identity import Identity, Words
 from xpubuild.doctor.kit import Fix, Outcome
 from xpubuild.doctor.report import doctor_document
-from xpubuild.doctor.words import Words
 from xpubuild.errors import UsageError
 
 IDENTITY = Identity(users=frozenset({"zoe"}))
@@ -50,22 +48,13 @@ def test_without_words_only_who_and_where_is_masked() -> None:
     assert "zoe" not in text
 
 
-def test_a_word_that_the_document_itself_is_made_of_breaks_nothing() -> None:
-    text = report("checks", "status", "fail", "detail", "verdict", "host")
-    assert "| gpu.starling | REDACTED |" in text
-    block = text.rpartition("```json\n")[2].partition("\n```")[0]
-    assert isinstance(json.loads(block), dict)
-
-
 def test_the_longer_of_two_words_goes_whole() -> None:
     assert Words(("star", "starling"))("Starling, stars") == "REDACTED, REDACTEDs"
     assert Words(("a.c+",))("abc a.c+") == "abc REDACTED"
 
 
-@pytest.mark.parametrize(
-    ("word", "text"), [("straße", "STRASSE"), ("Éclair", "e\u0301clair"), ("e\u0301clair", "ÉCLAIR")]
-)
-def test_a_word_is_known_in_another_case_and_with_other_accents(word: str, text: str) -> None:
+@pytest.mark.parametrize(("word", "text"), [("straße", "STRASSE"), ("Éclair", "éCLAIR")])
+def test_a_word_is_known_in_another_case(word: str, text: str) -> None:
     assert Words((word,))(f"on {text}!") == "on REDACTED!"
 
 

@@ -61,18 +61,6 @@ def test_opening_is_the_test(tmp_path: Path) -> None:
     assert open_node(tmp_path / "none") == Opened(str(tmp_path / "none"), errno.ENOENT)
 
 
-def test_device_rules_of_a_cgroup(explain: Explain) -> None:
-    why, fix = explain(errno.EPERM)
-    assert "cgroup" in why
-    assert f"docker run --device {NODE} ..." in fix.commands
-
-
-def test_a_driver_that_refuses(explain: Explain) -> None:
-    why, fix = explain(errno.ENODEV)
-    assert why.endswith(": the driver rejects it")
-    assert "dmesg" in fix.commands[0]
-
-
 def test_selinux_explains_only_what_the_bits_would_allow(context: Look, explain: Explain) -> None:
     enforce = context.root / "sys/fs/selinux/enforce"
     enforce.parent.mkdir(parents=True)
@@ -89,12 +77,6 @@ def test_a_node_that_its_group_may_not_use(explain: Explain) -> None:
     why, fix = explain(mode=0o020600)
     assert "that group has no read and write permission" in why
     assert fix.commands == ("udevadm trigger --subsystem-match=drm",)
-
-
-def test_a_group_without_a_name_is_told_by_its_number(explain: Explain) -> None:
-    why, fix = explain()
-    assert f"the group {ANOTHER} (gid {ANOTHER}, mode 0660)" in why
-    assert fix.commands == (f"usermod -aG {ANOTHER} ada",)
 
 
 def test_the_access_list_of_a_local_login(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -16,25 +16,21 @@ from xpubuild.doctor.checks import (
     gpu,
     gpu_kernel,
     level_zero,
-    pcie,
     render_node,
     runtimes,
     visibility,
 )
-from xpubuild.doctor.checks.level_zero import loader_copies, loader_needed_by, older
+from xpubuild.doctor.checks.level_zero import loader_needed_by
 from xpubuild.doctor.checks.render_node import Opened
 from xpubuild.doctor.kit import Look, Outcome
 from xpubuild.doctor.look.torches import torch_of
-from xpubuild.doctor.probes import children
 from xpubuild.doctor.probes.children import Ending
-from xpubuild.doctor.probes.level_zero import MASK, Enumeration, enumeration, result_name, unmasked
-from xpubuild.doctor.probes.runtimes import SyclDevices, TorchCount, torch_count
+from xpubuild.doctor.probes.level_zero import MASK, Enumeration, enumeration, unmasked
+from xpubuild.doctor.probes.runtimes import TorchCount, torch_count
 from xpubuild.machine.drivers import DriverFacts
 from xpubuild.machine.host_report import host_report
 from xpubuild.machine.readers import LIVE_ROOT
 from xpubuild.recipe.load import load
-
-UNREADABLE = "1 display controller whose vendor cannot be read"
 
 
 def tree(root: Path, files: Mapping[str, str]) -> Path:
@@ -58,29 +54,6 @@ def at(root: Path, environ: Mapping[str, str] | None = None, **facts: Any) -> Lo
 
 def answered(*records: dict[str, Any], how: str = "ok", status: int = 0) -> Enumeration:
     return Enumeration(Ending(how, records, status=status))
-
-
-def test_an_image_without_devices_is_no_machine_without_gpu(tmp_path: Path) -> None:
-    assert gpu.gpu_present(at(tmp_path)).status == "skip"
-
-
-@pytest.mark.parametrize(
-    ("vendors", "told"),
-    [
-        (["garbage"], f"1 PCI function ({UNREADABLE})"),
-        (["garbage", ""], "2 PCI functions (2 display controllers whose vendor cannot be read)"),
-        (["0x10de"], "1 PCI function (1 display controller of another vendor)"),
-        (["0x10de", "0x1002"], "2 PCI functions (2 display controllers of other vendors)"),
-        (["0x10de", "garbage"], f"2 PCI functions (1 display controller of another vendor, {UNREADABLE})"),
-    ],
-)
-def test_other_display_controllers_are_counted_by_what_is_known(
-    vendors: list[str], told: str, tmp_path: Path
-) -> None:
-    for number, vendor in enumerate(vendors):
-        tree(tmp_path, device(f"0000:0{number}:00.0", vendor=vendor))
-    outcome = gpu.gpu_present(at(tmp_path))
-    assert outcome.detail.startswith(f"no Intel GPU: checked {told} and /dev/dri (")
 
 
 def test_wsl_has_no_pci_gpu(tmp_path: Path) -> None:
@@ -139,23 +112,6 @@ def test_what_the_kernels_command_line_keeps_out(tmp_path: Path, line: str, said
     assert ("was started with" in outcome.detail) == bool(said)
 
 
-def test_modprobe_takes_the_first_folder_with_a_name(tmp_path: Path) -> None:
-    files = {
-        "usr/lib/modprobe.d/gpu.conf": "install xe /bin/false\n",
-        "etc/modprobe.d/gpu.conf": "# blacklist i915\noptions i915 enable_guc=3\n",
-    }
-    assert "blacklisted" not in gpu_kernel.gpu_kernel_driver(at(tree(tmp_path, {**device(), **files}))).detail
-    (tmp_path / "etc/modprobe.d/gpu.conf").unlink()
-    outcome = gpu_kernel.gpu_kernel_driver(at(tmp_path))
-    assert "xe is blacklisted in /usr/lib/modprobe.d/gpu.conf" in outcome.detail
-
-
-def test_links_of_unknown_width_are_not_judged(tmp_path: Path) -> None:
-    link = {"current_link_speed": "Unknown", "current_link_width": "255", "max_link_speed": "32.0 GT/s PCIe"}
-    outcome = pcie.gpu_pcie_link(at(tree(tmp_path, device(max_link_width="16", **link))))
-    assert outcome.status == "skip"
-
-
 BEGUN = ({"stage": "dlopen"}, {"libraries": ["/x/libze_loader.so.1.8.0"]}, {"stage": "zeInit"})
 CRASH = answered(*BEGUN, how="crash", status=-11)
 LOADED = {
@@ -180,15 +136,6 @@ def live(monkeypatch: pytest.MonkeyPatch, found: Enumeration, recipe: str | None
 def run(check: type[Any], context: Look) -> Outcome:
     outcome: Outcome = check(context)
     return outcome
-
-
-def test_a_crash_is_told_with_signal_and_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    outcome = run(level_zero.level_zero_enumerate, live(monkeypatch, CRASH))
-    assert outcome.status == "fail"
-    assert "killed by SIGSEGV in zeInit" in outcome.detail
-    # The loader itself could be loaded, and its version is in its name.
-    assert run(level_zero.level_zero_loader, live(monkeypatch, CRASH)).status == "ok"
-    assert CRASH.loader_version == "1.8.0"
 
 
 def test_a_loader_that_cannot_be_loaded_for_the_cxx_library(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,46 +170,11 @@ def test_loader_against_driver_and_runtime(
     assert run(level_zero.level_zero_versions, live(monkeypatch, found, recipe)).status == status
 
 
-def test_the_npus_driver_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    libraries = ["/x/libze_loader.so.1", "/x/libze_intel_npu.so.1"]
-    found = answered(
-        {"libraries": libraries, "init": 0}, {"driver": {"api": "1.3", "devices": [GPU]}}, {"done": True}
-    )
-    outcome = run(level_zero.level_zero_enumerate, live(monkeypatch, found))
-    assert outcome.status == "warn"
-    assert outcome.fix is not None
-    assert "ZE_ENABLE_ALT_DRIVERS" in outcome.fix.commands[0]
-
-
-def test_result_codes_have_names() -> None:
-    assert result_name(0x78000001) == "ZE_RESULT_ERROR_UNINITIALIZED (0x78000001)"
-    assert result_name(0x12345678) == "result (0x12345678)"
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "answer"),
-    [
-        ("1.8.0", "1.19.2", True),
-        ("1.19.2", "1.19.2", False),
-        ("1.20.6", "1.19.2", False),
-        ("1.9", "1.10", True),
-    ],
-)
-def test_versions_are_numbers(one: str, other: str, answer: bool) -> None:
-    assert older(one, other) is answer
-
-
 def test_who_needs_a_recent_loader(monkeypatch: pytest.MonkeyPatch) -> None:
     assert loader_needed_by(live(monkeypatch, CRASH)) == ""
     assert loader_needed_by(live(monkeypatch, CRASH, "2.4")) == ""
     assert loader_needed_by(live(monkeypatch, CRASH, "quickstart")) == ""
     assert "2.8" in loader_needed_by(live(monkeypatch, CRASH, "2.8"))
-
-
-def test_loaders_are_listed_as_they_would_be_found(tmp_path: Path) -> None:
-    root = tree(tmp_path, {"opt/x/libze_loader.so.1": "", "usr/lib64/libze_loader.so.1": ""})
-    context = at(root, {"LD_LIBRARY_PATH": ":/opt/none:/opt/x"})
-    assert loader_copies(context) == ("/opt/x/libze_loader.so.1", "/usr/lib64/libze_loader.so.1")
 
 
 def facts(**packages: tuple[str, str]) -> tuple[DriverFacts, ...]:
@@ -277,40 +189,6 @@ def facts(**packages: tuple[str, str]) -> tuple[DriverFacts, ...]:
 def test_the_source_of_loader_and_driver(tmp_path: Path, loader: str, status: str) -> None:
     drivers = facts(libze1=("unknown", loader), libze_intel_gpu1=("lts2-2523", "25.18.33578.38-1146~24.04"))
     assert driver.driver_loader_source(at(tmp_path, drivers=drivers)).status == status
-
-
-def test_parts_of_two_families(tmp_path: Path) -> None:
-    one = ("lts2-2523", "25.18.33578.38-1146~24.04")
-    same = facts(libze_intel_gpu1=one, intel_opencl_icd=one)
-    assert driver.driver_mixed(at(tmp_path, drivers=same)).status == "ok"
-    mixed = facts(libze_intel_gpu1=one, intel_opencl_icd=("lts-2350", "23.43.27642.40-803~22.04"))
-    assert driver.driver_mixed(at(tmp_path, drivers=mixed)).status == "fail"
-    assert driver.driver_mixed(at(tmp_path)).status == "skip"
-
-
-def test_lines_of_sycl_ls_of_both_kinds() -> None:
-    lines = (
-        "[ext_oneapi_level_zero:gpu:0] Intel",
-        "[level_zero:gpu][level_zero:1] Intel",
-        "[opencl:gpu][opencl:0] x",
-    )
-    devices = SyclDevices("sycl-ls", Ending("ok"), lines)
-    assert (devices.count("level_zero"), devices.count("opencl"), devices.count("cuda")) == (2, 1, 0)
-
-
-@pytest.mark.parametrize(
-    ("wish", "seconds"), [("", 8.0), ("0.4", 0.4), ("99", 8.0), ("-1", 0.1), ("soon", 8.0)]
-)
-def test_the_deadline_can_be_shortened(wish: str, seconds: float) -> None:
-    assert children.deadline_s({children.DEADLINE_VARIABLE: wish}) == seconds
-
-
-def test_a_child_that_cannot_be_started_and_one_that_chatters(tmp_path: Path) -> None:
-    context = at(tmp_path, {"PATH": "/usr/bin:/bin"})
-    assert children.child(context, [str(tmp_path / "none")]).how == "missing"
-    said = 'echo hello; echo \'{"stage": "a"}\'; echo "{broken"; echo "[1]"; echo \'{"stage": "b"}\'; exit 3'
-    ending = children.child(context, ["sh", "-c", said])
-    assert (ending.how, ending.stage, ending.status) == ("status", "b", 3)
 
 
 @shows("ok", "gpu.firmware")
@@ -350,13 +228,6 @@ def test_some_nodes_of_several(
 
 NOT_STARTED = Enumeration(Ending("missing", words="'/usr/bin/python3' cannot be started"))
 WORKING = answered(LOADED, {"init": 0}, {"driver": {"api": "1.3", "devices": [GPU]}}, {"done": True})
-
-
-@pytest.mark.parametrize("check", [level_zero.level_zero_loader, level_zero.level_zero_enumerate])
-def test_level_zero_that_nobody_asked_is_an_error(monkeypatch: pytest.MonkeyPatch, check: type[Any]) -> None:
-    outcome = run(check, live(monkeypatch, NOT_STARTED))
-    assert outcome.status == "error"
-    assert "cannot be started" in outcome.detail
 
 
 @pytest.mark.parametrize(

@@ -60,40 +60,6 @@ def test_names_of_driver_loader_and_headers(
     assert found.fix.commands[-1].endswith(f"install -y {headers} opencl-headers")
 
 
-@pytest.mark.parametrize(
-    ("drivers", "headers", "ocloc"),
-    [(FIRST, "level-zero-dev", "intel-opencl-icd"), (SECOND, "libze-dev", "intel-ocloc")],
-)
-def test_names_follow_the_family_that_is_installed(
-    tmp_path: Path, *, drivers: tuple[driver.DriverFacts, ...], headers: str, ocloc: str
-) -> None:
-    context = at(tree(tmp_path, {"etc/os-release": SYSTEMS["ubuntu"]}), drivers=drivers)
-    outcomes = driver.driver_headers(context), driver.driver_ocloc(context)
-    commands = [outcome.fix.commands[-1] for outcome in outcomes if outcome.fix is not None]
-    assert [line.split("install -y ")[1].split()[0] for line in commands] == [headers, ocloc]
-
-
-@pytest.mark.parametrize(
-    ("system", "module", "package"),
-    [
-        ("debian12", "", "firmware-misc-nonfree"),
-        ("debian13", "", "firmware-intel-graphics"),
-        ("ubuntu", "", "linux-firmware"),
-        ("rhel", "", "linux-firmware"),
-        ("sles", "", "kernel-firmware-i915"),
-        ("ubuntu", "version", "intel-fw-gpu"),
-        ("sles", "taint", "intel-fw-gpu"),
-    ],
-)
-def test_the_package_of_the_firmware(tmp_path: Path, system: str, module: str, package: str) -> None:
-    loaded = {"sys/module/i915/refcnt": "1\n"}
-    if module:
-        loaded[f"sys/module/i915/{module}"] = "OE\n"
-    outcome = gpu_kernel.gpu_firmware(firmware(on(tmp_path, system, **loaded), "GuC load failed"))
-    assert outcome.fix is not None
-    assert outcome.fix.commands[-1].endswith(f"install -y {package}")
-
-
 def firmware(context: Look, line: str) -> Look:
     """The same machine with a card under i915 and a line in its kernel log."""
     root = tree(context.root, {**device(), "sys/bus/pci/drivers/i915/bind": ""})
@@ -118,12 +84,6 @@ def firmware(context: Look, line: str) -> Look:
 )
 def test_what_is_trouble_in_the_log(tmp_path: Path, line: str, status: str) -> None:
     assert gpu_kernel.gpu_firmware(firmware(at(tmp_path), line)).status == status
-
-
-def test_another_drivers_trouble_is_not_ours(tmp_path: Path) -> None:
-    context = firmware(at(tmp_path), "GuC firmware version 70.29.2")
-    (tmp_path / "var/log/kern.log").write_text("kernel: nouveau 0000:41:00.0: [drm] GPU HANG\n")
-    assert gpu_kernel.gpu_firmware(context).status == "ok"
 
 
 @pytest.mark.parametrize(("drivers", "away"), [(FIRST, "libze1"), (SECOND, "level-zero")])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from xpubuild.doctor.probes.selector import SelectorError, selector_for, visible, whole
+from xpubuild.doctor.probes.selector import SelectorError, visible
 
 
 @pytest.mark.parametrize(
@@ -43,20 +43,3 @@ def test_how_many_are_left(value: str, tiles: tuple[int, ...], seen: int) -> Non
 def test_what_ends_every_sycl_program(value: str) -> None:
     with pytest.raises(SelectorError):
         visible(value, (0,))
-
-
-@pytest.mark.parametrize(
-    ("value", "devices", "left"),
-    [
-        ("", 2, (0, 1)),
-        ("level_zero:0", 2, (0,)),
-        ("level_zero:*;!level_zero:1", 3, (0, 2)),
-        # A tile is no whole device.
-        ("level_zero:0.1", 2, ()),
-        ("opencl:*", 2, ()),
-    ],
-)
-def test_the_numbers_that_are_left(value: str, devices: int, left: tuple[int, ...]) -> None:
-    assert whole(value, devices) == left
-    if left:
-        assert whole(selector_for(left), devices) == left

@@ -13,10 +13,10 @@ import click
 from xpubuild.cli import names, options
 
 if TYPE_CHECKING:
+    from xpubuild.doctor.identity import Words
     from xpubuild.doctor.kit import Profile
     from xpubuild.doctor.report import Report
     from xpubuild.doctor.runner import Result
-    from xpubuild.doctor.words import Words
     from xpubuild.recipe.values import Target
 
 
@@ -138,24 +138,20 @@ def command(
 
 def _evidence(workspace: Path | None, root: Path | None, document: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the bundle tells beside doctor's results: the workspace that is meant, internal errors."""
-    from xpubuild.doctor.bundle_workspace import internal_errors, workspace_evidence
+    from xpubuild.doctor.bundle import internal_errors, workspace_evidence
     from xpubuild.doctor.start import entered
-    from xpubuild.explain.document import Circumstances
-    from xpubuild.machine.packages import system_of
-    from xpubuild.machine.system import os_facts
 
     if root is not None:
         return {}
     meant = workspace or entered(os.environ) or Path.cwd()
     checks = {check["id"]: check["status"] for check in document["checks"]}
-    known = Circumstances(system=system_of(os_facts()), checks=checks)
-    found = workspace_evidence(meant, known) if (meant / "journal.db").is_file() else {}
+    found = workspace_evidence(meant, checks) if (meant / "journal.db").is_file() else {}
     return {**found, "bugs": internal_errors()}
 
 
 def _words(given: Sequence[str], bundle: Path | None) -> Words:
     """Return the words to remove from the bundle; a wrong option is reported before any check runs."""
-    from xpubuild.doctor.words import Words
+    from xpubuild.doctor.identity import Words
     from xpubuild.errors import UsageError
 
     if given and bundle is None:

@@ -1,4 +1,8 @@
-"""The one file that anybody sends to anybody: doctor's report and a workspace's evidence, without secrets."""
+"""The one file that anybody sends to anybody: doctor's report and a workspace's evidence, without secrets.
+
+Everything about a workspace is optional: of one that is half made or damaged, the bundle holds what can be
+read, and says what cannot.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,17 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from xpubuild import __version__
-from xpubuild.doctor.identity import Anonymiser, Identity, identity_of
-from xpubuild.doctor.words import Words
+from xpubuild.doctor.identity import Anonymiser, Identity, Words, identity_of
 from xpubuild.engine.redact import Redactor
-from xpubuild.errors import UsageError
+from xpubuild.errors import UsageError, XpuBuildError
 
 # Variables that affect how PyTorch for XPU is built and run; all others are left out of the report.
 _TOLD = re.compile(
@@ -37,6 +43,11 @@ _SECTIONS = {
     "captures": "Captured oneAPI environments",
     "plan": "Plan",
 }
+#: Lines of the end of a log: of a step that failed, and of any other.
+_FAILED_LINES, _LINES = 400, 40
+_LONGEST_LINE = 1000
+_MOST_GATE_LINES = 60
+_MOST_FILES = 3
 
 
 def write_bundle(
@@ -71,7 +82,7 @@ def bundle_text(
 ) -> str:
     """Return the report: ``document`` is an ``xpubuild.doctor/1`` document, ``environ`` the caller's.
 
-    ``evidence`` is what ``bundle_workspace`` gathers; None where no workspace was meant.
+    ``evidence`` is that of ``workspace_evidence``; None where no workspace was meant.
     """
     redact = Redactor.from_environment(environ)
     mask = Anonymiser(identity or identity_of(environ, Path(document["root"])), redact)
@@ -87,28 +98,15 @@ def bundle_text(
 
 
 def _lines(document: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[str]:
-    yield "# xpubuild bundle"
-    yield ""
-    yield f"{_cell(document['verdict'])}"
-    yield ""
     system = os.uname()
+    yield from ("# xpubuild bundle", "", _cell(document["verdict"]), "")
     yield f"xpubuild {__version__}, Python {sys.version.split()[0]}, {system.sysname} {system.machine}."
     yield "Names of users, hosts and homes, addresses, serial numbers and secrets are masked."
-    yield ""
-    yield "| check | status | detail |"
-    yield "| --- | --- | --- |"
-    for status in _ORDER:
-        for check in document["checks"]:
-            if check["status"] == status:
-                yield f"| {check['id']} | {status} | {_cell(check['detail'])} |"
-    yield ""
-    yield "## Environment"
-    yield ""
-    yield from _fenced("\n".join(f"{name}={value}" for name, value in environ.items()), "")
-    yield ""
-    yield "## Report"
-    yield ""
-    yield from _fenced(json.dumps(document, indent=1, ensure_ascii=False), "json")
+    yield from ("", "| check | status | detail |", "| --- | --- | --- |")
+    for check in sorted(document["checks"], key=lambda item: _ORDER.index(item["status"])):
+        yield f"| {check['id']} | {check['status']} | {_cell(check['detail'])} |"
+    yield from _section("Environment", "\n".join(f"{name}={value}" for name, value in environ.items()))
+    yield from _section("Report", document)
 
 
 def _workspace(evidence: Mapping[str, Any]) -> Iterator[str]:
@@ -116,25 +114,120 @@ def _workspace(evidence: Mapping[str, Any]) -> Iterator[str]:
     for key, title in _SECTIONS.items():
         value = evidence.get(key)
         if value and any(value.values() if isinstance(value, dict) else value):
-            yield from ("", f"## {title}", "")
-            yield from _fenced(json.dumps(value, indent=1, ensure_ascii=False), "json")
+            yield from _section(title, value)
     for group, title in (("logs", "End of the log"), ("bugs", "Internal error")):
         for name, lines in (evidence.get(group) or {}).items():
             if lines:
-                yield from ("", f"## {title}: {name}", "")
-                yield from _fenced("\n".join(lines), "")
+                yield from _section(f"{title}: {name}", "\n".join(lines))
 
 
-def _fenced(text: str, kind: str) -> Iterator[str]:
-    """Yield a code block whose fence is longer than any in the text."""
-    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    yield f"{fence}{kind}"
+def _section(title: str, content: Any) -> Iterator[str]:
+    """Yield a heading and a code block, whose fence is longer than any in the text."""
+    kind = "" if isinstance(content, str) else "json"
+    text = json.dumps(content, indent=1, ensure_ascii=False) if kind else content
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", text)), default=0))
     # A lone surrogate (a file name that is no UTF-8) cannot be written.
-    yield text.encode("utf-8", "backslashreplace").decode("utf-8")
-    yield fence
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    yield from ("", f"## {title}", "", f"{fence}{kind}", text, fence)
 
 
 def _cell(text: str) -> str:
     words = " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
     return words.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def workspace_evidence(root: Path, checks: Mapping[str, str]) -> dict[str, Any]:
+    """Return section -> what a workspace has of it, unmasked; ``checks`` are the results of doctor."""
+    from xpubuild.engine.journal import Journal  # noqa: PLC0415 - this and the others: with a workspace only
+    from xpubuild.explain.document import Circumstances, explain_file  # noqa: PLC0415
+    from xpubuild.machine.packages import system_of  # noqa: PLC0415
+    from xpubuild.machine.system import os_facts  # noqa: PLC0415
+    from xpubuild.workspace.documents import status_document  # noqa: PLC0415
+    from xpubuild.workspace.layout import Layout  # noqa: PLC0415
+
+    layout, unread = Layout(root), []
+
+    def read(name: str, make: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return make(*arguments)
+        except (XpuBuildError, OSError, ValueError) as error:
+            unread.append(f"{name}: {error.what if isinstance(error, XpuBuildError) else error}")
+            return None
+
+    def of_file(name: str, path: Path) -> Any:
+        return read(name, lambda: json.loads(path.read_text("utf-8"))) if path.exists() else None
+
+    def of_journal() -> dict[str, Any]:
+        with Journal(layout.journal, read_only=True) as journal:
+            return status_document(str(root), journal, {})
+
+    status = read("the journal", of_journal) or {"steps": []}
+    receipt = of_file("the receipt", layout.receipt) or {}
+    failed = [step["id"] for step in status["steps"] if step["status"] == "failed"]
+    logs = sorted(path for path in layout.logs.glob("*.log") if path.is_file())
+    known = Circumstances(system=system_of(os_facts()), checks=checks)
+    explained = {step: read(step, explain_file, layout.logs / f"{step}.log", known) for step in failed}
+    gate = [read(path.name, gate_lines, path) or [] for path in logs]
+    ends = {path.name: _FAILED_LINES if path.stem in failed else _LINES for path in logs}
+    return {
+        "status": status,
+        "plan": of_file("the plan", layout.plan),
+        "captures": {"activation": receipt.get("activation")},
+        "gate": {"warnings": receipt.get("warnings", []), "lines": [*chain(*gate)]},
+        "audit": [item["audit"] for step in status["steps"] for item in step["evidence"] if "audit" in item],
+        "verify": of_file("the report of verify", layout.verify_report),
+        "explain": {step: item and item.to_json() for step, item in explained.items()},
+        "logs": {path.name: read(path.name, end_of, path, ends[path.name]) for path in logs},
+        "unread": unread,
+    }
+
+
+def internal_errors() -> dict[str, list[str]]:
+    """Return the newest reports of internal errors that this user has in the folder for temporary files."""
+    found = _newest(Path(tempfile.gettempdir()), "xpubuild-bug-*.txt")
+    return {path.name: end_of(path, _FAILED_LINES) for path in found if path.stat().st_uid == os.geteuid()}
+
+
+def end_of(path: Path, count: int) -> list[str]:
+    """Return the last lines of a text, long ones cut.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with path.open(encoding="utf-8", errors="replace") as stream:
+        return [line.rstrip("\n")[:_LONGEST_LINE] for line in deque(stream, maxlen=count)]
+
+
+def gate_lines(path: Path) -> list[dict[str, Any]]:
+    """Return the messages of a log that a rule of the XPU gate looks for, whatever the build was asked for.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    from xpubuild.artifacts.cmake_build import Message, Messages  # noqa: PLC0415
+    from xpubuild.artifacts.gate_rules import shipped_gate_rules  # noqa: PLC0415
+
+    def messages(lines: Iterable[str]) -> Iterator[Message]:
+        joined = Messages()
+        for number, line in enumerate(lines, 1):
+            yield from joined.feed(line.rstrip("\n"), number)
+        yield from joined.rest()
+
+    rules = [rule for rule in shipped_gate_rules() if rule.line is not None]
+    found: list[dict[str, Any]] = []
+    with path.open(encoding="utf-8", errors="replace") as stream:
+        for message in messages(stream):
+            low = message.text.lower()
+            names = [
+                rule.id
+                for rule in rules
+                if any(word in low for word in rule.find) and re.search(rule.line or "", message.text)
+            ]
+            if names and len(found) < _MOST_GATE_LINES:
+                text = message.text[:_LONGEST_LINE]
+                found.append({"log": path.name, "line": message.lines[0][0], "rules": names, "text": text})
+    return found
+
+
+def _newest(folder: Path, pattern: str) -> list[Path]:
+    return sorted(folder.glob(pattern), key=lambda path: path.stat().st_mtime, reverse=True)[:_MOST_FILES]

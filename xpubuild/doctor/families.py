@@ -9,32 +9,30 @@ from pathlib import Path
 from xpubuild.frozen import frozen
 from xpubuild.safe_yaml import read_yaml
 
-_TABLE = Path(__file__).with_name("families.yaml")
-
-
-@frozen
-class Beyond:
-    """What part of a family no check detects, and why."""
-
-    what: str
-    why: str
-
 
 @frozen
 class Family:
-    """One family; ``about`` is half a sentence."""
+    """One family: half a sentence, the ids of the checks that detect it, and (what, why) none detects."""
 
     about: str
-    beyond: tuple[Beyond, ...] = ()
+    checks: tuple[str, ...]
+    beyond: tuple[tuple[str, str], ...]
 
 
 @functools.cache
 def families() -> Mapping[str, Family]:
     """Return name -> family, in the order of the file."""
-    document = read_yaml(_TABLE.read_text("utf-8"))
+    document = read_yaml(Path(__file__).with_name("families.yaml").read_text("utf-8"))
     return {
         name: Family(
-            entry["about"], tuple(Beyond(item["what"], item["why"]) for item in entry.get("beyond", ()))
+            row["about"],
+            tuple(row.get("checks", ())),
+            tuple((item["what"], item["why"]) for item in row.get("beyond", ())),
         )
-        for name, entry in document["families"].items()
+        for name, row in document["families"].items()
     }
+
+
+def families_of(check: str) -> list[str]:
+    """Return the names of the families that a check detects."""
+    return [name for name, family in families().items() if check in family.checks]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -21,8 +20,6 @@ from xpubuild.distribution import (
 from xpubuild.doctor.kit import Look
 from xpubuild.machine.drivers import driver_family
 from xpubuild.machine.packages import system_of
-
-_FAMILIES = ("debian", "rhel", "suse")
 
 
 def distribution(look: Look) -> str:
@@ -43,13 +40,13 @@ def as_root(look: Look, *commands: str) -> tuple[str, ...]:
 def install_need(look: Look, *needs: Need) -> tuple[str, ...]:
     """Return the commands that bring what a GPU needs, with Intel's repository where that is not set up."""
     if not distribution(look):
-        return install_command(look, **{name: _names(needs, name) for name in _FAMILIES})
+        names = {
+            family: [name for need in needs for name in packages(need, System((family,)))]
+            for family in _TOOLS
+        }
+        return install_command(look, **names)
     system = system_of(look.host.os, look.root)
     return install(needs, system, sudo=_sudo(look), first_lts=first_names(look))
-
-
-def _names(needs: Sequence[Need], family: str) -> tuple[str, ...]:
-    return tuple(name for need in needs for name in packages(need, System((family,))))
 
 
 def install_second_lts(look: Look) -> tuple[str, ...]:
@@ -64,15 +61,6 @@ def install_second_lts(look: Look) -> tuple[str, ...]:
 def lacking_here(look: Look, need: Need) -> str:
     """Return why no package of this distribution brings something, or nothing where one does."""
     return lacking(need, system_of(look.host.os, look.root))
-
-
-def recipe_options(look: Look) -> str:
-    """Return the options with which doctor is called for the same recipe and target; "" without a recipe."""
-    if look.recipe is None:
-        return ""
-    recipe = look.recipe.recipe
-    target = f" --target {recipe.target}" if recipe.target == "cpu" and "xpu" in recipe.targets else ""
-    return f" --recipe {shlex.quote(recipe.name)}{target}"
 
 
 def lts_note(look: Look) -> str:
@@ -110,41 +98,32 @@ def _sudo(look: Look) -> str:
     return "" if as_root(look, "") == ("",) else "sudo "
 
 
-#: Family of distributions -> its package manager.
-_TOOLS = {"debian": "apt-get", "rhel": "dnf", "suse": "zypper"}
+#: Family of distributions -> its package manager, and what it is called where the distribution is unknown.
+_TOOLS = {"debian": ("apt-get", "Debian"), "rhel": ("dnf", "RHEL"), "suse": ("zypper", "SUSE")}
 
 
-def install_command(
-    look: Look, *, debian: Sequence[str] = (), rhel: Sequence[str] = (), suse: Sequence[str] = ()
-) -> tuple[str, ...]:
-    """Return the commands that install packages, named for each family of distributions.
+def install_command(look: Look, **names: Sequence[str]) -> tuple[str, ...]:
+    """Return the commands that install packages, named for each family of distributions: debian, rhel, suse.
 
     For an unknown distribution, or one without a known package, the result is a comment with the known
     names, so that pasting it has no effect.
     """
-    family, names = distribution(look), {"debian": debian, "rhel": rhel, "suse": suse}
+    family = distribution(look)
     if found := names.get(family):
         update = ("apt-get update",) if family == "debian" else ()
-        return as_root(look, *update, f"{_TOOLS[family]} install -y {' '.join(found)}")
-    known = _named_by_system((("Debian", debian), ("RHEL", rhel), ("SUSE", suse)))
-    return (f"# install with your package manager: {known}",) if known else ()
+        return as_root(look, *update, f"{_TOOLS[family][0]} install -y {' '.join(found)}")
+    systems: dict[str, list[str]] = {}
+    for name, packages_ in names.items():
+        if packages_:
+            systems.setdefault(" ".join(packages_), []).append(_TOOLS[name][1])
+    known = [
+        f"{text} ({', '.join(who)})" if len(who) < len(_TOOLS) else text for text, who in systems.items()
+    ]
+    return (f"# install with your package manager: {'; '.join(known)}",) if known else ()
 
 
-def remove_command(
-    look: Look, *, debian: Sequence[str] = (), rhel: Sequence[str] = (), suse: Sequence[str] = ()
-) -> tuple[str, ...]:
+def remove_command(look: Look, **names: Sequence[str]) -> tuple[str, ...]:
     """Return the commands that remove packages; none where the distribution is an unknown one."""
     family = distribution(look)
-    names = {"debian": debian, "rhel": rhel, "suse": suse}.get(family)
-    return as_root(look, f"{_TOOLS[family]} remove -y {' '.join(names)}") if names else ()
-
-
-def _named_by_system(named: Sequence[tuple[str, Sequence[str]]]) -> str:
-    """Return package names with the systems that use them; without the systems if all use the same."""
-    systems: dict[str, list[str]] = {}
-    for system, names in named:
-        if names:
-            systems.setdefault(" ".join(names), []).append(system)
-    if len(systems) == 1 and len(next(iter(systems.values()))) == len(named):
-        return next(iter(systems))
-    return "; ".join(f"{names} ({', '.join(who)})" for names, who in systems.items())
+    found = names.get(family)
+    return as_root(look, f"{_TOOLS[family][0]} remove -y {' '.join(found)}") if found else ()

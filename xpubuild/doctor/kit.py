@@ -96,7 +96,6 @@ class Check:
     severity: Literal["warn", "fail"] = "fail"
     profiles: Collection[Profile] = frozenset({"build", "run"})
     needs: tuple[str, ...] = ()
-    families: tuple[str, ...] = ()
     live: bool = False
     recipe: bool = False
     deadline_s: float = 10.0
@@ -129,7 +128,6 @@ def check(identifier: str, **options: Any) -> Callable[[Callable[[Look], Outcome
     both) say what the host must be for. ``needs`` are ids (separated by spaces) of checks that must have
     status ok or warn, otherwise this one is skipped: one cause is one failure. ``live`` marks checks that
     need the running machine: with ``--root`` they are skipped. ``recipe`` marks those that need a recipe.
-    ``families`` are the failure families (docs/reference/failure-families.md) that the check detects.
     ``deadline_s`` is its time, ``docs`` the page of a plug-in's check.
 
     Raises:
@@ -138,8 +136,7 @@ def check(identifier: str, **options: Any) -> Callable[[Callable[[Look], Outcome
     """
     if not re.fullmatch(r"\w+(\.\w+)*", identifier, re.ASCII):
         raise ValueError(f"the id '{identifier}' is not a sequence of words separated by dots")
-    for name in ("needs", "families"):
-        options[name] = tuple(options.get(name, "").split())
+    options["needs"] = tuple(options.get("needs", "").split())
 
     def decorate(ask: Callable[[Look], Outcome]) -> Check:
         title, _, explanation = inspect.cleandoc(ask.__doc__ or identifier).partition("\n")

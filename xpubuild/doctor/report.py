@@ -5,19 +5,86 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
+from typing_extensions import TypedDict
+
 from xpubuild import __version__
 from xpubuild.doctor.kit import Check, Look, Profile, plural
 from xpubuild.doctor.registry import Selection
 from xpubuild.doctor.runner import STATUSES, Result, Status, plain_json
 from xpubuild.documents import plain
 from xpubuild.frozen import frozen
+from xpubuild.machine.host_report import HostReport
 
-SCHEMA = "xpubuild.doctor/1"
-LIST_SCHEMA = "xpubuild.doctor-checks/1"
-#: On an unsupported platform nothing works, with or without a GPU.
-_PLATFORM = "machine.platform"
-#: Its detail is used as the verdict: no other result matters on a machine without a GPU.
-_NO_GPU = "gpu.present"
+
+class DoctorCounts(TypedDict):
+    """How many checks ended in each status."""
+
+    fail: int
+    error: int
+    warn: int
+    ok: int
+    skip: int
+
+
+class Able(TypedDict):
+    """True if no check failed; null if not all of its checks ran."""
+
+    run: bool | None
+    build: bool | None
+
+
+class DoctorDocument(TypedDict):
+    """What doctor found."""
+
+    schema: Literal["xpubuild.doctor/1"]
+    """Name and version."""
+    status: Literal["ok", "warn", "fail"]
+    """`fail`: a check failed or could not complete (exit code 10)."""
+    verdict: str
+    """The first line of the text output."""
+    able: Able
+    xpubuild: str
+    """Version of xpubuild."""
+    profiles: list[Literal["build", "run"]]
+    """What was asked about."""
+    recipe: str | None
+    root: str
+    """What was looked at: / is the running machine."""
+    python: str | None
+    """The interpreter whose torch was looked at."""
+    summary: DoctorCounts
+    host: HostReport
+    checks: list[Result]
+
+
+class ListedDoctorCheck(TypedDict):
+    """A check that doctor can run."""
+
+    id: str
+    title: str
+    group: str
+    severity: Literal["warn", "fail"]
+    profiles: list[Literal["build", "run"]]
+    needs: list[str]
+    """Checks that must end ok or warn before this one says anything."""
+    families: list[str]
+    """Families of failures that the check foresees."""
+    live: bool
+    """Whether only the running machine can answer."""
+    recipe: bool
+    """Whether it asks about a recipe."""
+    deadline_s: float
+    docs: str | None
+    explanation: str
+    """What is looked at, why it matters, how to mend it (Markdown)."""
+
+
+class DoctorChecksDocument(TypedDict):
+    """The checks of xpubuild and of plug-ins, in the order they are shown."""
+
+    schema: Literal["xpubuild.doctor-checks/1"]
+    """Name and version."""
+    checks: list[ListedDoctorCheck]
 
 
 @frozen
@@ -32,9 +99,8 @@ class Report:
     @property
     def bad(self) -> tuple[Result, ...]:
         """The results that make the exit code 10, failures before errors."""
-        return tuple(
-            sorted((item for item in self.results if item.bad), key=lambda item: item.status != "fail")
-        )
+        found = (item for item in self.results if item.bad)
+        return tuple(sorted(found, key=lambda item: item.status != "fail"))
 
     @property
     def status(self) -> Literal["ok", "warn", "fail"]:
@@ -88,7 +154,7 @@ def doctor_document(report: Report, redact: Callable[[str], str] = str) -> dict[
     """Return a run as ``xpubuild.doctor/1``; ``redact`` is applied to every text about the host."""
     look = report.look
     return {
-        "schema": SCHEMA,
+        "schema": "xpubuild.doctor/1",
         "status": report.status,
         "verdict": verdict(report),
         "able": report.able(),
@@ -105,18 +171,20 @@ def doctor_document(report: Report, redact: Callable[[str], str] = str) -> dict[
 
 def checks_document(checks: Sequence[Check]) -> dict[str, Any]:
     """Return the checks as ``xpubuild.doctor-checks/1``."""
+    from xpubuild.doctor.families import families_of  # noqa: PLC0415 - a run needs no YAML
+
     names = ("id", "title", "group", "severity", "live", "recipe", "deadline_s", "explanation")
     listed = [
         {
             **{name: getattr(check, name) for name in names},
             "profiles": sorted(check.profiles),
             "needs": list(check.needs),
-            "families": list(check.families),
+            "families": families_of(check.id),
             "docs": check.page,
         }
         for check in checks
     ]
-    return {"schema": LIST_SCHEMA, "checks": listed}
+    return {"schema": "xpubuild.doctor-checks/1", "checks": listed}
 
 
 def junit_report(report: Report) -> bytes:
@@ -136,25 +204,24 @@ def junit_report(report: Report) -> bytes:
 
 def verdict(report: Report) -> str:
     """Return the first line of the output: what this host can do, or the first reason why not."""
-    first = next((item for item in report.bad if item.id in (_PLATFORM, _NO_GPU)), None)
-    if not report.whole:
-        line = _of_a_part(report)
-    elif first is not None and first.id == _NO_GPU:
-        line = _sentence(first.detail)
-        if report.able()["build"]:
-            line += f". {_here(report)} can {_deed(report, 'build', alone=True)}"
-    else:
-        line = _of_all(report)
+    line = _of_all(report) if report.whole else _of_a_part(report)
     # An address or the id of a check keeps its spelling.
     plain_word = line.partition(" ")[0].rstrip(":;,").isalpha()
     return line[:1].upper() + line[1:] if plain_word else line
 
 
 def _of_all(report: Report) -> str:
+    here = "This host" if report.look.live else "This image"
     able, lacking = report.able(), report.lacking()
     can = [_deed(report, profile) for profile in report.profiles if able[profile]]
     cannot = [_deed(report, profile) for profile in report.profiles if able[profile] is False]
     first = next((item for profile in report.profiles if (item := report.first(profile))), None)
+    fatal = next((item for item in report.bad if item.id in ("machine.platform", "gpu.present")), None)
+    # No other result matters on a machine without a GPU, but that it can build; on an unsupported platform
+    # nothing works, with or without one.
+    if fatal is not None and fatal.id == "gpu.present":
+        deed = _deed(report, "build") if report.look.recipe else "build PyTorch for XPU"
+        return _sentence(fatal.detail) + (f". {here} can {deed}" if able["build"] else "")
     parts = [f"can {' and '.join(can)}"] if can else []
     if first is not None:
         verb = "cannot" if first.status == "fail" else "may not be able to"
@@ -162,15 +229,13 @@ def _of_all(report: Report) -> str:
     elif lacking is not None and "build" in report.profiles:
         deed = _deed(report, "build")
         parts.append(f"does not meet the requirements to {deed}: {_sentence(lacking.detail)}")
-    return (
-        f"{_here(report)} {'; it '.join(parts)}{'' if len(can) < len(report.profiles) else _reserve(report)}"
-    )
+    return f"{here} {'; it '.join(parts)}{'' if len(can) < len(report.profiles) else _reserve(report)}"
 
 
 def _of_a_part(report: Report) -> str:
+    counts = report.counts()
     if report.bad:
         return _reason(report.bad[0])
-    counts = report.counts()
     if counts["warn"]:
         first = next(item for item in report.results if item.status == "warn")
         more = f" and {counts['warn'] - 1} more" if counts["warn"] > 1 else ""
@@ -182,23 +247,19 @@ def _of_a_part(report: Report) -> str:
     return f"{plural(counts['skip'], 'check')} skipped{why}"
 
 
-def _here(report: Report) -> str:
-    return "This host" if report.look.live else "This image"
-
-
 def _reserve(report: Report) -> str:
     warnings = report.counts()["warn"]
     told = f", with {plural(warnings, 'warning')}" if warnings else ""
     return told if report.look.live else f", according to its files{told}"
 
 
-def _deed(report: Report, profile: Profile, *, alone: bool = False) -> str:
+def _deed(report: Report, profile: Profile) -> str:
     recipe = report.look.wanted
     if profile == "run":
         return f"run {recipe.name}" if recipe and recipe.target != "xpu" else "run PyTorch for XPU"
     if recipe is not None:
         return f"build {recipe.name}"
-    return "build it" if "run" in report.profiles and not alone else "build PyTorch for XPU"
+    return "build it" if "run" in report.profiles else "build PyTorch for XPU"
 
 
 def _reason(result: Result) -> str:

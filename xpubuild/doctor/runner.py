@@ -74,78 +74,65 @@ def run_checks(
     ``listener`` gets each shown result when its check ends. No exception of a check is raised: exceptions and
     timeouts are results with status ``error``.
     """
-    return _Run(look, selection, listener, at_once).results()
+    waiting = {check.id: check for check in selection.checks}
+    running: dict[str, tuple[Check, float]] = {}
+    done: dict[str, Result] = {}
+    answers: queue.SimpleQueue[Result] = queue.SimpleQueue()
+
+    def finish(result: Result) -> None:
+        waiting.pop(result.id, None)
+        done[result.id] = result
+        if listener is not None and result.id in selection.shown:
+            listener(result)
+
+    while waiting or running:
+        before = len(waiting)
+        for check in list(waiting.values()):
+            if settled := _settled(check, look, selection, done):
+                finish(_result(check, settled))
+            elif len(running) < at_once and all(name in done for name in check.needs):
+                running[check.id] = waiting.pop(check.id), time.monotonic()
+                threading.Thread(target=_work, args=(check, look, answers), daemon=True).start()
+        stuck = not running and len(waiting) == before
+        for result in _circles(waiting) if stuck else _ended(running, answers):
+            finish(result)
+    return tuple(done[check.id] for check in selection.checks)
 
 
-class _Run:
-    def __init__(
-        self, look: Look, selection: Selection, listener: Callable[[Result], None] | None, at_once: int
-    ) -> None:
-        self._look, self._selection, self._listener, self._at_once = look, selection, listener, at_once
-        self._waiting = {check.id: check for check in selection.checks}
-        self._running: dict[str, tuple[Check, float]] = {}
-        self._done: dict[str, Result] = {}
-        self._answers: queue.SimpleQueue[Result] = queue.SimpleQueue()
-
-    def results(self) -> tuple[Result, ...]:
-        while self._waiting or self._running:
-            started = self._start()
-            if self._running:
-                self._collect()
-            elif not started:
-                for check in list(self._waiting.values()):
-                    names = ", ".join(name for name in check.needs if name in self._waiting)
-                    circle = Outcome("error", f"needs {names}, which in turn needs this check")
-                    self._finish(_result(check, circle))
-        return tuple(self._done[check.id] for check in self._selection.checks)
-
-    def _start(self) -> bool:
-        """Start checks that can run and settle those that need not; return whether there was any."""
-        before = len(self._waiting)
-        for check in list(self._waiting.values()):
-            settled = _inapplicable(check, self._look) or _blocked(check, self._selection, self._done)
-            if settled is not None:
-                self._finish(_result(check, settled))
-            elif len(self._running) < self._at_once and all(name in self._done for name in check.needs):
-                self._running[check.id] = self._waiting.pop(check.id), time.monotonic()
-                arguments = (check, self._look, self._answers)
-                threading.Thread(target=_work, args=arguments, name=f"check {check.id}", daemon=True).start()
-        return len(self._waiting) < before
-
-    def _collect(self) -> None:
-        """Wait for one result, or for the first timeout."""
-        until = min(began + check.deadline_s for check, began in self._running.values())
-        try:
-            result = self._answers.get(timeout=max(0.0, until - time.monotonic()))
-        except queue.Empty:
-            now = time.monotonic()
-            for check, began in list(self._running.values()):
-                if began + check.deadline_s <= now:
-                    del self._running[check.id]
-                    late = Outcome("error", f"timed out after {check.deadline_s:g} s")
-                    self._finish(_result(check, late, now - began))
-        else:
-            # A result after the timeout is dropped: the check has been reported already.
-            if self._running.pop(result.id, None) is not None:
-                self._finish(result)
-
-    def _finish(self, result: Result) -> None:
-        self._waiting.pop(result.id, None)
-        self._done[result.id] = result
-        if self._listener is not None and result.id in self._selection.shown:
-            self._listener(result)
+def _circles(waiting: Mapping[str, Check]) -> list[Result]:
+    """Return the errors of checks that need each other."""
+    return [
+        _result(check, Outcome("error", f"needs {', '.join(check.needs)}, which in turn needs this check"))
+        for check in waiting.values()
+    ]
 
 
-def _inapplicable(check: Check, look: Look) -> Outcome | None:
+def _ended(running: dict[str, tuple[Check, float]], answers: queue.SimpleQueue[Result]) -> list[Result]:
+    """Wait for one result, or for the first timeout; return what ended, which then runs no more."""
+    if not running:
+        return []
+    until = min(began + check.deadline_s for check, began in running.values())
+    try:
+        result = answers.get(timeout=max(0.0, until - time.monotonic()))
+    except queue.Empty:
+        now = time.monotonic()
+        late = [(check, began) for check, began in running.values() if began + check.deadline_s <= now]
+        for check, _ in late:
+            del running[check.id]
+        return [
+            _result(check, Outcome("error", f"timed out after {check.deadline_s:g} s"), now - began)
+            for check, began in late
+        ]
+    # A result after the timeout is dropped: the check has been reported already.
+    return [result] if running.pop(result.id, None) is not None else []
+
+
+def _settled(check: Check, look: Look, selection: Selection, done: Mapping[str, Result]) -> Outcome | None:
+    """Return the answer of a check that is not run: it does not apply, or one that it needs did not pass."""
     if check.live and not look.live:
         return Outcome("skip", "needs the running machine; --root reads files only")
     if check.recipe and look.recipe is None:
         return Outcome("skip", "needs a recipe (--recipe)")
-    return None
-
-
-def _blocked(check: Check, selection: Selection, done: Mapping[str, Result]) -> Outcome | None:
-    """Return the skip of a check whose need did not pass; the detail shows the original cause."""
     for name in check.needs:
         if name in selection.left_out:
             return Outcome("skip", f"needs {name}, which was excluded", {"needs": name, BLOCKED_BY: name})
@@ -155,16 +142,12 @@ def _blocked(check: Check, selection: Selection, done: Mapping[str, Result]) -> 
         if need is not None and need.status not in ("ok", "warn"):
             cause = need.blocked_by or name
             began = done.get(cause)
-            why = _ended(began) if began is not None else "was excluded"
+            words = {"fail": "failed", "error": "could not complete", "skip": "was skipped"}
+            why = words[began.status] if began is not None else "was excluded"
+            why = f"{why}: {began.detail}" if began is not None and began.status == "skip" else why
             told = why if cause == name else f"was skipped because {cause} {why}"
             return Outcome("skip", f"needs {name}, which {told}", {"needs": name, BLOCKED_BY: cause})
     return None
-
-
-def _ended(result: Result) -> str:
-    if result.status == "skip":
-        return f"was skipped: {result.detail}"
-    return "failed" if result.status == "fail" else "could not complete"
 
 
 def _work(check: Check, look: Look, answers: queue.SimpleQueue[Result]) -> None:
@@ -181,18 +164,14 @@ def _result(check: Check, outcome: object, seconds: float = 0.0) -> Result:
     """Return the result of a check; plug-ins are not type-checked."""
     if not isinstance(outcome, Outcome):
         raise TypeError(f"the check returned {type(outcome).__name__}, not an Outcome")
-    if outcome.status not in STATUSES:
-        raise ValueError(f"the check returned the unknown status {outcome.status!r}")
-    if not isinstance(outcome.evidence, Mapping):
-        raise TypeError("the evidence of the check is not a mapping")
-    if not isinstance(outcome.fix, Fix | None):
-        raise TypeError(f"the check returned {type(outcome.fix).__name__}, not a Fix")
+    if outcome.status not in STATUSES or not isinstance(outcome.fix, Fix | None):
+        raise TypeError("the check returned an Outcome with an unknown status or a fix that is not a Fix")
     return Result(
         id=check.id,
         title=check.title,
         status=outcome.status,
         detail=str(outcome.detail),
-        evidence=plain_json(outcome.evidence),
+        evidence=plain_json(dict(outcome.evidence)),
         fix=outcome.fix,
         docs=check.page,
         severity=check.severity,
@@ -203,14 +182,15 @@ def _result(check: Check, outcome: object, seconds: float = 0.0) -> Result:
 
 def plain_json(value: Any, redact: Callable[[str], str] = str) -> Any:
     """Return a value as plain JSON: checks put paths, tuples and sets into their evidence."""
-    if value is None or isinstance(value, (bool, int)):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    if isinstance(value, Mapping):
-        return {redact(str(key)): plain_json(item, redact) for key, item in value.items()}
-    if isinstance(value, (set, frozenset)):
-        return sorted((plain_json(item, redact) for item in value), key=str)
-    if isinstance(value, (list, tuple)):
-        return [plain_json(item, redact) for item in value]
-    return redact(value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value))
+    match value:
+        case None | bool() | int():
+            return value
+        case float():
+            return value if math.isfinite(value) else str(value)
+        case Mapping():
+            return {redact(str(key)): plain_json(item, redact) for key, item in value.items()}
+        case set() | frozenset():
+            return sorted((plain_json(item, redact) for item in value), key=str)
+        case list() | tuple():
+            return [plain_json(item, redact) for item in value]
+    return redact(str(value))

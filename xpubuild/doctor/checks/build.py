@@ -32,7 +32,7 @@ def _gib(count: int) -> str:
     return f"{count / _GIB:.1f}".removesuffix(".0")
 
 
-@check("build.memory", profiles=BUILD, families="I-memory-or-disk")
+@check("build.memory", profiles=BUILD)
 def build_memory(look: Look) -> Outcome:
     """There is enough memory for a build.
 
@@ -90,7 +90,7 @@ def _demands(look: Look) -> tuple[float, LargeUnit | None]:
     return max((build.memory_gib_per_job for build in built), default=GIB_PER_JOB), largest
 
 
-@check("build.disk", profiles=BUILD, families="I-memory-or-disk")
+@check("build.disk", profiles=BUILD)
 def build_disk(look: Look) -> Outcome:
     """There is enough disk space for a build.
 
@@ -138,7 +138,7 @@ def _lacking(disk: DiskFacts, need: float, quota: Room) -> Iterator[str]:
         yield f"your quota leaves {plural(quota.inodes_free, 'file')}, {inodes} needed"
 
 
-@check("build.tmpdir", live=True, families="I-memory-or-disk")
+@check("build.tmpdir", live=True)
 def build_tmpdir(look: Look) -> Outcome:
     """TMPDIR is writable and can run programs.
 
@@ -164,12 +164,7 @@ def build_tmpdir(look: Look) -> Outcome:
     return ok(f"{folder} is writable and can run programs", **evidence)
 
 
-@check(
-    "build.filesystem",
-    profiles=BUILD,
-    live=True,
-    families="I-memory-or-disk H-torch-xpu-ops-and-submodule-checkout",
-)
+@check("build.filesystem", profiles=BUILD, live=True)
 def build_filesystem(look: Look) -> Outcome:
     """The workspace's file system is suitable for builds.
 
@@ -198,7 +193,7 @@ def build_filesystem(look: Look) -> Outcome:
     return ok(f"{disk.path} is on {disk.filesystem}", **evidence)
 
 
-@check("build.clock", profiles=BUILD, live=True, families="Z-single")
+@check("build.clock", profiles=BUILD, live=True)
 def build_clock(look: Look) -> Outcome:
     """The clock and the file times are consistent.
 

@@ -29,7 +29,7 @@ class Scan:
     majors: set[int] = field(default_factory=set)
 
 
-@check("caches.stale", severity="warn", profiles=RUN, families="B-two-sycl-runtimes-or-stale-jit-cache")
+@check("caches.stale", severity="warn", profiles=RUN)
 def caches_stale(look: Look) -> Outcome:
     """Compile caches are not stale.
 

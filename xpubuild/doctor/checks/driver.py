@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from xpubuild.distribution import Need
 from xpubuild.doctor.fixes import (
@@ -30,6 +29,7 @@ from xpubuild.doctor.kit import (
     todo,
     warn,
 )
+from xpubuild.doctor.look.compatible import judged, situation
 from xpubuild.doctor.probes.level_zero import unmasked
 from xpubuild.doctor.probes.machine import intel_gpus, wants_driver
 from xpubuild.engine.environment import base_environment
@@ -40,13 +40,8 @@ from xpubuild.machine.pci_names import intel_gpu
 from xpubuild.machine.readers import UNKNOWN, exists
 from xpubuild.machine.rpms import unread_database
 
-if TYPE_CHECKING:
-    from xpubuild.recipe.conditions import Case
-    from xpubuild.recipe.model import Recipe
-
 _LIBRARY = "libze_intel_gpu.so"
 _LOADERS = ("level-zero", "libze1", "oneapi-level-zero")
-_FAMILIES = "E-level-zero-driver-or-loader-version"
 _NAMES = {"lts-2350": "LTS 2350", "lts2-2523": "LTS2 2523", "rolling": "rolling"}
 # Packages of Intel's repositories end in the number of a release and the system: -1146~24.04, -803~22.04.
 _INTELS = re.compile(r"-\d{3,}~\d\d\.\d\d")
@@ -69,7 +64,7 @@ def _source(item: DriverFacts) -> str:
     return "an RPM repository" if item.source == "rpm" else item.source
 
 
-@check("driver.family", profiles=RUN, families=_FAMILIES, deadline_s=20)
+@check("driver.family", profiles=RUN, deadline_s=20)
 def driver_family(look: Look) -> Outcome:
     """The GPU's Level Zero driver is installed.
 
@@ -105,7 +100,7 @@ def driver_family(look: Look) -> Outcome:
     )
 
 
-@check("driver.mixed", families=_FAMILIES)
+@check("driver.mixed")
 def driver_mixed(look: Look) -> Outcome:
     """All GPU driver packages are from one driver family.
 
@@ -129,7 +124,7 @@ def driver_mixed(look: Look) -> Outcome:
     return ok(f"{_NAMES.get(families[0], families[0])}: {commas(packages)}", packages=packages)
 
 
-@check("driver.loader_source", severity="warn", families=_FAMILIES)
+@check("driver.loader_source", severity="warn")
 def driver_loader_source(look: Look) -> Outcome:
     """The Level Zero loader and driver come from one repository.
 
@@ -142,7 +137,13 @@ def driver_loader_source(look: Look) -> Outcome:
     drivers = [item for item in _drivers(look) if item.package != _LIBRARY]
     loaders = [item for item in look.host.drivers if item.package in _LOADERS]
     if len(loaders) > 1:
-        return _twice(look, loaders)
+        first = any(item.package == "intel-level-zero-gpu" for item in drivers)
+        stays = "level-zero" if first else "libze1"
+        away = sorted(item.package for item in loaders if item.package != stays) or [loaders[0].package]
+        told = commas(f"{item.package} {item.version}" for item in loaders)
+        commands = remove_command(look, debian=away, rhel=away, suse=away)
+        fix = todo(f"keep the one from the driver's repository, {stays}", *commands)
+        return finding(f"the loader is installed under {len(loaders)} names: {told}", fix, loaders=told)
     if not drivers or not loaders:
         return skip("the loader or the driver is not in a package database")
     both = (*loaders, *drivers)
@@ -157,20 +158,7 @@ def driver_loader_source(look: Look) -> Outcome:
     return ok(f"{commas(sources)}: from {next(iter(sources.values()))}", sources=sources)
 
 
-def _twice(look: Look, loaders: list[DriverFacts]) -> Outcome:
-    installed = {item.package for item in look.host.drivers}
-    first = "intel-level-zero-gpu" in installed and "libze-intel-gpu1" not in installed
-    stays = "level-zero" if first else "libze1"
-    away = sorted(item.package for item in loaders if item.package != stays) or [loaders[0].package]
-    commands = remove_command(look, debian=away, rhel=away, suse=away)
-    told = commas(f"{item.package} {item.version}" for item in loaders)
-    detail = f"the loader is installed under {len(loaders)} names: {told}; the order of folders decides which"
-    fix = todo(f"keep the one from the driver's repository, {stays}", *commands)
-    sources = {item.package: _source(item) for item in loaders}
-    return finding(f"{detail} one programs load", fix, sources=sources)
-
-
-@check("driver.recipe", profiles=RUN, needs="driver.family", recipe=True, families=_FAMILIES)
+@check("driver.recipe", profiles=RUN, needs="driver.family", recipe=True)
 def driver_recipe(look: Look) -> Outcome:
     """The recipe is compatible with this GPU and driver.
 
@@ -178,19 +166,10 @@ def driver_recipe(look: Look) -> Outcome:
     family and driver family (`needs.gpus`, `needs.drivers` and `refuses` of the recipe, each with its
     source). If this is unknown, it is a warning and not a failure.
     """
-    from xpubuild.recipe.compatible_host import of_host  # noqa: PLC0415 - pydantic, and only with a recipe
-    from xpubuild.recipe.constraints import solve  # noqa: PLC0415
-
     recipe = look.wanted
-    if recipe is None:
-        return skip("needs a recipe (--recipe)")
-    if recipe.target != "xpu":
-        return skip(f"the recipe {recipe.name} is for the {recipe.target}")
-    reasons = [
-        item
-        for item in solve(recipe, of_host(look.host)).reasons
-        if item.concern == "runs" and item.constraint in ("gpu", "driver", "refused")
-    ]
+    if recipe is None or recipe.target != "xpu":
+        return skip(f"the recipe {recipe.name} is for the {recipe.target}" if recipe else "needs a recipe")
+    reasons = judged(look, "gpu", "driver")
     if not reasons:
         return ok(f"{recipe.name} is compatible with this GPU and driver", reasons=[])
     wrong = [item for item in reasons if item.answer == "no"]
@@ -201,12 +180,11 @@ def driver_recipe(look: Look) -> Outcome:
     return answer(f"{recipe.name} {told}", todo(summary, "xpubuild recipes matrix"), reasons=evidence)
 
 
-_LIBRARIES = "LD_LIBRARY_PATH"
 _EXTRA_LIBRARIES = "XPUBUILD_EXTRA_LIBRARY_PATH"
 _IMAGE_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
 
 
-@check("driver.ocloc", severity="warn", profiles=BUILD, families="P-missing-build-component", deadline_s=20)
+@check("driver.ocloc", severity="warn", profiles=BUILD, deadline_s=20)
 def driver_ocloc(look: Look) -> Outcome:
     """ocloc, the GPU driver's offline compiler, compiles for the build's targets.
 
@@ -229,11 +207,7 @@ def driver_ocloc(look: Look) -> Outcome:
     if not lists:
         return ok("the recipe does not compile kernels ahead of time")
     if not look.live:
-        places = (f"{folder}/ocloc" for folder in _IMAGE_PATH)
-        path = next((place for place in places if exists(look.path(place))), None)
-        if path is None:
-            return _missing(look, "no ocloc in this image", _install(look))
-        return _lacking_by_driver(look) or ok(path)
+        return _of_image(look)
     environment = _build_environment(look.environ)
     program = find_ocloc(environment)
     if program is None:
@@ -246,23 +220,22 @@ def driver_ocloc(look: Look) -> Outcome:
     return ok(f"{program} compiles for {told}", program=program, targets=told)
 
 
+def _of_image(look: Look) -> Outcome:
+    """Return the answer about an ocloc that cannot be run: what the driver family knows."""
+    places = (f"{folder}/ocloc" for folder in _IMAGE_PATH)
+    path = next((place for place in places if exists(look.path(place))), None)
+    if path is None:
+        return _missing(look, "no ocloc in this image", _install(look))
+    for reason in judged(look, "ocloc"):
+        fix = todo(reason.todo, "xpubuild recipes matrix --help")
+        return (fail if reason.answer == "no" else warn)(reason.found, fix)
+    return ok(path)
+
+
 def _missing(look: Look, detail: str, fix: Fix) -> Outcome:
     if look.wanted is None:
         return finding(detail, fix)
     return fail(f"{detail}; the recipe {look.wanted.name} compiles kernels ahead of time", fix)
-
-
-def _lacking_by_driver(look: Look) -> Outcome | None:
-    """Return what the driver family of an image says against its ocloc, which cannot be run from outside."""
-    if look.wanted is None:
-        return None
-    from xpubuild.recipe.aot_targets import ocloc_reasons  # noqa: PLC0415 - pydantic, and only with a recipe
-
-    reason = next(ocloc_reasons(_case(look, look.wanted)), None)
-    if reason is None:
-        return None
-    fix = todo(reason.todo, "xpubuild recipes matrix --help")
-    return (fail if reason.answer == "no" else warn)(reason.found, fix)
 
 
 def _install(look: Look) -> Fix:
@@ -277,24 +250,17 @@ def _lists(look: Look) -> tuple[tuple[tuple[str, ...], str], ...]:
         known = (intel_gpu(gpu.device_id) for gpu in intel_gpus(look))
         return (((next((item.targets[0] for item in known if item and item.targets), "pvc"),), ""),)
     from xpubuild.recipe.aot_targets import aot_lists  # noqa: PLC0415 - pydantic, and only with a recipe
+    from xpubuild.recipe.conditions import Case  # noqa: PLC0415
 
-    lists = aot_lists(_case(look, recipe)) if recipe.target == "xpu" else ()
+    lists = aot_lists(Case(recipe, situation(look), None, None)) if recipe.target == "xpu" else ()
     return tuple(dict.fromkeys((item.targets, item.what) for item in lists if item.answer == "yes"))
 
 
-def _case(look: Look, recipe: Recipe) -> Case:
-    """Return the recipe on this host, as the compatibility matrix judges it."""
-    from xpubuild.recipe.compatible_host import of_host  # noqa: PLC0415
-    from xpubuild.recipe.conditions import Case  # noqa: PLC0415 - pydantic, and only with a recipe
-
-    return Case(recipe, of_host(look.host), None, None)
-
-
-def _build_environment(caller: Mapping[str, str], **changes: str) -> dict[str, str]:
+def _build_environment(caller: Mapping[str, str]) -> dict[str, str]:
     """Return what a build gets of this shell, with the folders that the site passes on."""
     path = ":".join(filter(None, (caller.get("XPUBUILD_EXTRA_PATH"), caller.get("PATH", ""))))
-    extra = {_LIBRARIES: value} if (value := caller.get(_EXTRA_LIBRARIES)) else {}
-    return {**base_environment(caller), "PATH": path, **extra, **changes}
+    extra = {"LD_LIBRARY_PATH": value} if (value := caller.get(_EXTRA_LIBRARIES)) else {}
+    return {**base_environment(caller), "PATH": path, **extra}
 
 
 def _trouble(
@@ -307,12 +273,9 @@ def _trouble(
             detail += f", which {what} is compiled for"
             instead = "use GCC 12 or older (without flash attention on XPU)"
         return detail, todo(f"{instead}, or the ocloc of a newer driver", "xpubuild recipes matrix --here")
-    extra = look.environ.get(_EXTRA_LIBRARIES, "")
-    if extra and try_ocloc(program, targets, _build_environment(look.environ, **{_LIBRARIES: ""})).ok:
-        detail = f"{program} runs, but not with {_EXTRA_LIBRARIES}={extra}: {answer.words}"
-        return detail, todo("remove the folder that hides a library of ocloc", f"unset {_EXTRA_LIBRARIES}")
-    folders = ":".join(driver_folders(look.environ.get(_LIBRARIES, "")))
-    if folders and try_ocloc(program, targets, _build_environment(look.environ, **{_LIBRARIES: folders})).ok:
+    folders = ":".join(driver_folders(look.environ.get("LD_LIBRARY_PATH", "")))
+    environment = {**_build_environment(look.environ), "LD_LIBRARY_PATH": folders}
+    if folders and try_ocloc(program, targets, environment).ok:
         detail = f"{program} runs with the LD_LIBRARY_PATH of this shell only, which builds do not get"
         line = f"export {_EXTRA_LIBRARIES}={shlex.quote(folders)}"
         return detail, todo("pass the folders of the driver's libraries on to builds", line)
@@ -325,7 +288,7 @@ _SEARCHED = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH")
 _BRINGS: dict[str, Need] = {"level_zero/ze_api.h": "level-zero-headers", "CL/cl.h": "opencl-headers"}
 
 
-@check("driver.headers", severity="warn", profiles=RUN, families="N-run-time-jit-headers")
+@check("driver.headers", severity="warn", profiles=RUN)
 def driver_headers(look: Look) -> Outcome:
     """The Level Zero and OpenCL headers for torch.compile are installed.
 

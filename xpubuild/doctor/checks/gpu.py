@@ -38,7 +38,7 @@ _NO_WSL_GPU = todo(
 )
 
 
-@check("gpu.present", profiles=RUN, families="D-device-node-access")
+@check("gpu.present", profiles=RUN)
 def gpu_present(look: Look) -> Outcome:
     """An Intel GPU is present.
 
@@ -89,7 +89,7 @@ def _elsewhere(look: Look) -> Fix:
     )
 
 
-@check("gpu.supported", profiles=RUN, needs="gpu.present", families="R-hardware-limits Z-single")
+@check("gpu.supported", profiles=RUN, needs="gpu.present")
 def gpu_supported(look: Look) -> Outcome:
     """PyTorch's XPU backend supports this GPU.
 
@@ -214,7 +214,6 @@ _MISTAKEN = "UR_L0_USE_RELAXED_ALLOCATION_LIMITS"
     profiles=RUN,
     needs="level_zero.enumerate",
     live=True,
-    families="R-hardware-limits",
     deadline_s=20,
 )
 def gpu_single_allocation(look: Look) -> Outcome:

@@ -42,12 +42,7 @@ _STATES = {
 _READ_LOG = "dmesg | grep -iE 'i915|xe ' | tail -20"
 
 
-@check(
-    "gpu.kernel_driver",
-    profiles=RUN,
-    needs="gpu.supported",
-    families="E-level-zero-driver-or-loader-version AI-kernel-driver-or-firmware",
-)
+@check("gpu.kernel_driver", profiles=RUN, needs="gpu.supported")
 def gpu_kernel_driver(look: Look) -> Outcome:
     """The kernel driver i915 or xe is bound to each GPU.
 
@@ -181,13 +176,7 @@ _SHOWN_LINES = 5
 _DEBIAN_SPLIT = 13
 
 
-@check(
-    "gpu.firmware",
-    severity="warn",
-    profiles=RUN,
-    needs="gpu.kernel_driver",
-    families="Z-single AI-kernel-driver-or-firmware",
-)
+@check("gpu.firmware", severity="warn", profiles=RUN, needs="gpu.kernel_driver")
 def gpu_firmware(look: Look) -> Outcome:
     """The kernel log has no errors of the GPU's firmware.
 

@@ -14,7 +14,6 @@ from xpubuild.doctor.probes.level_zero import UNINITIALIZED, Enumeration, enumer
 from xpubuild.doctor.probes.level_zero_child import LOADER
 from xpubuild.machine.readers import exists
 
-_FAMILIES = "E-level-zero-driver-or-loader-version"
 #: The first loader whose zeInitDrivers is whole; adapters of SYCL runtimes from oneAPI 2025.0 on depend on it
 #: (github.com/intel/llvm, sycl: the Level Zero adapter crashes with 1.18.5).
 COMPLETE_LOADER = "1.19.2"
@@ -31,13 +30,7 @@ _BEFORE = "2024.2"
 _AFTER = ("2025.0", "2025.1", "2025.2", "2025.3", "2026.0", "2026.1")
 
 
-@check(
-    "level_zero.loader",
-    profiles=RUN,
-    needs="gpu.supported",
-    families=f"{_FAMILIES} A-conda-or-mixed-libstdcxx",
-    deadline_s=20,
-)
+@check("level_zero.loader", profiles=RUN, needs="gpu.supported", deadline_s=20)
 def level_zero_loader(look: Look) -> Outcome:
     """The Level Zero loader can be loaded.
 
@@ -87,7 +80,6 @@ def loader_copies(look: Look) -> tuple[str, ...]:
     profiles=RUN,
     needs="level_zero.loader gpu.render_access driver.family",
     live=True,
-    families=f"{_FAMILIES} D-device-node-access Z-single",
     deadline_s=20,
 )
 def level_zero_enumerate(look: Look) -> Outcome:
@@ -161,14 +153,7 @@ def _trouble(look: Look, found: Enumeration) -> tuple[str, Fix]:
     return f"{found.ending.stage}: {result_name(code)}{beside}", todo(summary, *renew)
 
 
-@check(
-    "level_zero.versions",
-    profiles=RUN,
-    needs="level_zero.loader",
-    live=True,
-    families=_FAMILIES,
-    deadline_s=20,
-)
+@check("level_zero.versions", profiles=RUN, needs="level_zero.loader", live=True, deadline_s=20)
 def level_zero_versions(look: Look) -> Outcome:
     """The Level Zero loader is new enough for the driver and the SYCL runtime.
 

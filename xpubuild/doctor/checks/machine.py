@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from xpubuild.doctor.checks.python import interpreter
 from xpubuild.doctor.kit import Look, Outcome, check, finding, ok, skip, todo
+from xpubuild.doctor.look.sites import interpreter
 from xpubuild.machine.readers import UNKNOWN, entries
 
 _ARCHITECTURE = "x86_64"
@@ -26,7 +26,7 @@ _ELSEWHERE = todo(
 )
 
 
-@check("machine.platform", families="F-wrong-torch-or-triton-package")
+@check("machine.platform")
 def machine_platform(look: Look) -> Outcome:
     """PyTorch for XPU supports this platform.
 

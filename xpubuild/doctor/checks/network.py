@@ -1,32 +1,30 @@
-"""Whether a recipe's servers can be reached, and the proxy variables are valid."""
+"""Whether the proxy variables are valid, a recipe's servers answer, and the indexes have its wheels."""
 
 from __future__ import annotations
 
 import re
 import shlex
-import socket
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from xpubuild.doctor.kit import BUILD, Fix, Look, Outcome, check, finding, ok, skip, todo, warn
+from xpubuild.doctor.kit import BUILD, Look, Outcome, check, finding, ok, skip, todo, warn
+from xpubuild.doctor.look.sites import interpreter
 from xpubuild.errors import ToolchainError
 from xpubuild.supply.index.pipconf import pip_settings, switched_on
 
 if TYPE_CHECKING:
     from xpubuild.recipe.model import Recipe
 
-_FAMILIES = "H-torch-xpu-ops-and-submodule-checkout Q-triton-llvm-download S-network-proxy-certificate"
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "ftp_proxy")
 _SCHEMES = ("http", "https", "socks5", "socks5h", "socks4", "socks4a")
 # Written so that what masks passwords in URLs leaves it readable.
 _WITH_USER = "put a user name and password in front of HOST, as USER:PASSWORD@HOST"
-_CIDR = re.compile(r"\d+(\.\d+){3}/\d+")
 
 
-@check("network.proxy", profiles=BUILD, live=True, families=_FAMILIES)
+@check("network.proxy", profiles=BUILD, live=True)
 def network_proxy(look: Look) -> Outcome:
     """The proxy variables are valid.
 
@@ -45,93 +43,64 @@ def network_proxy(look: Look) -> Outcome:
         lines = (f"export {name}=http://HOST:PORT" for name in wrong)
         fix = todo(f"write them as http://HOST:PORT; {_WITH_USER}", *lines)
         return finding(told, fix, variables=sorted(wrong))
-    odd = [*_differing(look.environ), *_one_of_two(look.environ), *_no_proxy(look.environ)]
-    if odd:
-        fixes = [fix for _, fix in odd]
-        summary = "; ".join(dict.fromkeys(fix.summary for fix in fixes))
-        commands = (command for fix in fixes for command in fix.commands)
-        return warn("; ".join(detail for detail, _ in odd), todo(summary, *commands))
-    used = sorted({_without_user(value) for value in values.values()})
+    if odd := list(_odd(look.environ)):
+        summary = "; ".join(dict.fromkeys(summary for _, summary, _ in odd))
+        return warn("; ".join(detail for detail, _, _ in odd), todo(summary, *(line for *_, line in odd)))
+    used = sorted({server_of(value if "://" in value else f"http://{value}") for value in values.values()})
     return ok(f"proxy {', '.join(used)}" if used else "no proxy is set")
 
 
-def _without_user(value: str) -> str:
-    """Return a sound proxy as scheme://host:port."""
-    scheme, _, rest = (value if "://" in value else f"http://{value}").partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2].rstrip('/')}"
-
-
 def _problem(value: str) -> str:
-    if value != value.strip() or value[:1] in "'\"":
-        return "has spaces or quotes around it"
     text = value if "://" in value else f"http://{value}"
-    try:
-        parts = urlsplit(text)
-    except ValueError:
-        return "has brackets that do not contain an IPv6 address (an IPv6 address is written as [::1])"
     rest = text.partition("://")[2].rstrip("/")
     password = "@" in rest and (rest.count("@") > 1 or re.search(r"[/#?]", rest))
+    try:
+        parts = urlsplit(text)
+        sound_port = parts.port != 0
+    except ValueError:
+        sound_port = False
     for wrong, problem in (
-        (parts.scheme not in _SCHEMES, f"has the unknown scheme '{parts.scheme}'"),
+        (value != value.strip() or value[:1] in "'\"", "has spaces or quotes around it"),
         (password, "has a password with characters that must be written as %40 (@), %2F (/), %23 (#)"),
         (re.search(r"[/#?]", rest), "has extra text after its port"),
-        (not parts.hostname or re.search(r"[\s'\"$]", parts.hostname), "has no host"),
-        (not _sound_port(text), "has a port that is not a number between 1 and 65535"),
+        (
+            not sound_port,
+            "has a port that is not a number between 1 and 65535, or brackets around no address",
+        ),
+        (sound_port and parts.scheme not in _SCHEMES, f"has the unknown scheme '{text.partition(':')[0]}'"),
+        (sound_port and (not parts.hostname or re.search(r"[\s'\"$]", parts.hostname)), "has no host"),
     ):
         if wrong:
             return problem
     return ""
 
 
-def _sound_port(url: str) -> bool:
-    """Whether the port of a URL, if there is one, is a number from 1 on; False where the URL is none."""
-    try:
-        return urlsplit(url).port != 0
-    except ValueError:
-        return False
-
-
-def _differing(environ: Mapping[str, str]) -> Iterator[tuple[str, Fix]]:
+def _odd(environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """Yield what programs understand in different ways: detail, what to do, and what to type."""
     for name in (*_PROXIES, "no_proxy"):
         lower, upper = environ.get(name), environ.get(name.upper())
         if lower and upper and lower != upper:
-            fix = todo("set both spellings to the same value", f'export {name.upper()}="${name}"')
-            yield f"{name} and {name.upper()} differ", fix
-
-
-def _one_of_two(environ: Mapping[str, str]) -> Iterator[tuple[str, Fix]]:
-    """Yield that only one of http and https has a proxy."""
+            line = f'export {name.upper()}="${name}"'
+            yield f"{name} and {name.upper()} differ", "set both spellings to the same value", line
     has = {
-        name: next((item for item in (f"{name}_proxy", f"{name.upper()}_PROXY") if environ.get(item)), None)
+        name: next((item for item in (f"{name}_proxy", f"{name.upper()}_PROXY") if environ.get(item)), "")
         for name in ("http", "https", "all")
     }
     for name, other in (("http", "https"), ("https", "http")):
         if has[name] and not has[other] and not has["all"]:
-            command = f'export {other}_proxy="${has[name]}" {other.upper()}_PROXY="${has[name]}"'
-            fix = todo(f"set the proxy for {other} too", command)
-            yield f"there is no proxy for {other}, but one for {name}", fix
-
-
-def _no_proxy(environ: Mapping[str, str]) -> Iterator[tuple[str, Fix]]:
-    """Yield that no_proxy has entries that only some programs understand."""
+            told = f"there is no proxy for {other}, but one for {name}"
+            yield told, f"set the proxy for {other} too", f'export {other}_proxy="${has[name]}"'
     name = "no_proxy" if environ.get("no_proxy") else "NO_PROXY"
     entries = environ.get(name, "").split(",")
-    clear = [re.sub(r"^\*(?=\.)", "", ",".join(entry.split())) for entry in entries]
-    unclear = [
-        item for item, plain in zip(entries, clear, strict=True) if item != plain or _CIDR.fullmatch(item)
-    ]
+    unclear = [item for item in entries if re.search(r"\s|^\*\.|^\d+(\.\d+){3}/\d+$", item)]
     if unclear:
-        value = shlex.quote(",".join(clear))
-        fix = todo(
-            f"in {name}, separate entries with commas only, write .domain instead of *.domain, and list the"
-            " hosts of a network one by one",
-            *([] if clear == entries else [f"export no_proxy={value} NO_PROXY={value}"]),
-        )
-        told = ", ".join(map(repr, unclear[:4]))
-        yield f"{name} has entries that some programs do not support: {told}", fix
+        told = f"{name} has entries that some programs do not support: {', '.join(map(repr, unclear[:4]))}"
+        summary = f"in {name}, separate entries with commas only, write .domain instead of *.domain, and list"
+        clear = ",".join(re.sub(r"^\*(?=\.)", "", ",".join(item.split())) for item in entries)
+        yield told, f"{summary} the hosts of a network one by one", f"export no_proxy={shlex.quote(clear)}"
 
 
-@check("network.reach", profiles=BUILD, needs="network.proxy", live=True, families=_FAMILIES)
+@check("network.reach", profiles=BUILD, needs="network.proxy", live=True)
 def network_reach(look: Look) -> Outcome:
     """The servers that the recipe downloads from are reachable.
 
@@ -139,8 +108,9 @@ def network_reach(look: Look) -> Outcome:
     clones while it configures, the package indexes of pip and of the recipe) as git and pip would:
     through the configured proxy, trusting the certificate bundles in `SSL_CERT_FILE`,
     `REQUESTS_CA_BUNDLE`, `PIP_CERT`, `CURL_CA_BUNDLE` and `GIT_SSL_CAINFO`. Any HTTP response is
-    sufficient. All servers are contacted in parallel, within 5 seconds. An unreachable index that only
-    the recipe lists is a warning, because pip tries its own indexes first.
+    sufficient; what is behind a SOCKS proxy, or has another protocol, is not asked. All servers are contacted
+    in parallel, within 5 seconds. An unreachable index that only the recipe lists is a warning, because pip
+    tries its own indexes first.
 
     Without a recipe nothing is contacted, unless this check is asked for by its name, its group or a
     pattern (`--only`): then the servers are those of the newest release, which `xpubuild install` builds.
@@ -157,9 +127,11 @@ def network_reach(look: Look) -> Outcome:
         return skip("needs a recipe (--recipe)")
     recipe = look.wanted or _newest()
     try:
-        indexes = _indexes(look.environ)
+        settings = pip_settings(look.environ)
     except ToolchainError as error:
         return finding(f"{error.what}: {error.why}", todo(error.fix, *error.commands))
+    own = () if switched_on(settings.get("no-index")) else ("index-url", "extra-index-url")
+    indexes = " ".join(settings.get(name, "") for name in own).split()
     needed: dict[str, bool] = {}
     for url, must in (*(_urls(recipe) if recipe else ()), *((index, True) for index in indexes)):
         if server := server_of(url):
@@ -167,38 +139,18 @@ def network_reach(look: Look) -> Outcome:
     if not needed:
         return skip("the recipe downloads nothing")
     answers = reach_all(needed, look.environ)
-    bad = {server: detail for server, (cause, detail) in answers.items() if cause}
+    bad = {server: answer for server, answer in answers.items() if answer[0]}
     evidence = {"servers": {server: cause or "ok" for server, (cause, _) in answers.items()}}
     if not bad:
         of = f"; these are the servers of {recipe.name}" if recipe and look.recipe is None else ""
         return ok(f"{', '.join(needed)} responded{of}", **evidence)
-    told = "; ".join(f"{server}: {detail}" for server, detail in bad.items())
-    cause, server = min((list(_FIXES).index(answers[server][0]), server) for server in bad)
-    summary, *commands = list(_FIXES.values())[cause]
+    told = "; ".join(f"{server}: {detail}" for server, (_, detail) in bad.items())
+    server = min(bad, key=lambda name: list(_FIXES).index(bad[name][0]))
+    summary, *commands = _FIXES[bad[server][0]]
     host = shlex.quote(urlsplit(server).hostname or "")
     fix = todo(summary, *(line.replace("{host}", host) for line in commands))
-    return (
-        finding(told, fix, **evidence) if any(needed[name] for name in bad) else warn(told, fix, **evidence)
-    )
-
-
-def _indexes(environ: Mapping[str, str]) -> list[str]:
-    """Return the package indexes that pip is configured with.
-
-    Raises:
-        ToolchainError: a file cannot be read, or an index is no URL.
-    """
-    settings = pip_settings(environ)
-    names = () if switched_on(settings.get("no-index")) else ("index-url", "extra-index-url")
-    urls = " ".join(settings.get(name, "") for name in names).split()
-    if not all(map(_sound_port, urls)):
-        raise ToolchainError(
-            "pip's configuration has what is not the URL of a package index",
-            why="index-url and extra-index-url have the form https://HOST/simple or https://HOST:PORT/simple",
-            fix=f"correct it; {_WITH_USER}",
-            commands=("pip config debug",),
-        )
-    return urls
+    answer = finding if any(needed[name] for name in bad) else warn
+    return answer(told, fix, **evidence)
 
 
 def _newest() -> Recipe | None:
@@ -252,11 +204,7 @@ _FIXES: dict[str, tuple[str, ...]] = {
 #: What stands in the exception of a request, with those behind it -> cause, and how it is told.
 _CAUSES = (
     (r"Tunnel connection failed: 407", "proxy-auth", "the proxy requires a user name and a password (407)"),
-    (
-        r"Tunnel connection failed: (\d+)",
-        "proxy",
-        "the proxy does not forward the connection: it responded with {1}",
-    ),
+    (r"Tunnel connection failed: (\d+)", "proxy", "the proxy does not forward: it responded with {1}"),
     (r"ProxyError.*refused", "proxy", "the proxy {proxy} refused the connection"),
     (r"gaierror|NameResolutionError", "dns", "the host name {host} cannot be resolved"),
     (r"CERTIFICATE_VERIFY_FAILED\] certificate verify failed: (.*?) \(_ssl", "tls", "{1}"),
@@ -268,20 +216,17 @@ _CAUSES = (
     (r"", "unreachable", "{host} cannot be reached ({error})"),
 )
 DEADLINE_S = 5.0
-_PORTS = {"https": 443, "http": 80, "git": 9418, "ssh": 22}
 _CA_FILES = ("PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "GIT_SSL_CAINFO")
 _PROXY_AUTHENTICATION, _SERVER_ERROR = 407, 500
 
 
 def server_of(url: str) -> str:
     """Return scheme://host[:port] of a URL, without user and password; empty where it names no server."""
-    if not _sound_port(url):
+    try:
+        parts = urlsplit(url)
+    except ValueError:
         return ""
-    parts = urlsplit(url)
-    if not parts.hostname or parts.scheme not in _PORTS:
-        return ""
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    return f"{parts.scheme}://{host}{f':{parts.port}' if parts.port else ''}"
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.scheme and parts.netloc else ""
 
 
 def proxy_for(server: str, environ: Mapping[str, str]) -> str:
@@ -325,34 +270,78 @@ def _reach(server: str, environ: Mapping[str, str], deadline_s: float) -> tuple[
     import requests  # noqa: PLC0415
 
     parts, proxy = urlsplit(server), proxy_for(server, environ)
+    if parts.scheme not in ("http", "https") or proxy.startswith("socks"):
+        return "", ""
     via = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
     through = f" (through {server_of(via.geturl()) or 'a proxy'})" if proxy else ""
-    socks = via.scheme.startswith("socks")
+    system = ssl.get_default_verify_paths()
+    bundles = (environ.get(name) for name in _CA_FILES)
     try:
-        if socks or parts.scheme not in ("http", "https"):
-            place = via if socks else parts
-            port = place.port or (1080 if socks else _PORTS[parts.scheme])
-            socket.create_connection((place.hostname or "", port), deadline_s).close()
-            return "", ""
-        system = ssl.get_default_verify_paths()
-        bundles = (environ.get(name) for name in _CA_FILES)
         with requests.Session() as session:
             session.trust_env = False
             session.verify = next(filter(None, bundles), None) or system.cafile or system.capath or True
             session.proxies = {parts.scheme: via.geturl()} if proxy else {}
             status = session.head(f"{server}/", timeout=deadline_s, allow_redirects=False).status_code
     except (OSError, ValueError) as error:
-        text = f"{'ProxyError ' if socks else ''}{error!r}"
-        pattern, cause, told = next(item for item in _CAUSES if re.search(item[0], text))
-        groups = re.search(pattern, text)
-        words = {"host": parts.netloc, "proxy": f"{via.hostname}:{via.port}", "error": type(error).__name__}
+        text, words = repr(error), {"host": parts.netloc, "error": type(error).__name__}
+        match, cause, told = next(
+            (match, cause, told) for pattern, cause, told in _CAUSES if (match := re.search(pattern, text))
+        )
         return cause, told.format(
-            groups and groups[0], *(groups.groups() if groups else ()), **words
+            match[0], *match.groups(), proxy=via.netloc.rpartition("@")[2], **words
         ) + through
     if status == _PROXY_AUTHENTICATION:
         return "proxy-auth", f"the proxy requires a user name and a password (407){through}"
-    return (
-        ("proxy", f"the proxy responded with {status}{through}")
-        if proxy and status >= _SERVER_ERROR
-        else ("", "")
+    failed = proxy and status >= _SERVER_ERROR
+    return ("proxy", f"the proxy responded with {status}{through}") if failed else ("", "")
+
+
+@check(
+    "network.wheels",
+    profiles=BUILD,
+    needs="python.version network.reach",
+    live=True,
+    recipe=True,
+    deadline_s=30,
+)
+def network_wheels(look: Look) -> Outcome:
+    """The prebuilt wheels of the recipe exist for this Python.
+
+    Some recipes take a component as a prebuilt wheel; quickstart takes torch so. This check asks the
+    package indexes and wheel folders that pip is configured with, and then those of the recipe, whether
+    they have that wheel for the selected Python. uv asks, and nothing is downloaded. Without it,
+    `xpubuild install` ends before its first step (exit code 30).
+
+    The fix names the versions of Python for which the wheel is there: choose one with `--python`.
+    """
+    facts, recipe = interpreter(look), look.wanted
+    if facts is None or facts.error or look.recipe is None or recipe is None:
+        return skip("no Python was found")
+    from xpubuild.recipe.load import requirement_file  # noqa: PLC0415 - pydantic, and only with a recipe
+    from xpubuild.recipe.prebuilt import prebuilt  # noqa: PLC0415
+    from xpubuild.supply.uv.ask import Asker  # noqa: PLC0415
+    from xpubuild.supply.uv.program import find_uv  # noqa: PLC0415
+
+    loaded = look.recipe
+    needed = [
+        item for item in recipe.components.values() if not item.optional and recipe.target in item.targets
+    ]
+    wheels = prebuilt(needed, lambda name: requirement_file(loaded, name).read_text("utf-8"))
+    if not wheels:
+        return skip("the recipe takes no prebuilt wheel")
+    uv = find_uv()
+    if uv.why:
+        return finding(uv.why, todo("install uv beside xpubuild", *([uv.remedy] if uv.remedy else [])))
+    error = Asker(uv.path, facts.version, look.environ).first_lacking(wheels, hasty=True)
+    if error is None:
+        told = ", ".join(f"{item.dist} {item.version}" for item in wheels)
+        return ok(f"{told} for Python {facts.version}", python=facts.version)
+    others = error.evidence.get("other_pythons") or ()
+    told = f"there is one for Python {', '.join(others)}" if others else error.why
+    found = (
+        item.executable
+        for item in look.host.python.found
+        if any(item.version.startswith(f"{other}.") for other in others)
     )
+    lines = [f"xpubuild install {shlex.quote(recipe.name)} --python {shlex.quote(path)}" for path in found]
+    return finding(f"{error.what}; {told}", todo(error.fix, *(lines[:1] or error.commands)), **error.evidence)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xpubuild.doctor.fixes import install_oneapi_packages
 from xpubuild.doctor.kit import BUILD, Fix, Look, Outcome, check, commas, finding, ok, skip, todo, warn
+from xpubuild.doctor.look.compatible import judged
 from xpubuild.doctor.look.toolkits import (
     ANY_VERSION,
     Sourced,
@@ -20,7 +21,6 @@ from xpubuild.machine.oneapi_select import mixed_stack
 from xpubuild.machine.readers import entries
 from xpubuild.machine.versions import fits
 
-_NO_SYCL_BUILD = "C-oneapi-not-found-silent-cpu-build"
 _CPU = "the recipe builds for the CPU and needs no oneAPI"
 _CLEAN = todo(
     "use a shell without oneAPI: xpubuild finds and sources the release that a recipe needs",
@@ -36,7 +36,7 @@ def install_fix(look: Look) -> Fix:
     return todo(summary, *install_oneapi_packages(look, package))
 
 
-@check("oneapi.installed", profiles=BUILD, families=f"{_NO_SYCL_BUILD} G-pin-mismatch-or-broken-main")
+@check("oneapi.installed", profiles=BUILD)
 def oneapi_installed(look: Look) -> Outcome:
     """A oneAPI compiler is installed.
 
@@ -65,14 +65,10 @@ def oneapi_installed(look: Look) -> Outcome:
             return warn(f"{detail}; only building for XPU needs it", install_fix(look), **evidence)
         return finding(detail, install_fix(look), **evidence)
     # A folder whose name is no version may hold any: the compiler itself is asked by toolchain.icpx.
-    if wanted is not None and not any(_may_fit(version, wanted.versions) for version in compilers):
-        detail = f"the installed oneAPI compiler is {' and '.join(compilers)}, the recipe needs"
-        return finding(f"{detail} {wanted.versions}", install_fix(look), **evidence)
+    if against := [item for item in judged(look, "oneapi") if item.answer == "no"]:
+        detail = f"the installed oneAPI compiler is {' and '.join(compilers)}; the recipe {against[0].text}"
+        return finding(detail, install_fix(look), **evidence)
     return ok(f"compiler {commas(compilers)} in {commas(roots)}", **evidence)
-
-
-def _may_fit(version: str, wanted: str) -> bool:
-    return fits(compiler_version(version), wanted) != "no"
 
 
 @check(
@@ -80,7 +76,6 @@ def _may_fit(version: str, wanted: str) -> bool:
     profiles=BUILD,
     needs="oneapi.installed",
     recipe=True,
-    families=f"{_NO_SYCL_BUILD} P-missing-build-component L-onednn-or-mkl-shadowing",
 )
 def oneapi_components(look: Look) -> Outcome:
     """The recipe's oneAPI components are installed.
@@ -103,7 +98,7 @@ def oneapi_components(look: Look) -> Outcome:
     return ok(told, root=look.shown(chosen.place.real), components=versions)
 
 
-@check("oneapi.mixed", families="B-two-sycl-runtimes-or-stale-jit-cache L-onednn-or-mkl-shadowing")
+@check("oneapi.mixed")
 def oneapi_mixed(look: Look) -> Outcome:
     """Only one oneAPI release is in use.
 
@@ -163,7 +158,6 @@ def _drift(place: Installation) -> list[str]:
     "oneapi.sourced",
     needs="oneapi.mixed",
     live=True,
-    families=f"{_NO_SYCL_BUILD} G-pin-mismatch-or-broken-main",
 )
 def oneapi_sourced(look: Look) -> Outcome:
     """The oneAPI environment of this shell is usable.
@@ -187,7 +181,11 @@ def oneapi_sourced(look: Look) -> Outcome:
             fix = todo("unset the marker of setvars.sh", "unset SETVARS_COMPLETED")
             return warn("SETVARS_COMPLETED is set, but no oneAPI component is sourced", fix)
         return ok("no oneAPI is sourced; xpubuild sources what it needs")
-    wrong = [item for item in compilers if wanted is not None and not _may_fit(item, wanted.versions)]
+    wrong = [
+        item
+        for item in compilers
+        if wanted is not None and fits(compiler_version(item), wanted.versions) == "no"
+    ]
     if wanted is not None and wrong:
         detail = f"oneAPI {' and '.join(wrong)} is sourced, the recipe needs {wanted.versions}"
         return finding(detail, _CLEAN, sourced=compilers, wanted=wanted.versions)
@@ -195,7 +193,7 @@ def oneapi_sourced(look: Look) -> Outcome:
     return ok(f"sourced: {told}", sourced=compilers)
 
 
-@check("oneapi.set_u", severity="warn", profiles=BUILD, live=True, families="Z-single")
+@check("oneapi.set_u", severity="warn", profiles=BUILD, live=True)
 def oneapi_set_u(look: Look) -> Outcome:
     """SHELLOPTS exports neither nounset nor errexit.
 

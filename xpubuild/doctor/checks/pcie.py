@@ -73,13 +73,7 @@ def _link(place: Path, kind: str) -> tuple[float, int] | None:
     return (float(match[1]), width) if match and width and width < 255 else None  # noqa: PLR2004
 
 
-@check(
-    "gpu.bar",
-    severity="warn",
-    profiles=RUN,
-    needs="gpu.supported",
-    families="E-level-zero-driver-or-loader-version",
-)
+@check("gpu.bar", severity="warn", profiles=RUN, needs="gpu.supported")
 def gpu_bar(look: Look) -> Outcome:
     """The CPU can address all GPU memory (resizable BAR).
 

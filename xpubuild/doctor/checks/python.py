@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import configparser
-import os
 import re
 import shlex
-from collections.abc import Iterator
-from pathlib import Path
 
-from xpubuild.doctor.fixes import as_root, install_command, recipe_options
-from xpubuild.doctor.kit import BUILD, Look, Outcome, check, finding, ok, once, skip, todo, warn
-from xpubuild.doctor.look.sites import facts_of, site
-from xpubuild.frozen import frozen
-from xpubuild.machine.pythons import PythonFacts, probe_python
+from xpubuild.doctor.fixes import install_command
+from xpubuild.doctor.kit import BUILD, Look, Outcome, check, finding, ok, skip, todo, warn
+from xpubuild.doctor.look.compatible import judged
+from xpubuild.doctor.look.sites import interpreter, site
+from xpubuild.errors import ToolchainError
 from xpubuild.machine.readers import UNKNOWN, read_text
 from xpubuild.machine.versions import fits, parse
+from xpubuild.supply.index.pipconf import pip_settings, switched_on
 
 
-@once
-def interpreter(look: Look) -> PythonFacts | None:
-    """Return the facts about the interpreter; one that is not in the report is run."""
-    known = facts_of(look)
-    return probe_python(look.python) if known is None and look.live and look.python is not None else known
-
-
-@check("python.runs", live=True, families="M-python-build-tools")
+@check("python.runs", live=True)
 def python_runs(look: Look) -> Outcome:
     """The selected Python interpreter runs.
 
@@ -51,7 +41,7 @@ def python_runs(look: Look) -> Outcome:
     return finding(told, fix) if look.python is not None else warn(told, fix)
 
 
-@check("python.version", profiles=BUILD, recipe=True, families="M-python-build-tools")
+@check("python.version", profiles=BUILD, recipe=True)
 def python_version(look: Look) -> Outcome:
     """The recipe supports the Python version.
 
@@ -67,20 +57,20 @@ def python_version(look: Look) -> Outcome:
         return skip(f"{facts.executable} is not a working Python: {facts.error}")
     if facts.implementation not in ("CPython", UNKNOWN):
         return finding(f"{facts.executable} is {facts.implementation}, not CPython", name_another)
-    wanted = look.wanted.needs.python if look.wanted else ""
-    if fits(facts.version, wanted) == "no":
-        detail = f"{facts.executable} is Python {facts.version}, the recipe needs {wanted}"
-        return finding(detail, name_another, found=facts.version, wanted=wanted)
+    if wrong := [item for item in judged(look, "python") if item.answer == "no"]:
+        detail = f"{facts.executable} is Python {facts.version}; the recipe {wrong[0].text}"
+        return finding(detail, name_another, found=facts.version, wanted=wrong[0].wanted)
     return ok(f"Python {facts.version} ({facts.executable})", version=facts.version)
 
 
 def _other(look: Look) -> tuple[str, ...]:
     wanted = look.wanted.needs.python if look.wanted else ""
     found = [item.executable for item in look.host.python.found if fits(item.version, wanted) == "yes"]
-    return (f"xpubuild doctor{recipe_options(look)} --python {found[0]}",) if found else ()
+    recipe = f" --recipe {shlex.quote(look.wanted.name)}" if look.wanted else ""
+    return (f"xpubuild doctor{recipe} --python {found[0]}",) if found else ()
 
 
-@check("python.headers", families="M-python-build-tools N-run-time-jit-headers AH-missing-system-package")
+@check("python.headers")
 def python_headers(look: Look) -> Outcome:
     """Python.h is installed.
 
@@ -102,7 +92,7 @@ def python_headers(look: Look) -> Outcome:
     return finding(f"{facts.include}/Python.h does not exist", fix, include=facts.include)
 
 
-@check("python.setuptools", severity="warn", profiles=BUILD, families="M-python-build-tools")
+@check("python.setuptools", severity="warn", profiles=BUILD)
 def python_setuptools(look: Look) -> Outcome:
     """The installed setuptools is compatible.
 
@@ -149,106 +139,49 @@ def _range(look: Look) -> str:
 
 
 #: Settings that make pip install into another place, nothing, or without dependencies.
-_ELSEWHERE = {
+_CHANGES = {
     "target": "installs into another folder",
     "prefix": "installs below another prefix",
     "root": "installs below another root",
     "python": "installs for another interpreter",
-}
-_SWITCHES = {
     "user": "installs into the user's folder, which an environment does not see",
     "no-deps": "skips the dependencies of packages",
     "dry-run": "installs nothing",
-    "no-binary": "builds everything from source",
 }
-_LISTS = {"constraint": "limits versions", "requirement": "adds requirements", "no-binary": "forbids wheels"}
-_TRUE = frozenset({"1", "yes", "true", "on", "y", "t"})
-#: Sections that count for what xpubuild runs: pip install, pip wheel, pip download.
-_SECTIONS = ("global", "install", "wheel", "download")
+_LIMITS = {"constraint": "limits versions", "requirement": "adds requirements", "no-binary": "forbids wheels"}
+_SWITCHES = ("user", "no-deps", "dry-run")
 
 
-@frozen
-class _Setting:
-    """One setting of pip: ``name`` as its long option without dashes, ``section`` is "" for a variable."""
-
-    name: str
-    value: str
-    origin: str
-    section: str = ""
-
-    @property
-    def meaning(self) -> str:
-        """What is wrong with it, or nothing."""
-        if self.value.strip() and (found := _ELSEWHERE.get(self.name) or _LISTS.get(self.name)):
-            return found
-        return _SWITCHES.get(self.name, "") if self.value.strip().lower() in _TRUE else ""
-
-
-@check(
-    "python.pip_constraints", profiles=BUILD, families="F-wrong-torch-or-triton-package M-python-build-tools"
-)
+@check("python.pip_constraints", profiles=BUILD, live=True)
 def python_pip_constraints(look: Look) -> Outcome:
     """No setting changes what pip installs.
 
-    Reads pip's configuration files (global, user, environment, `PIP_CONFIG_FILE`) and `PIP_` variables
-    without running pip. `target`, `prefix`, `root`, `user`, `no-deps` and `dry-run` in a file affect
+    Reads pip's settings, those of its configuration files and of `PIP_` variables, without running pip.
+    `target`, `prefix`, `root`, `user`, `no-deps` and `dry-run` in a file affect
     every pip, including the one that xpubuild runs in the workspace: a failure. The same settings as
     variables are warnings, because xpubuild does not pass them on. Constraints are warnings, because
     they may be intended; a constraint on torch or triton decides which build a later `pip install` puts
-    in place of the XPU build.
+    in place of the XPU build. `pip config debug` shows which file has a setting.
     """
-    found = [item for item in (*_of_files(look), *_of_variables(look)) if item.meaning]
+    try:
+        settings = pip_settings(look.environ)
+    except ToolchainError as error:
+        return finding(f"{error.what}: {error.why}", todo(error.fix, *error.commands))
+    variables = {name: f"PIP_{name.upper().replace('-', '_')}" for name in settings}
+    found = {
+        name: meaning
+        for name, value in settings.items()
+        if (meaning := _CHANGES.get(name) or _LIMITS.get(name))
+        and (name not in _SWITCHES or switched_on(value))
+    }
     if not found:
         return ok("no setting changes what pip installs")
-    told = "; ".join(f"{item.name} ({item.origin}) {item.meaning}" for item in found)
-    commands = dict.fromkeys(line for item in found for line in _take_out(look, item))
-    evidence = {"settings": [f"{item.name} ({item.origin})" for item in found]}
-    fix = todo("remove these settings while a workspace is built", *commands)
-    # A file applies to every pip, including that of a build.
-    hard = any(item.section and item.name not in _LISTS for item in found)
-    return finding(told, fix, **evidence) if hard else warn(told, fix, **evidence)
-
-
-def _take_out(look: Look, item: _Setting) -> tuple[str, ...]:
-    """Return the command that removes a setting from its file or the environment."""
-    if not item.section:
-        return (f"unset {item.origin}",)
-    line = f'"${{EDITOR:-vi}}" {shlex.quote(item.origin)}   # remove {item.name} from [{item.section}]'
-    return as_root(look, line) if item.origin.startswith("/etc/") else (line,)
-
-
-def _of_files(look: Look) -> Iterator[_Setting]:
-    """Yield the settings in files, in the order of pip's documentation ("Configuration")."""
-    for path in _files(look):
-        parser = configparser.RawConfigParser(strict=False)
-        try:
-            parser.read_string(read_text(path, look.root) or "")
-        except configparser.Error:
-            continue
-        for section in filter(parser.has_section, _SECTIONS):
-            for name, value in parser.items(section):
-                yield _Setting(name.replace("_", "-"), value, look.shown(path), section)
-
-
-def _files(look: Look) -> Iterator[Path]:
-    named, config = look.environ.get("PIP_CONFIG_FILE", ""), look.environ.get("XDG_CONFIG_HOME", "")
-    if named == os.devnull:
-        return
-    folders = (look.environ.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(os.pathsep)
-    yield from (look.path(named),) if named else ()
-    yield from (look.path(folder) / "pip" / "pip.conf" for folder in folders)
-    yield look.path("/etc/pip.conf")
-    if look.home is not None:
-        yield look.home / ".pip" / "pip.conf"
-    mine = look.path(config) if config else look.home and look.home / ".config"
-    if mine:
-        yield mine / "pip" / "pip.conf"
-    python = site(look)
-    if python is not None and python.prefixes[0].name != "usr":
-        yield python.prefixes[0] / "pip.conf"
-
-
-def _of_variables(look: Look) -> Iterator[_Setting]:
-    for name, value in look.environ.items():
-        if name.startswith("PIP_") and name != "PIP_CONFIG_FILE" and value:
-            yield _Setting(name.removeprefix("PIP_").lower().replace("_", "-"), value, name)
+    of_files = [name for name in found if not look.environ.get(variables[name])]
+    told = "; ".join(
+        f"pip's setting {name} {meaning} ({'a configuration file' if name in of_files else variables[name]})"
+        for name, meaning in found.items()
+    )
+    lines = [f"unset {variables[name]}" for name in found if name not in of_files]
+    fix = todo("remove the settings", *lines, *(["pip config debug"] if of_files else []))
+    answer = finding if any(name in _CHANGES for name in of_files) else warn
+    return answer(told, fix, settings=found)

@@ -16,7 +16,6 @@ from xpubuild.doctor.probes.machine import bound_usable, contained, listed, wsl
 from xpubuild.frozen import frozen
 from xpubuild.machine.readers import exists, read_text
 
-_FAMILIES = "D-device-node-access"
 #: What the kernel shows for an owner that the user namespace does not map (proc(5), overflowgid).
 _NOBODY = 65534
 _ACL_USER, _ACL_GROUP = 0x02, 0x08
@@ -24,7 +23,7 @@ _OWNER, _GROUP, _OTHERS = 0o600, 0o060, 0o006  # read and write
 _ENTRY_BYTES, _HEADER_BYTES = 8, 4
 
 
-@check("gpu.render_node", profiles=RUN, needs="gpu.kernel_driver", families=_FAMILIES)
+@check("gpu.render_node", profiles=RUN, needs="gpu.kernel_driver")
 def gpu_render_node(look: Look) -> Outcome:
     """Each GPU has a render node in /dev/dri.
 
@@ -71,7 +70,7 @@ def _absent(look: Look, node: str) -> Fix:
     return todo(f"make udev create {node}", *lines)
 
 
-@check("gpu.render_access", profiles=RUN, needs="gpu.render_node", live=True, families=_FAMILIES)
+@check("gpu.render_access", profiles=RUN, needs="gpu.render_node", live=True)
 def gpu_render_access(look: Look) -> Outcome:
     """This user can open the render nodes.
 

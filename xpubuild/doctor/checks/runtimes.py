@@ -25,7 +25,6 @@ from xpubuild.doctor.probes.runtimes import (
 from xpubuild.doctor.probes.selector import seen_by_sycl
 from xpubuild.machine.readers import entries, read_text
 
-_MIXED = "A-conda-or-mixed-libstdcxx B-two-sycl-runtimes-or-stale-jit-cache"
 _VARIABLE = "OCL_ICD_FILENAMES"
 _LIBRARY = "libintelocl.so"
 _ASK = "import ctypes, sys; ctypes.CDLL(sys.argv[1]).urLoaderInit(0, None)"
@@ -50,7 +49,7 @@ def opencl_icd(look: Look) -> Outcome:
     return ok(commas(named.values()), registered=named)
 
 
-@check("opencl.cpu", severity="warn", profiles=RUN, families="Z-single")
+@check("opencl.cpu", severity="warn", profiles=RUN)
 def opencl_cpu(look: Look) -> Outcome:
     """The OpenCL CPU device of the environment can be found.
 
@@ -86,14 +85,7 @@ def _vendors(prefixes: tuple[Path, ...]) -> Iterator[tuple[Path, str]]:
                     yield file, (read_text(file) or "").strip()
 
 
-@check(
-    "sycl.see",
-    profiles=RUN,
-    needs="level_zero.enumerate gpu.hidden",
-    live=True,
-    families=f"{_MIXED} E-level-zero-driver-or-loader-version",
-    deadline_s=20,
-)
+@check("sycl.see", profiles=RUN, needs="level_zero.enumerate gpu.hidden", live=True, deadline_s=20)
 def sycl_see(look: Look) -> Outcome:
     """The SYCL runtime lists the GPUs.
 
@@ -123,7 +115,7 @@ def sycl_see(look: Look) -> Outcome:
     return ok(f"{listed} GPUs under Level Zero", **evidence)
 
 
-@check("sycl.adapters", profiles=RUN, live=True, families=_MIXED, deadline_s=20)
+@check("sycl.adapters", profiles=RUN, live=True, deadline_s=20)
 def sycl_adapters(look: Look) -> Outcome:
     """The adapters of the SYCL runtime load.
 
@@ -151,7 +143,7 @@ def sycl_adapters(look: Look) -> Outcome:
     return ok(told or "no adapter has a device here", **evidence)
 
 
-@check("torch.import", profiles=RUN, live=True, families=_MIXED, deadline_s=40)
+@check("torch.import", profiles=RUN, live=True, deadline_s=40)
 def torch_import(look: Look) -> Outcome:
     """The installed torch can be imported.
 

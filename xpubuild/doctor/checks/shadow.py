@@ -24,16 +24,11 @@ SHADOWING = frozenset({
     "onemkl-sycl-blas", "onemkl-sycl-dft", "onemkl-sycl-lapack", "onemkl-sycl-rng",
     "onemkl-sycl-sparse", "tbb", "tbb-devel", "tcmlib", "umf",
 })  # fmt: skip
-_TWO_SYCL = "B-two-sycl-runtimes-or-stale-jit-cache"
 _RUNTIME = "intel-sycl-rt"
 _END, _SHOWN = 1 << 18, 3
 
 
-@check(
-    "shadow.libraries",
-    live=True,
-    families=f"{_TWO_SYCL} E-level-zero-driver-or-loader-version L-onednn-or-mkl-shadowing",
-)
+@check("shadow.libraries", live=True)
 def shadow_libraries(look: Look) -> Outcome:
     """LD_LIBRARY_PATH and LD_PRELOAD hide no library.
 
@@ -133,7 +128,7 @@ def _one_release(look: Look, python: Site | None, place: Path) -> bool:
     return item is not None and line_of(compiler_version(item.version)) == line_of(runtime.version)
 
 
-@check("shadow.sycl_soname", profiles=RUN, families=f"{_TWO_SYCL} N-run-time-jit-headers")
+@check("shadow.sycl_soname", profiles=RUN)
 def shadow_sycl_soname(look: Look) -> Outcome:
     """Only one SYCL runtime is in use.
 
@@ -209,12 +204,7 @@ def _offers(look: Look) -> Iterator[tuple[str, int]]:
                 yield f"{look.shown(folder)} ({variable})", major
 
 
-@check(
-    "shadow.conda",
-    severity="warn",
-    profiles=BUILD,
-    families=f"{_TWO_SYCL} L-onednn-or-mkl-shadowing K-overlinked-oneapi-libs",
-)
+@check("shadow.conda", severity="warn", profiles=BUILD)
 def shadow_conda(look: Look) -> Outcome:
     """No conda or pip package conflicts with oneAPI.
 

@@ -13,7 +13,7 @@ _FOLDERS = ("/usr/local/include", "/usr/include")
 _HEADERS = ("dnnl.hpp", "oneapi/dnnl/dnnl.hpp", "mkl/mkl.h", "mkl.h")
 
 
-@check("shadow.system", severity="warn", profiles=BUILD, families="L-onednn-or-mkl-shadowing")
+@check("shadow.system", severity="warn", profiles=BUILD)
 def shadow_system(look: Look) -> Outcome:
     """No oneDNN or MKL from the distribution is installed.
 
@@ -50,13 +50,7 @@ _BY_VARIABLE = {
 }
 
 
-@check(
-    "shadow.variables",
-    severity="warn",
-    profiles=BUILD,
-    live=True,
-    families="L-onednn-or-mkl-shadowing J-host-compiler-version K-overlinked-oneapi-libs Z-single",
-)
+@check("shadow.variables", severity="warn", profiles=BUILD, live=True)
 def shadow_variables(look: Look) -> Outcome:
     """No environment variable changes compiler flags or search paths.
 

@@ -19,14 +19,7 @@ _ROOTS = ("I_MPI_ROOT", "CCL_ROOT")
 _OWN = ("opt/mpi/libfabric/lib", "libfabric/lib")
 
 
-@check(
-    "shadow.libfabric",
-    severity="warn",
-    profiles=RUN,
-    needs="gpu.present",
-    live=True,
-    families="Z-single AB-distributed-start",
-)
+@check("shadow.libfabric", severity="warn", profiles=RUN, needs="gpu.present", live=True)
 def shadow_libfabric(look: Look) -> Outcome:
     """MPI and oneCCL load one libfabric with its own providers.
 

@@ -19,7 +19,7 @@ _DRIVER = (
 )  # fmt: skip
 
 
-@check("shadow.libstdcxx", profiles=RUN, families="A-conda-or-mixed-libstdcxx")
+@check("shadow.libstdcxx", profiles=RUN)
 def shadow_libstdcxx(look: Look) -> Outcome:
     """The libstdc++ that is found first is new enough for the driver.
 

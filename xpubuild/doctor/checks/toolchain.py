@@ -6,36 +6,26 @@ import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from packaging.specifiers import SpecifierSet
-from packaging.version import Version
 
 from xpubuild.doctor.checks.shadow_libstdcxx import held_up, instead
-from xpubuild.doctor.fixes import install_command, install_oneapi_packages
-from xpubuild.doctor.gcc import another_gcc
-from xpubuild.doctor.kit import BUILD, Look, Outcome, check, commas, finding, ok, skip, todo, warn
+from xpubuild.doctor.fixes import distribution, install_command, install_oneapi_packages
+from xpubuild.doctor.kit import BUILD, Fix, Look, Outcome, check, commas, finding, ok, skip, todo, warn
+from xpubuild.doctor.look.compatible import host_compiler, judged, lost_with_gcc
 from xpubuild.doctor.look.toolkits import compiler_of, for_cpu, needs_of, selection
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import probe
 from xpubuild.errors import XpuBuildError
-from xpubuild.machine.compilers import choose_compilers
 from xpubuild.machine.oneapi_bundles import compiler_version
 from xpubuild.machine.readers import UNKNOWN, is_dir, is_file
-from xpubuild.machine.tools import CompilerFacts, locate, probe_tool
+from xpubuild.machine.tools import locate, probe_tool
 from xpubuild.machine.versions import fits
-
-if TYPE_CHECKING:
-    from xpubuild.recipe.model import Needs
 
 #: The requirement of source.git; importing that module takes longer than the whole check.
 OLDEST_GIT = (2, 32)
 # The words by which upstream finds the version (PyTorch, cmake/Modules/FindSYCLToolkit.cmake).
 _STATED = re.compile(r"Intel\(R\) .*Compiler (\d+\.\d+\.\d+)")
 _DEADLINE_S = 8.0
-_SYNTAX_ONLY = ("-fsycl", "-fsyntax-only", "-x", "c++", "/dev/null")
 _OF_BUILD = "the installation that a build would use"
-_NO_SYCL_BUILD = "C-oneapi-not-found-silent-cpu-build"
 
 
 def _candidates(look: Look) -> Iterator[tuple[Path, str]]:
@@ -52,14 +42,7 @@ def _candidates(look: Look) -> Iterator[tuple[Path, str]]:
         yield chosen.path / "bin" / "icpx", _OF_BUILD
 
 
-@check(
-    "toolchain.icpx",
-    profiles=BUILD,
-    needs="oneapi.installed",
-    live=True,
-    families=f"{_NO_SYCL_BUILD} G-pin-mismatch-or-broken-main",
-    deadline_s=20,
-)
+@check("toolchain.icpx", profiles=BUILD, needs="oneapi.installed", live=True, deadline_s=20)
 def toolchain_icpx(look: Look) -> Outcome:
     """The SYCL compiler icpx runs.
 
@@ -87,11 +70,11 @@ def toolchain_icpx(look: Look) -> Outcome:
         versions[str(path)] = version
     chosen, wanted = compiler_of(look), needs_of(look)
     own = versions.get(str(chosen.path / "bin" / "icpx")) if chosen else None
-    if wanted and own and not SpecifierSet(wanted.versions).contains(Version(own), prereleases=True):
+    if wanted and own and fits(own, wanted.versions) == "no":
         detail = f"icpx is {own}, the recipe needs {wanted.versions}"
         return finding(detail, todo("install the release that the recipe requires"), versions=versions)
     path, _ = next(iter(found.values()))
-    argv = [str(path), *_SYNTAX_ONLY]
+    argv = [str(path), "-fsycl", "-fsyntax-only", "-x", "c++", "/dev/null"]
     result = probe(argv, env=_environment(path, look), deadline_s=_DEADLINE_S)
     if result.ok:
         return ok(f"icpx {commas(dict.fromkeys(versions.values()))} runs", versions=versions)
@@ -122,12 +105,7 @@ def _ask(path: Path, look: Look) -> tuple[str, str]:
     return ("", stated[1]) if stated else (f"is not Intel's oneAPI compiler: {said}", "")
 
 
-@check(
-    "toolchain.sycl_cmake",
-    profiles=BUILD,
-    needs="oneapi.installed",
-    families=f"{_NO_SYCL_BUILD} P-missing-build-component N-run-time-jit-headers",
-)
+@check("toolchain.sycl_cmake", profiles=BUILD, needs="oneapi.installed")
 def toolchain_sycl_cmake(look: Look) -> Outcome:
     """CMake can find SYCL and PTI.
 
@@ -177,7 +155,7 @@ def _toolkits(look: Look) -> Iterator[tuple[Path, str]]:
         yield look.path(value).resolve(), name
 
 
-@check("toolchain.gcc", profiles=BUILD, families="J-host-compiler-version G-pin-mismatch-or-broken-main")
+@check("toolchain.gcc", profiles=BUILD)
 def toolchain_gcc(look: Look) -> Outcome:
     """The host compiler is compatible.
 
@@ -188,41 +166,57 @@ def toolchain_gcc(look: Look) -> Outcome:
     it is a failure. GCC 12.x with AVX-512 kernels has had internal compiler errors. Without a recipe,
     the check only tests that there is a C++ compiler.
     """
-    recipe = look.wanted
-    compiler = _compiler(look, recipe.needs if recipe else None)
-    if isinstance(compiler, Outcome):
-        return compiler
-    version = compiler.version
-    if recipe is not None and compiler.kind == "gcc":
-        for refusal in recipe.refuses:
-            if {*refusal.when} == {"gcc"} and fits(version, refusal.when["gcc"]) == "yes":
-                return finding(f"GCC {version}: {refusal.why}", another_gcc(look))
-        losses = (item for item in recipe.loses if "gcc" in item.when and recipe.target in item.targets)
-        lost = [item.feature for item in losses if fits(version, item.when["gcc"]) == "yes"]
-        if lost:
-            newer = another_gcc(look)
-            fix = todo(f"accept this, or build with a newer GCC: {newer.summary}", *newer.commands)
-            return warn(f"GCC {version}: the build will lack {commas(lost)}", fix, lost=lost)
-    return ok(f"{compiler.kind} {version} ({compiler.path})", kind=compiler.kind, version=version)
-
-
-def _compiler(look: Look, needs: Needs | None) -> CompilerFacts | Outcome:
-    wanted = (needs.gcc or ("" if needs.host_compiler == "GNU" else None)) if needs else None
-    if look.live and any(look.environ.get(name) for name in ("CC", "CXX")):
-        try:
-            return choose_compilers(wanted, caller=look.environ, system=look.host.os).cxx
-        except XpuBuildError as error:
-            return finding(f"{error.what}: {error.why}", todo(error.fix, *error.commands))
-    facts = next((item for item in look.host.compilers if item.name == "g++"), None)
-    if facts is None:
+    compiler = host_compiler(look)
+    if isinstance(compiler, XpuBuildError):
+        return finding(f"{compiler.what}: {compiler.why}", todo(compiler.fix, *compiler.commands))
+    if compiler is None:
         return _without(look)
-    if wanted is not None and facts.kind not in ("gcc", UNKNOWN):
-        detail = f"g++ on PATH is {facts.kind} {facts.version}, but the recipe needs GCC"
-        return finding(detail, another_gcc(look))
-    if wanted and fits(facts.version, wanted) == "no":
-        detail = f"{facts.path} is GCC {facts.version}, but the recipe needs GCC {wanted}"
-        return finding(detail, another_gcc(look), found=facts.version, wanted=wanted)
-    return facts
+    name = f"{'GCC' if compiler.kind == 'gcc' else compiler.kind} {compiler.version}"
+    against = [item for item in judged(look, "gcc", "host_compiler") if item.answer == "no"]
+    if against:
+        told = "; ".join(item.text for item in against)
+        return finding(
+            f"{compiler.path} is {name}; the recipe: {told}", another_gcc(look), version=compiler.version
+        )
+    if look.wanted is not None and (lost := lost_with_gcc(look, look.wanted)):
+        newer = another_gcc(look)
+        fix = todo(f"accept this, or build with a newer GCC: {newer.summary}", *newer.commands)
+        return warn(f"{name}: the build will lack {commas(lost)}", fix, lost=lost)
+    return ok(
+        f"{compiler.kind} {compiler.version} ({compiler.path})", kind=compiler.kind, version=compiler.version
+    )
+
+
+#: Releases before the first with GCC 13, by the ID of os-release(5).
+_WITHOUT_GCC_13 = {"ubuntu": "<23.04", "pop": "<23.04", "linuxmint": "<22", "debian": "<13"}
+_TOOLSET = "gcc-toolset-13"
+
+
+def another_gcc(look: Look) -> Fix:
+    """Return how to install a GCC 13 next to the incompatible one, and how to select it for a build.
+
+    Which release has which package is what the package lists of Debian and Ubuntu, and "Using GCC Toolset" in
+    the documentation of RHEL 8 and 9, say: a toolset is not on PATH, and its programs have no number.
+    """
+    system = look.host.os
+    named, summary = (
+        "export CC=gcc-13 CXX=g++-13",
+        "install a GCC that the recipe allows and set CC and CXX to it",
+    )
+    lacks = fits(system.version, _WITHOUT_GCC_13.get(system.id, "<0")) == "yes"
+    if distribution(look) == "rhel":
+        # Fedora and Amazon Linux share dnf with RHEL and have no toolset 13; RHEL 10 has GCC 14 as its own.
+        lacks = system.id in ("fedora", "amzn") or fits(system.version, "<10") == "no"
+        programs = f"/opt/rh/{_TOOLSET}/root/usr/bin"
+        named = f"export CC={programs}/gcc CXX={programs}/g++"
+    if lacks:
+        return todo(
+            f"{system.name} has no package of GCC 13: build in a container or on a host that has one"
+            " (Debian 13, Ubuntu 24.04, RHEL 9), or set CC and CXX to another GCC that the recipe allows",
+            'docker run -it -v "$PWD":/src -w /src debian:13   # in it: apt-get install gcc-13 g++-13',
+        )
+    packages = {"debian": ("gcc-13", "g++-13"), "rhel": (_TOOLSET,), "suse": ("gcc13", "gcc13-c++")}
+    return todo(summary, *install_command(look, **packages), named)
 
 
 def _without(look: Look) -> Outcome:
@@ -250,14 +244,7 @@ def _tool(look: Look, name: str, summary: str) -> Outcome | tuple[str, str]:
     return finding(f"{facts.path} does not report its version", fix)
 
 
-@check(
-    "toolchain.cmake",
-    severity="warn",
-    profiles=BUILD,
-    recipe=True,
-    live=True,
-    families=f"M-python-build-tools {_NO_SYCL_BUILD}",
-)
+@check("toolchain.cmake", severity="warn", profiles=BUILD, recipe=True, live=True)
 def toolchain_cmake(look: Look) -> Outcome:
     """The CMake on PATH is compatible.
 
@@ -267,13 +254,14 @@ def toolchain_cmake(look: Look) -> Outcome:
     cannot read oneAPI's package files. A CMake from pip does not search a conda prefix, one from conda
     does.
     """
-    wanted = look.wanted.needs.cmake if look.wanted else None
     found = _tool(look, "cmake", "run it manually, or remove it from PATH")
     if isinstance(found, Outcome):
         return found
     path, version = found
-    if fits(version, wanted) != "no":
+    against = [item for item in judged(look, "cmake", cmake=version) if item.answer == "no"]
+    if not against:
         return ok(f"CMake {version} ({path})", version=version)
+    wanted = look.wanted.needs.cmake if look.wanted else None
     fix = todo(
         "xpubuild install is not affected; for a manual build, install a compatible version",
         f"python -m pip install 'cmake{wanted}'",
@@ -282,7 +270,7 @@ def toolchain_cmake(look: Look) -> Outcome:
     return finding(detail, fix, version=version, wanted=wanted)
 
 
-@check("toolchain.ninja", severity="warn", profiles=BUILD, live=True, families="M-python-build-tools")
+@check("toolchain.ninja", severity="warn", profiles=BUILD, live=True)
 def toolchain_ninja(look: Look) -> Outcome:
     """The ninja on PATH runs.
 
@@ -293,12 +281,7 @@ def toolchain_ninja(look: Look) -> Outcome:
     return found if isinstance(found, Outcome) else ok(f"ninja {found[1]} ({found[0]})", version=found[1])
 
 
-@check(
-    "toolchain.git",
-    profiles=BUILD,
-    live=True,
-    families="H-torch-xpu-ops-and-submodule-checkout AH-missing-system-package",
-)
+@check("toolchain.git", profiles=BUILD, live=True)
 def toolchain_git(look: Look) -> Outcome:
     """git is new enough.
 

@@ -16,7 +16,6 @@ from xpubuild.doctor.look.sites import Site, library_folders, public, required, 
 from xpubuild.doctor.look.torches import Torch, cuda_of, torch_of
 from xpubuild.machine.versions import parse
 
-_WRONG_PACKAGE = "F-wrong-torch-or-triton-package"
 _NO_TORCH = "torch is not installed in the selected Python"
 _NO_XPU = "no XPU build of torch is installed"
 _FROM = "--index-url https://download.pytorch.org/whl/xpu"
@@ -29,7 +28,7 @@ def _pip(python: Site) -> str:
     return f"{python.executable} -m pip"
 
 
-@check("torch.xpu_build", profiles=RUN, families=f"{_WRONG_PACKAGE} C-oneapi-not-found-silent-cpu-build")
+@check("torch.xpu_build", profiles=RUN)
 def torch_xpu_build(look: Look) -> Outcome:
     """The installed torch is an XPU build.
 
@@ -57,7 +56,7 @@ def torch_xpu_build(look: Look) -> Outcome:
     return finding(detail, fix, **evidence)
 
 
-@check("torch.one_triton", profiles=RUN, families=_WRONG_PACKAGE)
+@check("torch.one_triton", profiles=RUN)
 def torch_one_triton(look: Look) -> Outcome:
     """The triton that torch requires is installed, and no other.
 
@@ -103,11 +102,7 @@ def _one_triton(torch: Torch, found: list[InstalledDist]) -> Fix:
     return todo("uninstall all of them, then install the one that torch requires", *commands)
 
 
-@check(
-    "torch.runtime_packages",
-    profiles=RUN,
-    families=f"{_WRONG_PACKAGE} B-two-sycl-runtimes-or-stale-jit-cache N-run-time-jit-headers",
-)
+@check("torch.runtime_packages", profiles=RUN)
 def torch_runtime_packages(look: Look) -> Outcome:
     """The runtime packages that torch requires are installed.
 
@@ -144,14 +139,7 @@ _LINKED = (
 )  # fmt: skip
 
 
-@check(
-    "torch.libraries",
-    profiles=RUN,
-    needs="shadow.sycl_soname",
-    live=True,
-    families="K-overlinked-oneapi-libs E-level-zero-driver-or-loader-version"
-    " C-oneapi-not-found-silent-cpu-build",
-)
+@check("torch.libraries", profiles=RUN, needs="shadow.sycl_soname", live=True)
 def torch_libraries(look: Look) -> Outcome:
     """All libraries that torch needs are found.
 
@@ -193,7 +181,7 @@ _IPEX = "intel-extension-for-pytorch"
 _COMPANIONS = ("torchvision", "torchaudio", _IPEX)
 
 
-@check("torch.vision_pairing", profiles=RUN, families="O-vision-audio-abi Z-single AM-extension-abi")
+@check("torch.vision_pairing", profiles=RUN)
 def torch_vision_pairing(look: Look) -> Outcome:
     """torchvision and torchaudio match the installed torch.
 

@@ -27,13 +27,12 @@ from xpubuild.doctor.probes.selector import (
     whole,
 )
 
-_FAMILIES = "Z-single"
 _HIERARCHIES = ("FLAT", "COMPOSITE", "COMBINED")
 _JOBS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID", "FLUX_JOB_ID", "COBALT_JOBID")
 _RANKS = ("WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
 
 
-@check("gpu.hidden", profiles=RUN, needs="level_zero.enumerate", live=True, families=_FAMILIES, deadline_s=20)
+@check("gpu.hidden", profiles=RUN, needs="level_zero.enumerate", live=True, deadline_s=20)
 def gpu_hidden(look: Look) -> Outcome:
     """No environment variable hides GPUs.
 
@@ -113,7 +112,7 @@ def _trouble(found: Enumeration) -> str:
     return ""
 
 
-@check("gpu.hierarchy", severity="warn", profiles=RUN, needs="gpu.supported", families=_FAMILIES)
+@check("gpu.hierarchy", severity="warn", profiles=RUN, needs="gpu.supported")
 def gpu_hierarchy(look: Look) -> Outcome:
     """Each GPU tile is a separate device (ZE_FLAT_DEVICE_HIERARCHY).
 
@@ -152,7 +151,6 @@ class _Story:
     profiles=RUN,
     needs="level_zero.enumerate gpu.render_access gpu.hidden",
     live=True,
-    families="E-level-zero-driver-or-loader-version A-conda-or-mixed-libstdcxx Z-single",
     deadline_s=80,
 )
 def gpu_agreement(look: Look) -> Outcome:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from xpubuild.artifacts.site_packages import InstalledDist, installed_dists
 from xpubuild.doctor.kit import Look, once, real
 from xpubuild.frozen import frozen
-from xpubuild.machine.pythons import PythonFacts
+from xpubuild.machine.pythons import PythonFacts, probe_python
 from xpubuild.machine.readers import UNKNOWN, read_text
 
 if TYPE_CHECKING:
@@ -56,6 +56,13 @@ def facts_of(look: Look) -> PythonFacts | None:
         return known[0] if known else None
     wanted = {str(look.python), str(real(look.python))}
     return next((item for item in known if {item.executable, item.base_executable} & wanted), None)
+
+
+@once
+def interpreter(look: Look) -> PythonFacts | None:
+    """Return the facts about the interpreter; one that is not in the report is run."""
+    known = facts_of(look)
+    return probe_python(look.python) if known is None and look.live and look.python is not None else known
 
 
 @once
