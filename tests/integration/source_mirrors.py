@@ -9,8 +9,7 @@ import pytest
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import FetchError, XpuBuildError
-from xpubuild.supply.git.bare import BareRepository, RepositoryStore
-from xpubuild.supply.git.fetching import Retry
+from xpubuild.supply.git.bare import BareRepository, RepositoryStore, Retry
 from xpubuild.supply.git.git import Git
 
 FAST = Retry(attempts=4, first_delay_s=0.01, stall_s=20)

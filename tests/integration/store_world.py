@@ -17,9 +17,9 @@ from xpubuild.engine.model import Plan, Publish, Step
 from xpubuild.supply.depot.identity import identity
 from xpubuild.supply.depot.keeping import Store, WheelKeeper, look_up
 from xpubuild.supply.depot.kept_wheels import FolderStore
+from xpubuild.supply.depot.location import Trust
 from xpubuild.supply.depot.record import Record
-from xpubuild.supply.depot.trust import Trust
-from xpubuild.supply.git.built import BARE
+from xpubuild.supply.git.edits import BARE
 
 DIST = "small"
 FILE = "small-1.0-py3-none-any.whl"

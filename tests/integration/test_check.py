@@ -16,7 +16,7 @@ from support.documents import check
 
 from xpubuild.engine.lock import WorkspaceLock
 from xpubuild.recipe.load import load
-from xpubuild.supply.git.urls import mirror_name
+from xpubuild.supply.git.pin import mirror_name
 
 
 @pytest.fixture(scope="module")

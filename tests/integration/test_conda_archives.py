@@ -15,9 +15,8 @@ from support.conda_tools import served
 from xpubuild.errors import FetchError, SourceIntegrityError
 from xpubuild.supply.conda.archives import Supply, fetch, in_folder, missing_packages
 from xpubuild.supply.conda.channels import resolve
-from xpubuild.supply.conda.environment import make_conda_env
+from xpubuild.supply.conda.environment import CondaEnvironmentProof, make_conda_env
 from xpubuild.supply.conda.lockfile import read_lock, write_lock
-from xpubuild.supply.conda.proofs import CondaEnvironmentProof
 
 
 def test_a_mirror_is_enough(conda: tuple[Path, str], env: Path, tmp_path: Path) -> None:

@@ -23,10 +23,9 @@ from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import run
 from xpubuild.errors import RecipeError, ToolchainError, UnsatisfiableError, UsageError
 from xpubuild.machine.envmark import MARK
-from xpubuild.supply.conda.environment import make_conda_env, read_lock_file
+from xpubuild.supply.conda.environment import CondaEnvironmentProof, make_conda_env, mkl_proof, read_lock_file
 from xpubuild.supply.conda.lockfile import read_lock, write_lock
-from xpubuild.supply.conda.proofs import CondaEnvironmentProof, mkl_proof
-from xpubuild.supply.conda.tools import Engines
+from xpubuild.supply.conda.solve import Engines
 
 NOTHING = Engines()
 
@@ -114,7 +113,7 @@ from pathlib import Path
 sys.path[:0] = sys.argv[5:]
 from xpubuild.supply.conda import environment as install
 from xpubuild.supply.conda.archives import Supply
-from xpubuild.supply.conda.tools import Engines
+from xpubuild.supply.conda.solve import Engines
 from xpubuild.engine.environment import base_environment
 lock = install.read_lock_file(Path(sys.argv[2]))
 supply = Supply(cache=Path(sys.argv[3]), offline=True)

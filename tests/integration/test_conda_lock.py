@@ -24,8 +24,7 @@ from xpubuild.engine.environment import base_environment
 from xpubuild.errors import FetchError, RecipeError, ToolchainError, UnsatisfiableError, UsageError
 from xpubuild.supply.conda.channels import resolve
 from xpubuild.supply.conda.lockfile import read_lock, write_lock
-from xpubuild.supply.conda.solve import Wanted, make_lock, spec_name
-from xpubuild.supply.conda.tools import Engines, find_engines
+from xpubuild.supply.conda.solve import Engines, Wanted, find_engines, make_lock, spec_name
 
 
 @pytest.fixture

@@ -26,9 +26,9 @@ from xpubuild.machine.python_environment import env_python, install_command
 from xpubuild.supply.depot.entries import PAGE, index_of
 from xpubuild.supply.depot.examine import damages
 from xpubuild.supply.depot.folder import Depot
-from xpubuild.supply.index.offline import offline_environment
+from xpubuild.supply.index.pipconf import offline_environment
 from xpubuild.supply.uv.install import Installation, install
-from xpubuild.supply.uv.program import find_uv
+from xpubuild.supply.uv.settings import find_uv
 
 HERE = f"3.{sys.version_info[1]}"
 OTHER = "3.13" if HERE != "3.13" else "3.12"

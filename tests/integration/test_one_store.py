@@ -17,7 +17,7 @@ from unit.test_store_folder import DIST, FILE, ME, record_of
 from xpubuild.supply.depot.examine import check_depot, damages
 from xpubuild.supply.depot.folder import Depot
 from xpubuild.supply.depot.kept_wheels import FolderStore
-from xpubuild.supply.depot.trust import Trust
+from xpubuild.supply.depot.location import Trust
 from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.git import Git
 

@@ -12,21 +12,16 @@ from integration.gitserver import git
 
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import XpuBuildError
-from xpubuild.supply.git import discover as discovering
-from xpubuild.supply.git.bare import RepositoryStore, named_commit, remember
-from xpubuild.supply.git.configure_time import ConfigurePin, configure_time_pins
-from xpubuild.supply.git.discover import discover
+from xpubuild.supply.git import submodules
+from xpubuild.supply.git.bare import RepositoryStore, Retry
 from xpubuild.supply.git.edits import MoveTraces
-from xpubuild.supply.git.fetching import Retry
-from xpubuild.supply.git.git import Git
-from xpubuild.supply.git.gitmodules import list_tree, read_links
+from xpubuild.supply.git.git import Git, locked
 from xpubuild.supply.git.integrity import dirty_digest
-from xpubuild.supply.git.leftovers import remove_leftovers
-from xpubuild.supply.git.locks import locked
 from xpubuild.supply.git.notes import finished_ns, read_done, read_move, write_done, write_move
 from xpubuild.supply.git.pin import Pin
-from xpubuild.supply.git.remote import remote_commit, remote_tags
-from xpubuild.supply.git.serving import ServedProof
+from xpubuild.supply.git.remote import named_commit, remember, remote_commit, remote_tags
+from xpubuild.supply.git.serving import ConfigurePin, ServedProof, configure_time_pins
+from xpubuild.supply.git.submodules import discover, list_tree, read_links
 from xpubuild.supply.git.worktree import find_git_dir, inspect, require_git_dir
 
 NOBODY = "0" * 39 + "1"
@@ -161,7 +156,7 @@ def a_lock_below_a_file(_: Upstream, folder: Path) -> object:
 
 
 ACTS: dict[Callable[[Upstream, Path], object], tuple[int, str]] = {
-    no_tree: (31, "the tree of commit 0"), not_a_checkout: (31, "it is not a git checkout"),
+    no_tree: (31, "the tree of commit 0"), not_a_checkout: (31, "is not a git checkout"),
     no_git_dir: (31, "is not a git checkout"), unreadable_index: (31, "index file smaller than expected"),
     modules_behind_a_link: (31, "'.gitmodules': it is a symbolic link"),
     modules_that_git_cannot_read: (31, "'.gitmodules': git cannot read it"),
@@ -202,7 +197,7 @@ def test_there_is_an_end_to_submodules(
     pin = Pin(upstream.path.as_uri(), head(upstream))
     for limit in ("_MOST", "_DEEPEST"):
         with monkeypatch.context() as patch:
-            patch.setattr(discovering, limit, 1 if limit == "_MOST" else 0)
+            patch.setattr(submodules, limit, 1 if limit == "_MOST" else 0)
             with pytest.raises(XpuBuildError):
                 discover(store(tmp_path), pin, jobs=1, report=silent)
     tree = discover(store(tmp_path), pin, jobs=1, report=silent)
@@ -301,18 +296,6 @@ def test_notes_come_back_and_damaged_ones_are_none(tmp_path: Path) -> None:
         (tmp_path / "xpubuild-checkout.json").write_text(text)
         (tmp_path / "xpubuild-move.json").write_text(text)
         assert (read_done(tmp_path), read_move(tmp_path)) == (None, {})
-
-
-def test_what_a_killed_git_left_goes_and_nothing_else(tmp_path: Path) -> None:
-    left = ["index.lock", "refs/heads/a/b.lock", "objects/pack/tmp_pack_1", "objects/pack/.tmp-1.pack",
-            "objects/ab/tmp_obj_1", "objects/tmp_objdir-x/ab/cd"]  # fmt: skip
-    stays = ["index", "refs/heads/a/b", "objects/pack/pack-1.pack", "objects/ab/cd", "hooks/x.lock"]
-    for name in (*left, *stays):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).touch()
-    remove_leftovers(tmp_path)
-    files = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
-    assert files == set(stays)
 
 
 @pytest.mark.parametrize(

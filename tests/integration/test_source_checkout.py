@@ -24,9 +24,9 @@ from integration.gitserver import (
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import FetchError, SourceIntegrityError
-from xpubuild.supply.git.built import WHEEL
+from xpubuild.supply.git.bare import Retry
 from xpubuild.supply.git.checkout import CheckoutReport, checkout
-from xpubuild.supply.git.fetching import Retry
+from xpubuild.supply.git.edits import WHEEL
 from xpubuild.supply.git.integrity import begin_build, dirty_digest, verify_checkout
 from xpubuild.supply.git.pin import Pin
 

@@ -13,8 +13,8 @@ from integration.gitserver import Nested, git, snapshot
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import SourceIntegrityError
-from xpubuild.supply.git.built import EDITABLE, WHEEL
 from xpubuild.supply.git.checkout import checkout
+from xpubuild.supply.git.edits import EDITABLE, WHEEL
 from xpubuild.supply.git.integrity import (
     BuiltTreeProof,
     TreeProof,

@@ -10,8 +10,7 @@ from integration.gitserver import GitServer, Upstream, closed_port, git, git_ser
 from integration.source_mirrors import ensured, noise, refusal, store_in
 
 from xpubuild.errors import RecipeError
-from xpubuild.supply.git.bare import BareRepository
-from xpubuild.supply.git.fetching import Retry
+from xpubuild.supply.git.bare import BareRepository, Retry
 
 
 @pytest.fixture

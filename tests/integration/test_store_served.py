@@ -17,8 +17,8 @@ from xpubuild.install.stores import opened
 from xpubuild.supply.depot.identity import identity
 from xpubuild.supply.depot.keeping import Store, look_up
 from xpubuild.supply.depot.kept_wheels import FolderStore
+from xpubuild.supply.depot.location import Trust, parse_store, trust_from
 from xpubuild.supply.depot.record import Record
-from xpubuild.supply.depot.trust import Trust, parse_store, trust_from
 
 KEY = identity(INPUTS)
 

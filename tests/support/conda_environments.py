@@ -12,7 +12,7 @@ from xpubuild.engine.environment import base_environment
 from xpubuild.supply.conda.archives import Supply
 from xpubuild.supply.conda.environment import Installation
 from xpubuild.supply.conda.lockfile import read_lock
-from xpubuild.supply.conda.tools import Engines
+from xpubuild.supply.conda.solve import Engines
 
 #: What ``channel_and_lock`` makes.
 CHANNEL, LOCK = "chän nel", "conda-lock.yml"

@@ -12,8 +12,7 @@ from threading import Thread
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.supply.conda.channels import resolve
-from xpubuild.supply.conda.solve import Wanted, make_lock
-from xpubuild.supply.conda.tools import Engines
+from xpubuild.supply.conda.solve import Engines, Wanted, make_lock
 
 TOOLCHAIN = ("python", "pip", "cmake >=3.27,<4", "ninja", "mkl-static ==2026.0.0", "mkl-include ==2026.0.0")
 FRONT = Path(__file__).with_name("conda_front.py")

@@ -35,8 +35,7 @@ from xpubuild.install.target import (
 )
 from xpubuild.recipe.situation import Situation
 from xpubuild.supply.caching import CompileCache
-from xpubuild.supply.conda.lockfile import write_lock
-from xpubuild.supply.conda.model import CondaLock, CondaPackage
+from xpubuild.supply.conda.lockfile import CondaLock, CondaPackage, write_lock
 
 FOLDER = DATA / "plans"
 _WORKSPACE, _CACHE, _ONEAPI = "/somewhere/my space", "/somewhere/cache", "/somewhere/oneapi"

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xpubuild.errors import RecipeError
-from xpubuild.supply.conda.lockfile import read_lock, split_filename, write_lock
-from xpubuild.supply.conda.model import CondaLock, CondaPackage
+from xpubuild.supply.conda.lockfile import CondaLock, CondaPackage, read_lock, split_filename, write_lock
 
 BASE = "https://conda.example.invalid/forge"
 

@@ -22,7 +22,7 @@ from xpubuild.supply.conda.environment import (
     read_lock_file,
     tidy,
 )
-from xpubuild.supply.conda.model import CondaLock, CondaPackage
+from xpubuild.supply.conda.lockfile import CondaLock, CondaPackage
 
 
 def package(

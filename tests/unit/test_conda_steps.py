@@ -17,8 +17,7 @@ from xpubuild.install.conda_environment import conda_files, conda_steps, remaini
 from xpubuild.install.target import Downloads, Target
 from xpubuild.recipe.load import load
 from xpubuild.resources import recipes_dir
-from xpubuild.supply.conda.lockfile import write_lock
-from xpubuild.supply.conda.model import CondaLock, CondaPackage
+from xpubuild.supply.conda.lockfile import CondaLock, CondaPackage, write_lock
 from xpubuild.supply.requirements import pinned
 
 BASE = "https://conda.example.invalid/forge/linux-64"

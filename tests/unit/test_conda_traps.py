@@ -8,7 +8,7 @@ import pytest
 
 from xpubuild.errors import UnsatisfiableError
 from xpubuild.supply.conda.libstdcxx import gcc_for, newest, too_old
-from xpubuild.supply.conda.model import CondaLock, CondaPackage
+from xpubuild.supply.conda.lockfile import CondaLock, CondaPackage
 from xpubuild.supply.conda.traps import keep_out, kind_of, refuse
 
 

@@ -12,7 +12,7 @@ from packaging.utils import parse_wheel_filename
 
 from xpubuild.errors import RecipeError, UsageError
 from xpubuild.resources import recipes_dir
-from xpubuild.supply.index.choice import can_install, checked_pythons, is_filename
+from xpubuild.supply.index.files import can_install, checked_pythons, is_filename
 from xpubuild.supply.requirements import hashed_pins, marker_environment, pinned, releases
 
 HASH = "a" * 64

@@ -20,7 +20,7 @@ from xpubuild.errors import SourceIntegrityError, XpuBuildError
 from xpubuild.supply.index import download
 from xpubuild.supply.index.download import _part_of, _Transfer
 from xpubuild.supply.index.files import RemoteFile
-from xpubuild.supply.index.threads import in_threads
+from xpubuild.supply.index.session import in_threads
 
 DATA = b"0123456789"
 URL = "https://me:secret-word@a.example/files/x.whl"

@@ -30,13 +30,11 @@ from xpubuild.install.fetch_packages import keep_conda_lock
 from xpubuild.machine.oneapi_capture import capture
 from xpubuild.supply.conda.archives import Supply, bring
 from xpubuild.supply.conda.channels import resolve
-from xpubuild.supply.conda.lockfile import write_lock
-from xpubuild.supply.conda.model import CondaLock, CondaPackage
-from xpubuild.supply.conda.solve import Wanted, make_lock
-from xpubuild.supply.conda.tools import Engines
+from xpubuild.supply.conda.lockfile import CondaLock, CondaPackage, write_lock
+from xpubuild.supply.conda.solve import Engines, Wanted, make_lock
 from xpubuild.supply.depot.entries import file_entry, index_of
 from xpubuild.supply.depot.folder import Depot
-from xpubuild.supply.git.leftovers import remove_leftovers
+from xpubuild.supply.git.bare import remove_leftovers
 from xpubuild.supply.git.notes import write_done, write_move
 from xpubuild.supply.index.download import _part_of
 from xpubuild.supply.index.files import RemoteFile

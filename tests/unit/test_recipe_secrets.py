@@ -9,9 +9,8 @@ from support.cli import Xpubuild
 
 from xpubuild.errors import RecipeError
 from xpubuild.recipe.load import load
-from xpubuild.supply.git.gitmodules import links_of
-from xpubuild.supply.git.pin import Pin
-from xpubuild.supply.git.urls import problem_with
+from xpubuild.supply.git.pin import Pin, problem_with
+from xpubuild.supply.git.submodules import links_of
 
 WHEEL = """
 schema: 1

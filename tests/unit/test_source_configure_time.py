@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from xpubuild.supply.git.configure_time import ConfigurePin, asked_by
+from xpubuild.supply.git.serving import ConfigurePin, asked_by
 
 ONEDNN = "https://github.com/uxlfoundation/oneDNN"
 

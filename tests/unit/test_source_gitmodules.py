@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xpubuild.errors import SourceIntegrityError
-from xpubuild.supply.git.gitmodules import Link, links_of
-from xpubuild.supply.git.urls import problem_with
+from xpubuild.supply.git.pin import problem_with
+from xpubuild.supply.git.submodules import Link, links_of
 
 _ID = "0" * 39 + "1"
 _BASE = "https://h.example/a/top.git"

@@ -36,7 +36,7 @@ def test_what_is_no_full_id_is_refused(commit: str) -> None:
 
 
 def test_a_tree_of_the_other_hash_is_refused() -> None:
-    with pytest.raises(RecipeError, match="of another kind"):
+    with pytest.raises(RecipeError, match="not a full object id"):
         Pin("https://h.example/x", _SHA1, tree=_SHA256)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from xpubuild.supply.git.urls import is_local, mirror_name, normalised, problem_with, resolve_relative
+from xpubuild.supply.git.pin import is_local, mirror_name, normalised, problem_with, resolve_relative
 
 
 @pytest.mark.parametrize(

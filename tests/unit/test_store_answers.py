@@ -30,9 +30,9 @@ from xpubuild.supply.depot.examine import check_depot
 from xpubuild.supply.depot.identity import differences
 from xpubuild.supply.depot.keeping import Found, NotKept, WheelKeeper, look_up
 from xpubuild.supply.depot.kept_wheels import FolderStore
+from xpubuild.supply.depot.location import Trust
 from xpubuild.supply.depot.record import MOST_BYTES, Record, RecordError, read_record
-from xpubuild.supply.depot.trust import Trust
-from xpubuild.supply.git.built import BARE
+from xpubuild.supply.git.edits import BARE
 
 UNNAMED = ", and no [trust] stores of your configuration names it"
 

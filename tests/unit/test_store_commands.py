@@ -18,8 +18,8 @@ from xpubuild.engine.journal import Journal
 from xpubuild.supply.depot.evidence import IDENTITY, TAKEN, taken_from
 from xpubuild.supply.depot.keeping import look_up
 from xpubuild.supply.depot.kept_wheels import FolderStore
+from xpubuild.supply.depot.location import Trust
 from xpubuild.supply.depot.record import Record
-from xpubuild.supply.depot.trust import Trust
 
 
 @pytest.fixture

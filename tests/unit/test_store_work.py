@@ -25,9 +25,8 @@ from xpubuild.install.target import OneapiFacts, Prepared
 from xpubuild.supply.depot.collect import Used
 from xpubuild.supply.depot.keeping import NotKept, WheelKeeper
 from xpubuild.supply.depot.kept_wheels import FolderStore
-from xpubuild.supply.depot.location import Location
+from xpubuild.supply.depot.location import Location, Trust
 from xpubuild.supply.depot.machine import Toolchain
-from xpubuild.supply.depot.trust import Trust
 from xpubuild.supply.depot.wheel_server import ServedStore
 
 TRUST = Trust(frozenset(), ME)

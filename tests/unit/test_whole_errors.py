@@ -14,7 +14,7 @@ from xpubuild.engine.become import become
 from xpubuild.engine.executables import resolve_executable
 from xpubuild.engine.system_errors import of_machine
 from xpubuild.errors import AuditError, ToolchainError, UsageError
-from xpubuild.supply.conda.tools import missing
+from xpubuild.supply.conda.solve import missing
 
 
 def test_nothing_that_installs_conda_packages() -> None:

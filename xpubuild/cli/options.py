@@ -84,7 +84,7 @@ def stores(
     _ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]
 ) -> tuple[Path | Location, ...]:
     """Return the folders and servers of stores."""
-    from xpubuild.supply.depot.trust import parse_store
+    from xpubuild.supply.depot.location import parse_store
 
     texts = dict.fromkeys(part.strip() for text in value for part in text.split(",") if part.strip())
     return tuple(parse_store(text) for text in texts)

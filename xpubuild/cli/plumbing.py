@@ -328,8 +328,7 @@ def conda_lock(specs: tuple[str, ...], channels: tuple[str, ...], cache: Path, o
     from xpubuild.engine.files import write_atomic
     from xpubuild.supply.conda.channels import read_condarc, resolve
     from xpubuild.supply.conda.libstdcxx import machine_need
-    from xpubuild.supply.conda.solve import Wanted, make_lock
-    from xpubuild.supply.conda.tools import find_engines
+    from xpubuild.supply.conda.solve import Wanted, find_engines, make_lock
 
     need = machine_need()
     wanted = Wanted(specs, resolve(channels, read_condarc(os.environ)), need.version if need else None)
@@ -355,7 +354,7 @@ def conda_env(env: Path, lock: Path, cache: Path, mirror: Path | None, offline: 
     from xpubuild.supply.conda.archives import Supply, in_folder
     from xpubuild.supply.conda.channels import read_condarc, resolve
     from xpubuild.supply.conda.environment import Installation, make_conda_env, read_lock_file
-    from xpubuild.supply.conda.tools import find_engines
+    from xpubuild.supply.conda.solve import find_engines
 
     document = read_lock_file(lock)
     channels = resolve(document.channels, read_condarc(os.environ))

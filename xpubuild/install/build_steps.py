@@ -37,7 +37,7 @@ from xpubuild.install.source_steps import (
 )
 from xpubuild.install.target import Target
 from xpubuild.machine.python_environment import repair_env_command
-from xpubuild.supply.git.built import EDITABLE, WHEEL
+from xpubuild.supply.git.edits import EDITABLE, WHEEL
 from xpubuild.supply.git.pin import Pin
 
 #: A wheel folder that pip is configured with may hold a newer version, and pip would take that one.

@@ -21,12 +21,10 @@ from xpubuild.install.target import Choice, Target
 from xpubuild.machine.envmark import MARK
 from xpubuild.recipe.model import Toolchain
 from xpubuild.supply.conda.channels import read_condarc, resolve
+from xpubuild.supply.conda.environment import CondaEnvironmentProof, mkl_proof
 from xpubuild.supply.conda.libstdcxx import machine_need
-from xpubuild.supply.conda.lockfile import read_lock, split_filename
-from xpubuild.supply.conda.model import CondaLock
-from xpubuild.supply.conda.proofs import CondaEnvironmentProof, mkl_proof
-from xpubuild.supply.conda.solve import Wanted, make_lock
-from xpubuild.supply.conda.tools import find_engines
+from xpubuild.supply.conda.lockfile import CondaLock, read_lock, split_filename
+from xpubuild.supply.conda.solve import Wanted, find_engines, make_lock
 from xpubuild.supply.conda.traps import kind_of
 from xpubuild.supply.depot.folder import Depot
 

@@ -9,12 +9,13 @@ from xpubuild.errors import FetchError
 from xpubuild.frozen import frozen
 from xpubuild.install.planner import Inputs, Repository
 from xpubuild.supply.depot.entries import RepositoryUse
-from xpubuild.supply.depot.repositories import holds
-from xpubuild.supply.git.bare import RepositoryStore, named_commit, remember
-from xpubuild.supply.git.configure_time import ConfigurePin, configure_time_pins
-from xpubuild.supply.git.discover import Node, discover
+from xpubuild.supply.depot.examine import holds
+from xpubuild.supply.git.bare import RepositoryStore
+from xpubuild.supply.git.remote import named_commit, remember
+from xpubuild.supply.git.serving import ConfigurePin, configure_time_pins
+from xpubuild.supply.git.submodules import Node, discover
 from xpubuild.supply.git.git import Report
-from xpubuild.supply.git.gitmodules import read_links
+from xpubuild.supply.git.submodules import read_links
 from xpubuild.supply.git.pin import Pin
 
 _JOBS = 4

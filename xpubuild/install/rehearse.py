@@ -26,7 +26,7 @@ from xpubuild.install.gate_steps import TORCH
 from xpubuild.install.install import entered
 from xpubuild.install.source_steps import built_tree_proof
 from xpubuild.install.target import Prepared, Target
-from xpubuild.supply.git.built import add_made
+from xpubuild.supply.git.edits import add_made
 
 #: Sources, environment and what CMake generates; the recipe's own number is that of a whole build.
 _DISK_GIB = 8.0

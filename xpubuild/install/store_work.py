@@ -16,9 +16,8 @@ from xpubuild.install.stores import opened, own_store
 from xpubuild.supply.depot.collect import why_not
 from xpubuild.supply.depot.keeping import NotKept, Store, WheelKeeper
 from xpubuild.supply.depot.kept_wheels import NOT_A_FOLDER, NOT_THERE, FolderStore
-from xpubuild.supply.depot.location import Location
+from xpubuild.supply.depot.location import Location, trust_from
 from xpubuild.supply.depot.record import Record
-from xpubuild.supply.depot.trust import trust_from
 
 if TYPE_CHECKING:
     from xpubuild.install.target import Prepared

@@ -12,8 +12,7 @@ import platformdirs
 from xpubuild.frozen import frozen
 from xpubuild.supply.depot.keeping import Store
 from xpubuild.supply.depot.kept_wheels import FolderStore
-from xpubuild.supply.depot.location import Location
-from xpubuild.supply.depot.trust import Trust, trust_from
+from xpubuild.supply.depot.location import Location, Trust, trust_from
 from xpubuild.supply.depot.wheel_server import ServedStore
 
 if TYPE_CHECKING:

@@ -24,10 +24,11 @@ from xpubuild.install.options import Resolved
 from xpubuild.install.target import Choice, Downloads, Installer, Target
 from xpubuild.recipe.model import Recipe
 from xpubuild.supply.depot.entries import PAGE
-from xpubuild.supply.git.bare import RepositoryStore, named_commit
+from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.git import Git
 from xpubuild.supply.git.pin import is_id
-from xpubuild.supply.index.offline import offline_environment
+from xpubuild.supply.git.remote import named_commit
+from xpubuild.supply.index.pipconf import offline_environment
 from xpubuild.supply.index.pipconf import pip_settings
 from xpubuild.untrusted import json_value, read_bytes
 from xpubuild.workspace.layout import Layout
@@ -86,7 +87,7 @@ def installer_for(choice: Choice, downloads: Downloads) -> Installer:
         why = "the environment is of conda"
     else:
         from xpubuild.supply.uv.cache import not_ours  # noqa: PLC0415 - for few
-        from xpubuild.supply.uv.program import find_uv  # noqa: PLC0415
+        from xpubuild.supply.uv.settings import find_uv  # noqa: PLC0415
         from xpubuild.supply.uv.settings import reason_for_pip  # noqa: PLC0415
 
         environment = base_environment()

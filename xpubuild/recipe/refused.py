@@ -14,9 +14,8 @@ from packaging.version import Version
 from xpubuild.errors import RecipeError
 from xpubuild.recipe.model import Archive, Component, ConfigureTime, GitSource, Recipe
 from xpubuild.supply.archives import ENDINGS, file_name
-from xpubuild.supply.git.pin import Pin, is_ref
-from xpubuild.supply.git.urls import problem_with
-from xpubuild.supply.index.choice import is_filename
+from xpubuild.supply.git.pin import Pin, is_ref, problem_with
+from xpubuild.supply.index.files import is_filename
 
 #: Stands for what a recipe leaves open, so that the rest of its pin can be looked at.
 _SOME_URL, _SOME_COMMIT = "/embedded", "0" * 40

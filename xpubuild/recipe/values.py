@@ -10,7 +10,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
-from xpubuild.supply.git.urls import secret_in
+from xpubuild.supply.git.pin import secret_in
 from xpubuild.untrusted import NOT_ON_ONE_LINE
 
 Target = Literal["xpu", "cpu"]

@@ -39,7 +39,7 @@ from xpubuild.frozen import frozen
 from xpubuild.supply.depot.examine import check_depot
 from xpubuild.supply.git import notes
 from xpubuild.supply.git.bare import RepositoryStore
-from xpubuild.supply.git.built import read_built
+from xpubuild.supply.git.edits import read_built
 from xpubuild.supply.git.git import Git
 from xpubuild.supply.git.worktree import Missing, Repository, find_git_dir, inspect, walk
 from xpubuild.workspace.layout import Layout

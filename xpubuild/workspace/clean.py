@@ -20,7 +20,7 @@ from xpubuild.errors import SourceIntegrityError, UsageError, XpuBuildError
 from xpubuild.frozen import frozen
 from xpubuild.supply.git import notes
 from xpubuild.supply.git.integrity import dirty_digest
-from xpubuild.supply.git.untouched import is_untouched
+from xpubuild.supply.git.notes import is_untouched
 from xpubuild.workspace.layout import Layout
 from xpubuild.workspace.overview import age_of, disk_usage, last_used, workspaces_in
 

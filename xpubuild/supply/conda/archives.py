@@ -18,7 +18,7 @@ from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.errors import FetchError, SourceIntegrityError
 from xpubuild.frozen import frozen
 from xpubuild.supply.conda.channels import Channel, with_access
-from xpubuild.supply.conda.model import CondaPackage
+from xpubuild.supply.conda.lockfile import CondaPackage
 from xpubuild.supply.index.download import download
 from xpubuild.supply.index.files import RemoteFile
 

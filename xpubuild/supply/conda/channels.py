@@ -22,9 +22,9 @@ from xpubuild.frozen import frozen
 from xpubuild.safe_yaml import read_yaml
 from xpubuild.untrusted import read_text
 
-SCHEMES = ("http", "https", "file")
 _TOKEN = re.compile(r"/t/(?P<token>[^/]+)(?=/|$)")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_.-]+)*")
+_VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _FIX = "correct it in the recipe's toolchain.conda.channels or in --conda-channel"
 
 
@@ -57,10 +57,10 @@ def without_credentials(url: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], path, "", ""))
 
 
-def redactor(urls: Iterable[str]) -> Redactor:
-    """Return what takes the credentials of these channels out of a text, as written and unescaped."""
+def redactor(channels: Iterable[Channel]) -> Redactor:
+    """Return what takes the credentials of channels out of a text, as written and unescaped."""
     found = []
-    for parts in map(_split, urls):
+    for parts in (_split(channel.address) for channel in channels):
         user, _, password = parts.netloc.rpartition("@")[0].partition(":")
         token = None if parts.scheme == "file" else _TOKEN.search(parts.path)
         found += [password or user, token["token"] if token else "", parts.query]
@@ -84,10 +84,10 @@ def _places(name: str, known: Condarc) -> Iterator[str]:
     elif name == "defaults" and known.defaults:
         for item in known.defaults:
             yield from _places(_address(item), Condarc(known.alias, known.custom))
-    elif (base := known.custom.get(name.partition("/")[0])) is not None:
+    elif base := known.custom.get(name.partition("/")[0], known.alias):
         yield f"{_address(base)}/{name}"
     else:
-        yield f"{_address(known.alias)}/{name}" if known.alias else name
+        yield name
 
 
 def _address(text: str) -> str:
@@ -95,11 +95,10 @@ def _address(text: str) -> str:
     given = text.strip()
     if given.startswith(("/", "./", "../", "~")):
         return Path(given).expanduser().absolute().as_uri()
-    if "://" in given:
-        parts = _split(given)
-        if parts.scheme in SCHEMES and (parts.hostname or parts.scheme == "file"):
-            return given.rstrip("/")
-    elif _NAME.fullmatch(given):
+    parts = _split(given)
+    if parts.scheme in ("http", "https", "file") and (parts.hostname or parts.scheme == "file"):
+        return given.rstrip("/")
+    if "://" not in given and _NAME.fullmatch(given):
         return given
     raise RecipeError(
         f"'{without_credentials(given) if '://' in given else given}' is not a conda channel",
@@ -117,10 +116,8 @@ def _split(url: str) -> SplitResult:
 
 def with_access(url: str, channels: Sequence[Channel]) -> str:
     """Return the URL of a package with the credentials of the channel that it is from."""
-    for channel in channels:
-        if channel.address != channel.shown and url.startswith(f"{channel.shown}/"):
-            return channel.address + url[len(channel.shown) :]
-    return url
+    known = (channel for channel in channels if url.startswith(f"{channel.shown}/"))
+    return next((channel.address + url[len(channel.shown) :] for channel in known), url)
 
 
 def read_condarc(environment: Mapping[str, str]) -> Condarc:
@@ -134,17 +131,20 @@ def read_condarc(environment: Mapping[str, str]) -> Condarc:
     places = [
         Path("/etc/conda/.condarc"), Path("/etc/conda/condarc"), config / "conda" / ".condarc",
         home / ".conda" / ".condarc", home / ".condarc", home / ".mambarc",
+        *([Path(environment["CONDARC"])] if environment.get("CONDARC") else []),
     ]  # fmt: skip
-    if environment.get("CONDARC"):
-        places.append(Path(environment["CONDARC"]))
     merged: dict[str, Any] = {}
     for place in places:
         merged.update(_read(place))
-    custom = (merged.get("custom_channels") or {}).items()
+
+    def text(value: object) -> str:
+        # With $NAME and ${NAME} filled, as conda does it: tokens are given so.
+        return _VARIABLE.sub(lambda found: environment.get(found[1] or found[2], found[0]), str(value or ""))
+
     return Condarc(
-        _text(merged.get("channel_alias"), environment).rstrip("/"),
-        {str(name): _text(base, environment).rstrip("/") for name, base in custom},
-        tuple(_text(item, environment) for item in merged.get("default_channels") or ()),
+        text(merged.get("channel_alias")).rstrip("/"),
+        {str(name): text(base).rstrip("/") for name, base in (merged.get("custom_channels") or {}).items()},
+        tuple(text(item) for item in merged.get("default_channels") or ()),
     )
 
 
@@ -159,20 +159,12 @@ def _read(place: Path) -> dict[str, Any]:
         document, why = None, f"line {mark.line + 1} is not YAML" if mark else "it is not YAML"
     else:
         why = "it is not a mapping of settings that conda accepts"
-    kinds = (("custom_channels", dict), ("default_channels", list), ("channel_alias", str))
-    if isinstance(document, dict) and all(
-        isinstance(document.get(key) or kind(), kind) for key, kind in kinds
+    kinds = {"custom_channels": dict, "default_channels": list, "channel_alias": str}
+    settings = document if isinstance(document, dict) else None
+    if settings is not None and all(
+        isinstance(settings.get(key) or kind(), kind) for key, kind in kinds.items()
     ):
-        return document
+        return settings
     raise ToolchainError(
         f"{place} cannot be read", why=why, fix="correct it, or set HOME or CONDARC to use another file"
-    )
-
-
-def _text(value: object, environment: Mapping[str, str]) -> str:
-    """Return a setting with ``$NAME`` and ``${NAME}`` filled, as conda does it: tokens are given so."""
-    return re.sub(
-        r"\$(?:\{(\w+)\}|(\w+))",
-        lambda found: environment.get(found[1] or found[2], found[0]),
-        str(value or ""),
     )

@@ -1,4 +1,4 @@
-"""Creates an environment from a lock: checks the archives, links them, and marks the environment as ready.
+"""Creates an environment from a lock: checks the archives, links them, marks it as ready; and proves it.
 
 An environment cannot be renamed into place, since its path is written into its files. As for a virtual
 environment (``machine.make_env``), a mark says ``making`` before the first file is there and ``ready``
@@ -23,13 +23,14 @@ from xpubuild.engine.places import existing_quoted
 from xpubuild.errors import NoSpaceError, RecipeError, ToolchainError
 from xpubuild.frozen import frozen
 from xpubuild.machine.envmark import MARK, check_name, read_mark, require_ours, write_mark
+from xpubuild.machine.mkl import DISTRIBUTIONS, MklStaticProof
 from xpubuild.machine.python_environment import env_python
-from xpubuild.machine.pythons import probe_python
+from xpubuild.machine.pythons import PATIENT_S, probe_python
 from xpubuild.supply.conda import traps
 from xpubuild.supply.conda.archives import Supply, bring
-from xpubuild.supply.conda.lockfile import read_lock
-from xpubuild.supply.conda.model import CondaLock, CondaPackage
-from xpubuild.supply.conda.tools import Engines, ask_rattler, missing, tool_failed
+from xpubuild.supply.conda.libstdcxx import STDLIB, gcc_for, glibcxx, machine_need, provided
+from xpubuild.supply.conda.lockfile import CondaLock, CondaPackage, read_lock
+from xpubuild.supply.conda.solve import Engines, ask_rattler, missing, rattler_failed
 from xpubuild.untrusted import read_text
 
 # Where and when something was unpacked; another machine or run has other values.
@@ -121,12 +122,7 @@ def make_conda_env(work: Installation) -> bool:
         tidy(env, packages)
         mend_records(env)
         if wrong := problems(env, packages):
-            raise ToolchainError(
-                f"the conda environment {env} does not match the lock",
-                why="; ".join(wrong[:3]),
-                fix="run the same command again; it will be created again",
-                evidence={"problems": wrong[:50]},
-            )
+            raise _another(str(env), wrong)
         write_mark(env, {"state": "ready", **wanted})
     finally:
         remove_tree(work.scratch)
@@ -149,19 +145,16 @@ def _link(work: Installation) -> None:
             commands=(f"df -h {existing_quoted(work.env)}",),
         )
     if "ok" not in answer:
-        raise tool_failed("py-rattler", message)
+        raise rattler_failed(message)
 
 
 def installed(env: Path) -> dict[str, Installed]:
     """Return what ``conda-meta`` records, by name; a damaged record is left out."""
     found = {}
-    for path in sorted((env / "conda-meta").glob("*.json")):
-        record = _load(path)
-        name = record.get("name")
-        if isinstance(name, str):
-            files = tuple(str(item) for item in record.get("files") or ())
-            version, digest = str(record.get("version", "")), str(record.get("sha256", ""))
-            found[name] = Installed(name, version, digest, files)
+    for record in map(_load, sorted((env / "conda-meta").glob("*.json"))):
+        name, version, digest = (str(record.get(key, "")) for key in ("name", "version", "sha256"))
+        if name:
+            found[name] = Installed(name, version, digest, tuple(map(str, record.get("files") or ())))
     return found
 
 
@@ -243,3 +236,99 @@ def _load(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return document if isinstance(document, dict) else {}
+
+
+@frozen
+class CondaEnvironmentProof:
+    """The environment matches the lock and can build for XPU. ``root`` is the root folder of the host."""
+
+    env: str
+    lock: CondaLock
+    root: str = "/"
+
+    def describe(self) -> str:
+        """Return what is checked."""
+        count = len(self.lock.packages)
+        return f"environment has the {count} packages of the conda lock and no conflicting ones"
+
+    def key(self) -> dict[str, Any]:
+        """Return what the check depends on."""
+        return {"proof": "conda-environment", "env": self.env, "lock": self.lock.digest}
+
+    def check(self) -> dict[str, Any]:
+        """Return Python's version, the hashes and what the packages would have run.
+
+        Raises:
+            ToolchainError: a package is missing, another or harmful, Python does not run, or libstdc++ is
+                older than the machine needs.
+        """
+        env = Path(self.env)
+        wrong = problems(env, self.lock.packages)
+        harms = {name: traps.kind_of(name) for name in installed(env)}
+        wrong += [f"{name} is installed: {reason}" for name, reason in harms.items() if reason]
+        if wrong:
+            raise _another(self.env, wrong)
+        wanted = self.lock.python
+        facts = probe_python(env / "bin" / "python", deadline_s=PATIENT_S)
+        if facts.error or not facts.version.startswith(wanted):
+            raise _another(
+                self.env, [facts.error or f"its Python is {facts.version}, the lock says {wanted}"]
+            )
+        return {
+            "python": facts.version,
+            "packages": {item.filename: item.sha256 for item in self.lock.packages},
+            "left_out": list(self.lock.left_out),
+            "activation_scripts_not_run": sorted(path.name for path in env.glob("etc/conda/activate.d/*")),
+            "libstdcxx": self._libstdcxx(env),
+        }
+
+    def _libstdcxx(self, env: Path) -> dict[str, str]:
+        library = env / "lib" / STDLIB
+        if not library.exists():
+            return {}
+        has, need = provided(library) or "no GLIBCXX version", machine_need(Path(self.root))
+        if need is not None and glibcxx(has) < glibcxx(need.version):
+            gcc, owners = gcc_for(need.version), installed(env).values()
+            owner = next(
+                (f"{item.name} {item.version}" for item in owners if f"lib/{STDLIB}" in item.files),
+                f"that has lib/{STDLIB}",
+            )
+            raise ToolchainError(
+                f"the libstdc++ of the conda package {owner} is older than this machine needs",
+                why=(
+                    f"{library} has symbols up to {has}, {need.source} needs {need.version}; the "
+                    "environment's Python loads its own libstdc++ first, and the Level Zero driver then "
+                    "fails to load"
+                ),
+                fix=f"add 'libstdcxx-ng{f' >={gcc}' if gcc else ''}' to toolchain.conda.packages, from a"
+                " channel that has a newer one, and create the lock again",
+                evidence={"package": owner, "has": has, "needs": need.version, "by": need.source},
+            )
+        return {"has": has, "needs": need.version if need else "", "by": need.source if need else ""}
+
+
+def _another(env: str, wrong: Sequence[str]) -> ToolchainError:
+    return ToolchainError(
+        f"the conda environment {env} does not match the lock",
+        why="; ".join(wrong[:3]),
+        fix="run the same command again: the step that creates it will run again",
+        evidence={"env": env, "problems": list(wrong[:50])},
+    )
+
+
+class CondaMklProof(MklStaticProof):
+    """Static MKL of conda packages, which are recorded in ``conda-meta`` instead of ``.dist-info``."""
+
+    def key(self) -> dict[str, Any]:
+        """Return what the check depends on."""
+        return {**super().key(), "packages": "conda"}
+
+    def _distributions(self, root: Path) -> dict[str, str]:
+        found = ((name.replace("-", "_"), item.version) for name, item in installed(root).items())
+        return {name: version for name, version in found if name in DISTRIBUTIONS}
+
+
+def mkl_proof(env: str, lock: CondaLock) -> CondaMklProof | None:
+    """Return the proof for a lock with static MKL in it; None where it has none."""
+    version = next((item.version for item in lock.packages if item.name == "mkl-static"), None)
+    return CondaMklProof(env, version) if version else None

@@ -14,7 +14,7 @@ from pathlib import Path
 from xpubuild.artifacts.elf import is_elf, read_shared_object
 from xpubuild.errors import AuditError
 from xpubuild.frozen import frozen
-from xpubuild.supply.conda.model import CondaPackage
+from xpubuild.supply.conda.lockfile import CondaPackage
 
 STDLIB = "libstdc++.so.6"
 #: Where distributions have the driver and the C++ library; also those of the host's report.

@@ -7,21 +7,97 @@ Format: conda-lock's ``lockfile/v1/models.py``; additional data of ours is in it
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import re
 from collections.abc import Mapping
+from dataclasses import field
 from typing import Any, Literal
 
 import yaml
 from pydantic import BaseModel, Field, ValidationError
 
 from xpubuild.errors import RecipeError
+from xpubuild.frozen import frozen
 from xpubuild.safe_yaml import read_yaml
-from xpubuild.supply.conda.channels import SCHEMES, without_credentials
-from xpubuild.supply.conda.model import EXTENSIONS, PLATFORM, CondaLock, CondaPackage
+from xpubuild.supply.conda.channels import without_credentials
 
+#: The platform of every lock: XPU builds are for 64-bit x86 Linux.
+PLATFORM = "linux-64"
+#: What a lock may count on, the same on every machine: glibc as in manylinux_2_28, no GPU of NVIDIA.
+VIRTUAL = (
+    ("__unix", "0", "0"), ("__linux", "5.10", "0"), ("__glibc", "2.28", "0"), ("__archspec", "1", "x86_64"),
+)  # fmt: skip
 _HEAD = "# conda-lock.yml, format version 1; kept in order by xpubuild, read by conda-lock and rattler.\n"
 _SIZE, _LEFT_OUT = "size/", "xpubuild.left_out"
-_DASHES = 2
+_FILENAME = re.compile(r"(?P<name>.+)-(?P<version>[^-]+)-(?P<build>[^-]+)(?:\.conda|\.tar\.bz2)")
+_URL = re.compile(r"(?:https?|file)://.*/(?:linux-64|noarch)/(?P<filename>[^/]+)")
+
+
+@frozen
+class CondaPackage:
+    """One package archive of a lock. ``size`` is in bytes, None where the lock does not say.
+
+    ``dependencies`` are package name -> version constraint ('' for any), virtual packages (``__glibc``)
+    among them. ``url`` carries no credentials.
+    """
+
+    name: str
+    version: str
+    build: str
+    filename: str
+    url: str
+    sha256: str
+    md5: str
+    size: int | None = None
+    dependencies: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    @property
+    def subdir(self) -> str:
+        """``linux-64`` or ``noarch``."""
+        return self.url.rsplit("/", 2)[-2]
+
+    @property
+    def channel(self) -> str:
+        """URL of the channel, without a slash at its end."""
+        return self.url.rsplit("/", 2)[0]
+
+    @property
+    def title(self) -> str:
+        """Name and version, for messages."""
+        return f"{self.name} {self.version}"
+
+
+@frozen
+class CondaLock:
+    """A lock: packages by name, the channels that were asked, and what was left out of the solution."""
+
+    packages: tuple[CondaPackage, ...]
+    channels: tuple[str, ...]
+    content_hash: str
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """One number for what the lock installs."""
+        lines = sorted(f"{item.filename} {item.sha256}" for item in self.packages)
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+    @property
+    def python(self) -> str:
+        """The version of Python in the lock.
+
+        Raises:
+            RecipeError: it has none.
+        """
+        for package in self.packages:
+            if package.name == "python":
+                return package.version
+        raise RecipeError(
+            "the conda lock has no python",
+            why="everything else is installed into and built with the environment's Python",
+            fix="add python to the recipe's toolchain.conda.packages",
+        )
 
 
 class _Hash(BaseModel):
@@ -65,8 +141,7 @@ def read_lock(text: str, *, name: str = "conda-lock.yml") -> CondaLock:
         raise _invalid(name, str(error).replace("\n", " ")) from error
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise _invalid(name, f"{place}: {first['msg']}") from error
+        raise _invalid(name, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
     extra = document.metadata.custom_metadata or {}
     packages = [_package(entry, extra, name) for entry in document.package if entry.platform == PLATFORM]
     names = sorted(item.name for item in packages)
@@ -91,11 +166,9 @@ def write_lock(lock: CondaLock) -> str:
     metadata: dict[str, Any] = {
         "content_hash": {PLATFORM: lock.content_hash},
         "channels": [{"url": url, "used_env_vars": []} for url in lock.channels],
-        "platforms": [PLATFORM],
-        "sources": [],
-    }
-    if extra:
-        metadata["custom_metadata"] = dict(sorted(extra.items()))
+        "platforms": [PLATFORM], "sources": [],
+        **({"custom_metadata": dict(sorted(extra.items()))} if extra else {}),
+    }  # fmt: skip
     packages = [
         {
             "name": item.name, "version": item.version, "manager": "conda", "platform": PLATFORM,
@@ -110,40 +183,26 @@ def write_lock(lock: CondaLock) -> str:
 
 def split_filename(filename: str) -> tuple[str, str, str] | None:
     """Return (name, version, build) of an archive's file name; None where it is none."""
-    stem = next((filename[: -len(end)] for end in EXTENSIONS if filename.endswith(end)), None)
-    parts = stem.rsplit("-", _DASHES) if stem else []
-    return (parts[0], parts[1], parts[2]) if len(parts) == _DASHES + 1 and all(parts) else None
+    found = _FILENAME.fullmatch(filename)
+    return (found["name"], found["version"], found["build"]) if found else None
 
 
 def _package(entry: _Package, sizes: Mapping[str, str], name: str) -> CondaPackage:
     url = without_credentials(entry.url)
-    filename = url.rpartition("/")[2]
+    address = _URL.fullmatch(url)
+    filename = address["filename"] if address else ""
     parts = split_filename(filename)
-    subdir = url.rsplit("/", 2)[-2] if url.count("/") > _DASHES else ""
-    if url.partition("://")[0] not in SCHEMES or subdir not in (PLATFORM, "noarch") or parts is None:
+    if parts is None:
         raise _invalid(name, f"{url} is not the address of a package archive")
     if parts[:2] != (entry.name, entry.version):
         raise _invalid(name, f"{filename} is not {entry.name} {entry.version}, which the entry is for")
     size = sizes.get(f"{_SIZE}{filename}", "")
     return CondaPackage(
-        name=entry.name,
-        version=entry.version,
-        build=parts[2],
-        filename=filename,
-        url=url,
-        sha256=entry.hash.sha256,
-        md5=entry.hash.md5,
-        size=int(size) if size.isdecimal() else None,
-        dependencies=entry.dependencies,
-    )
+        *parts, filename, url, entry.hash.sha256, entry.hash.md5,
+        size=int(size) if size.isdecimal() else None, dependencies=entry.dependencies,
+    )  # fmt: skip
 
 
 def _invalid(name: str, why: str) -> RecipeError:
-    return RecipeError(
-        f"{name} cannot be used",
-        why=why,
-        fix=(
-            "create the lock again; every package needs its SHA-256, and pip's packages belong in "
-            "requirement files"
-        ),
-    )
+    fix = "create the lock again, with the SHA-256 of every package; pip's packages are for requirement files"
+    return RecipeError(f"{name} cannot be used", why=why, fix=fix)

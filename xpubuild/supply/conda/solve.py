@@ -1,11 +1,20 @@
-"""Solves specifications to a lock: with conda-lock, or with py-rattler if there is no conda executable."""
+"""Solves specifications to a lock: with conda-lock where it and conda are installed, else with py-rattler.
+
+py-rattler runs in a process of its own. conda-lock itself searches for a conda executable for a minute, and
+then downloads one: so it is run only if one was found, with its path.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
+import importlib.util
 import json
 import os
 import re
+import shlex
+import shutil
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,33 +24,103 @@ import yaml
 
 from xpubuild.engine.process import query
 from xpubuild.engine.temporary import scratch_folder
-from xpubuild.errors import FetchError, RecipeError, UnsatisfiableError, UsageError, XpuBuildError
+from xpubuild.errors import (
+    FetchError,
+    RecipeError,
+    ToolchainError,
+    UnsatisfiableError,
+    UsageError,
+    XpuBuildError,
+)
 from xpubuild.frozen import frozen
 from xpubuild.supply.conda import traps
 from xpubuild.supply.conda.channels import Channel, redactor, without_credentials
 from xpubuild.supply.conda.libstdcxx import too_old
-from xpubuild.supply.conda.lockfile import read_lock, split_filename, write_lock
-from xpubuild.supply.conda.model import PLATFORM, VIRTUAL, CondaLock, CondaPackage
-from xpubuild.supply.conda.tools import Engines, ask_rattler, tool_failed
+from xpubuild.supply.conda.lockfile import (
+    PLATFORM,
+    VIRTUAL,
+    CondaLock,
+    CondaPackage,
+    read_lock,
+    split_filename,
+    write_lock,
+)
 
+_SCRIPT = Path(__file__).with_name("rattler_child.py")
+#: Repository data of a large channel has 50 MB and more.
 _DEADLINE_S = 1800.0
-# Texts of conda, mamba and libcurl.
-_UNREACHABLE = re.compile(
-    r"CondaHTTPError|UnavailableInvalidChannel|ConnectionError|HTTP \d{3}|Could not resolve host|"
-    r"Could not connect|Connection refused|Connection timed out|ProxyError|SSLError|"
-    r"No such file or directory.*repodata|could not find subdir|download error",
-    re.IGNORECASE,
-)
-_UNSATISFIABLE = re.compile(
-    r"UnsatisfiableError|PackagesNotFoundError|ResolvePackageNotFound|LibMambaUnsatisfiable|"
-    r"nothing provides|Could not solve|cannot be installed|incompatible|No candidates were found|conflict",
-    re.IGNORECASE,
-)
-# conda-lock prints the command and the whole of both streams after the message itself.
-_NOISE = re.compile(
-    r"^\s*(\{\"error\"|Command:|STDOUT:|STDERR:|Traceback|File \"|subprocess\.|raise |\[?DEBUG|INFO)"
-)
-_MOST_LINES = 12
+
+
+@frozen
+class Engines:
+    """Paths of what was found; ``rattler`` is an interpreter that has py-rattler."""
+
+    conda: str | None = None
+    conda_lock: str | None = None
+    rattler: str | None = None
+
+
+def find_engines(environment: Mapping[str, str]) -> Engines:
+    """Look for the programs; nothing is run.
+
+    micromamba is taken first: it needs no Python of its own. An activated conda names its program in
+    MAMBA_EXE or CONDA_EXE, also where it is a shell function.
+    """
+    path = environment.get("PATH", "")
+    found = (shutil.which(name, path=path) for name in ("micromamba", "mamba", "conda"))
+    named = (shutil.which(environment.get(name) or "/nonexistent") for name in ("MAMBA_EXE", "CONDA_EXE"))
+    beside = Path(sys.executable).parent / "conda-lock"
+    return Engines(
+        conda=next(filter(None, (*found, *named)), None),
+        conda_lock=shutil.which(str(beside)) or shutil.which("conda-lock", path=path),
+        rattler=sys.executable if importlib.util.find_spec("rattler") else None,
+    )
+
+
+def missing(doing: str) -> ToolchainError:
+    """Return the error for a machine that can neither solve nor install."""
+    listed = (line.partition(";") for line in importlib.metadata.requires("xpubuild") or ())
+    # xpubuild itself is usually installed from a checkout.
+    extra = [name.strip() for name, _, marker in listed if "extra == 'conda'" in marker.replace('"', "'")]
+    return ToolchainError(
+        f"conda packages cannot be {doing} on this machine",
+        why="py-rattler is not installed in xpubuild's environment",
+        fix="install xpubuild's extra 'conda'; then no conda, mamba or micromamba is needed",
+        commands=(shlex.join([sys.executable, "-m", "pip", "install", *extra]),),
+    )
+
+
+def rattler_failed(why: str) -> ToolchainError:
+    """Return the error for a py-rattler that failed in a way of its own."""
+    return ToolchainError(
+        "py-rattler failed",
+        why=why or "py-rattler said nothing",
+        fix="run the same command again; if it fails again, report it with this message",
+    )
+
+
+def ask_rattler(
+    job: Mapping[str, Any], doing: str, engines: Engines, environment: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the answer of ``rattler_child.py``: ``ok``, or ``error`` (a kind) and ``message``.
+
+    Raises:
+        ToolchainError: py-rattler is missing, or ended without an answer.
+    """
+    if engines.rattler is None:
+        raise missing(doing)
+    # No file and no argument has the job: channel addresses may carry credentials.
+    argv, given = [engines.rattler, "-I", str(_SCRIPT)], json.dumps(job).encode()
+    result = query(argv, env=environment, deadline_s=_DEADLINE_S, stdin=given)
+    try:
+        answer = json.loads(result.stdout)
+    except ValueError:
+        said = [line for line in result.stderr.splitlines() if line.strip()]
+        late = f"it timed out after {_DEADLINE_S / 60:.0f} minutes" if result.timed_out else ""
+        raise rattler_failed(late or (said[-1] if said else f"status {result.returncode}")) from None
+    if answer.get("error") == "missing":
+        raise missing(doing)
+    return dict(answer)
 
 
 @frozen
@@ -66,11 +145,8 @@ def spec_name(spec: str) -> str:
     """
     name = re.split(r"[ =<>!~\[]", spec.rpartition("::")[2].strip())[0]
     if not name:
-        raise RecipeError(
-            f"'{spec}' is not a conda specification",
-            why="it has no package name",
-            fix="write 'cmake >=3.27,<4'",
-        )
+        why, fix = "it has no package name", "write 'cmake >=3.27,<4'"
+        raise RecipeError(f"'{spec}' is not a conda specification", why=why, fix=fix)
     return name
 
 
@@ -99,13 +175,14 @@ def make_lock(
 
     def solved(asked: Wanted) -> CondaLock:
         cache.mkdir(parents=True, exist_ok=True)
-        with scratch_folder("solve", cache) as scratch:
-            if engines.conda and engines.conda_lock:
-                report(f"conda-lock solves with {Path(engines.conda).name}")
-                packages = _by_conda_lock(asked, engines, environment, scratch)
-            else:
-                report("py-rattler solves")
-                packages = _by_rattler(asked, engines, environment, cache)
+        packages = None
+        if engines.conda and engines.conda_lock:
+            report(f"conda-lock solves with {Path(engines.conda).name}")
+            with scratch_folder("solve", cache) as scratch:
+                packages = _by_conda_lock(asked, engines, environment, scratch, report)
+        if packages is None:
+            report("py-rattler solves")
+            packages = _by_rattler(asked, engines, environment, cache)
         return CondaLock(packages, tuple(item.shown for item in asked.channels), wanted.content_hash())
 
     names = [spec_name(spec) for spec in wanted.specs]
@@ -140,45 +217,41 @@ def _by_rattler(
     answer = ask_rattler(job, "solved", engines, environment)
     if "ok" in answer:
         return tuple(_package(record, wanted) for record in answer["ok"])
-    raise _failed(answer["error"], wanted, _redacted(str(answer["message"]), wanted).strip(), "py-rattler")
+    raise _failed(answer["error"], wanted, redactor(wanted.channels)(str(answer["message"])).strip())
 
 
 def _package(record: Mapping[str, Any], wanted: Wanted) -> CondaPackage:
-    filename = str(record["filename"])
+    filename, sha256, md5 = str(record["filename"]), record["sha256"], record["md5"]
     parts = split_filename(filename)
-    if not record["sha256"] or not record["md5"] or parts is None:
+    if not sha256 or not md5 or parts is None:
         why = f"the channel has no sha256 or md5 for {filename}, so it could not be checked"
-        raise _failed("unreachable", wanted, why, "py-rattler")
-    depends: dict[str, str] = {}
-    for item in record["depends"]:
-        # Version only, spelt as conda-lock does it: the lock is the same whoever solved.
-        name, _, constraint = str(item).partition(" ")
-        depends[name] = constraint.strip().partition(" ")[0].removeprefix("==")
+        raise _failed("unreachable", wanted, why)
+    # Version only, spelt as conda-lock does it: the lock is the same whoever solved.
+    depends = (str(item).partition(" ") for item in record["depends"])
+    needs = {name: text.strip().partition(" ")[0].removeprefix("==") for name, _, text in depends}
+    url = without_credentials(record["url"])
     return CondaPackage(
-        name=record["name"],
-        version=record["version"],
-        build=parts[2],
-        filename=filename,
-        url=without_credentials(record["url"]),
-        sha256=record["sha256"],
-        md5=record["md5"],
-        size=record["size"],
-        dependencies=depends,
+        record["name"], record["version"], parts[2], filename, url, sha256, md5, record["size"], needs
     )
 
 
 def _by_conda_lock(
-    wanted: Wanted, engines: Engines, environment: Mapping[str, str], scratch: Path
-) -> tuple[CondaPackage, ...]:
+    wanted: Wanted,
+    engines: Engines,
+    environment: Mapping[str, str],
+    scratch: Path,
+    report: Callable[[str], None],
+) -> tuple[CondaPackage, ...] | None:
+    """Return the solution of conda-lock; None where it has none: py-rattler then says why there is none."""
     request, virtual, lock = (scratch / name for name in ("environment.yml", "virtual.yml", "conda-lock.yml"))
-    channels = [item.address for item in wanted.channels]
-    _write_private(
-        request, {"channels": channels, "dependencies": list(wanted.specs), "platforms": [PLATFORM]}
-    )
     packages = {
         name: f"{version} {build}" if name == "__archspec" else version for name, version, build in VIRTUAL
     }
-    _write_private(virtual, {"subdirs": {PLATFORM: {"packages": packages}}})
+    channels = [item.address for item in wanted.channels]
+    asked = {"channels": channels, "dependencies": list(wanted.specs), "platforms": [PLATFORM]}
+    for path, document in ((request, asked), (virtual, {"subdirs": {PLATFORM: {"packages": packages}}})):
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as stream:
+            yaml.safe_dump(document, stream, allow_unicode=True)
     argv = [
         str(engines.conda_lock), "lock", "--conda", str(engines.conda), "--file", str(request),
         "--lockfile", str(lock), "--platform", PLATFORM, "--virtual-package-spec", str(virtual),
@@ -189,43 +262,26 @@ def _by_conda_lock(
     result = query(argv, env=env, cwd=scratch, deadline_s=_DEADLINE_S)
     if result.ok and lock.is_file():
         return read_lock(lock.read_text("utf-8"), name="the lock that conda-lock wrote").packages
-    if result.timed_out:
-        raise tool_failed("conda-lock", f"it timed out after {_DEADLINE_S / 60:.0f} minutes")
-    said = _redacted(result.stderr + result.stdout, wanted)
-    lines = [line.rstrip() for line in said.splitlines() if line.strip() and not _NOISE.match(line)]
-    telling = [line for line in lines if _UNREACHABLE.search(line) or _UNSATISFIABLE.search(line)]
-    # A channel that does not answer also leads to "nothing provides", so that is looked for first.
-    kind = "unsatisfiable" if telling else "failed"
-    if any(_UNREACHABLE.search(line) for line in telling):
-        kind = "unreachable"
-    raise _failed(kind, wanted, "\n".join((telling or lines)[:_MOST_LINES]), "conda-lock")
+    lines = [line for line in (result.stderr or result.stdout).splitlines() if line.strip()]
+    report(f"conda-lock has no solution: {redactor(wanted.channels)((lines or ['no message'])[0])}")
+    return None
 
 
-def _write_private(path: Path, document: object) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as stream:
-        yaml.safe_dump(document, stream, allow_unicode=True)
-
-
-def _redacted(text: str, wanted: Wanted) -> str:
-    return redactor(item.address for item in wanted.channels)(text)
-
-
-def _failed(kind: str, wanted: Wanted, why: str, tool: str) -> XpuBuildError:
+def _failed(kind: str, wanted: Wanted, why: str) -> XpuBuildError:
     """Return the error for one of the kinds that ``rattler_child`` knows."""
-    channels = [item.shown for item in wanted.channels]
+    channels, specs = [item.shown for item in wanted.channels], list(wanted.specs)
     if kind == "unsatisfiable":
         return UnsatisfiableError(
             "the conda packages that the recipe requires cannot be installed together",
             why=why,
             fix="change toolchain.conda.packages of the recipe, or use other channels with --conda-channel",
-            evidence={"packages": list(wanted.specs), "channels": channels, "platform": PLATFORM},
+            evidence={"packages": specs, "channels": channels, "platform": PLATFORM},
         )
     if kind == "unreachable":
         return FetchError(
             "a conda channel could not be read",
             why=why,
-            fix="check the address and the proxy settings (HTTPS_PROXY), or use another channel with"
-            " --conda-channel",
+            fix="check the address and the proxy (HTTPS_PROXY), or use another channel with --conda-channel",
             evidence={"channels": channels},
         )
     if kind == "invalid":
@@ -233,6 +289,6 @@ def _failed(kind: str, wanted: Wanted, why: str, tool: str) -> XpuBuildError:
             "the recipe has invalid conda specifications",
             why=why,
             fix="write them as 'cmake >=3.27,<4' in toolchain.conda.packages",
-            evidence={"packages": list(wanted.specs)},
+            evidence={"packages": specs},
         )
-    return tool_failed(tool, why)
+    return rattler_failed(why)

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from xpubuild.errors import UnsatisfiableError
-from xpubuild.supply.conda.model import CondaLock, CondaPackage
+from xpubuild.supply.conda.lockfile import CondaLock, CondaPackage
 
 #: Their declared dependencies are not needed by a static link.
 STATIC_MKL = ("mkl-static", "mkl-include")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from xpubuild.supply.depot.bytes import scan, walk
 from xpubuild.supply.depot.entries import FILES, GIT, SETS
 from xpubuild.supply.depot.kept_wheels import FolderStore
 from xpubuild.supply.depot.record import RECORD, WHEEL, Record
-from xpubuild.supply.depot.repositories import repositories_in
 
 _DAY_S = 86_400.0
 
@@ -75,33 +75,16 @@ def why_not(store: FolderStore) -> str:
 
 
 def _row(path: Path, found: Record | str, used: Used) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "identity": path.stem,
-        "distribution": path.parent.name,
-        "version": None,
-        "file": None,
-        "size_bytes": None,
-        "created": None,
-        "recipe": None,
-        "used": False,
-        "problem": found if isinstance(found, str) else "",
-    }
+    named = {"identity": path.stem, "distribution": path.parent.name}
     if isinstance(found, str):
-        return row
+        unknown = dict.fromkeys(("version", "file", "size_bytes", "created", "recipe"))
+        return {**named, **unknown, "used": False, "problem": found}
+    said = {key: found.built.get(key) for key in ("created", "recipe")}
     return {
-        **row,
-        "version": found.version,
-        "file": found.file,
-        "size_bytes": found.size,
-        "created": _text(found.built, "created"),
-        "recipe": _text(found.built, "recipe"),
-        "used": used.by(found),
-    }
-
-
-def _text(built: Mapping[str, Any], key: str) -> str | None:
-    value = built.get(key)
-    return value if isinstance(value, str) and value.isprintable() else None
+        **named, "version": found.version, "file": found.file, "size_bytes": found.size,
+        **{key: text if isinstance(text, str) and text.isprintable() else None for key, text in said.items()},
+        "used": used.by(found), "problem": "",
+    }  # fmt: skip
 
 
 def size_of(store: FolderStore) -> int:
@@ -117,7 +100,7 @@ def size_row(store: FolderStore) -> dict[str, Any]:
     return {
         "store": store.name,
         "wheels": sum(1 for _ in store.records()),
-        "repositories": len(repositories_in(root)),
+        "repositories": sum(1 for item in scan(root / GIT) if re.fullmatch(r"[^.].*\.git", item.name)),
         "files": len(scan(root / FILES)),
         "sets": len(scan(root / SETS)),
         "size_bytes": size_of(store) + sum(sizes),
@@ -201,12 +184,9 @@ def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 def _now(store: FolderStore) -> float:
     """Return the time by the clock that dates the files of a store, which may be that of a server."""
-    try:
+    with contextlib.suppress(OSError):
         descriptor, draft = new_draft(store.root)
-    except OSError:
-        return time.time()
-    try:
-        return os.fstat(descriptor).st_mtime
-    finally:
-        os.close(descriptor)
         draft.unlink(missing_ok=True)
+        with os.fdopen(descriptor) as stream:
+            return os.fstat(stream.fileno()).st_mtime
+    return time.time()

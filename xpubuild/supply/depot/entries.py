@@ -13,16 +13,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Any, Literal
 
-from packaging.utils import (
-    InvalidSdistFilename,
-    InvalidWheelFilename,
-    parse_sdist_filename,
-    parse_wheel_filename,
-)
+from packaging.utils import InvalidSdistFilename, InvalidWheelFilename
+from packaging.utils import parse_sdist_filename as sdist_of
+from packaging.utils import parse_wheel_filename as wheel_of
 
 from xpubuild.documents import built, plain
 from xpubuild.frozen import frozen
-from xpubuild.supply.git.urls import mirror_name
+from xpubuild.supply.git.pin import is_id, is_ref, mirror_name
 from xpubuild.untrusted import json_value
 
 Kind = Literal["git", "wheel", "sdist", "conda", "archive"]
@@ -33,10 +30,8 @@ PAGE, INDEX = "wheels.html", "index.json"
 PINS, NAMED = "refs/xpubuild/pins/", "refs/xpubuild/named/"
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 #: One component of a path in a depot: nothing hidden, nothing that an option could be taken for.
 _WORD = re.compile(r"(?![.-])[^/\x00-\x1f\x7f\\]{1,200}")
-_REF = re.compile(r"(?!.*(?:\.\.|//|/\.|\.lock(?:/|$)))[A-Za-z0-9_][A-Za-z0-9._/+@-]{0,199}")
 #: The files of a repository that are named by their content; git reads nothing else but what ``derived`` has.
 OBJECT = re.compile(
     r"objects/pack/pack-(?:[0-9a-f]{40}|[0-9a-f]{64})\.(?:pack|idx|rev)"
@@ -211,16 +206,6 @@ def file_id(sha256: str) -> str:
     return f"file-{sha256}"
 
 
-def is_commit(text: str) -> bool:
-    """Whether a text is a whole commit id in lower-case hexadecimal digits."""
-    return _COMMIT.fullmatch(text) is not None
-
-
-def is_ref(text: str) -> bool:
-    """Whether a text can be the name of a tag or branch, and a path below ``NAMED``."""
-    return _REF.fullmatch(text) is not None
-
-
 def file_entry(name: str, sha256: str, size: int, **known: Any) -> Entry:
     """Return the entry of a file; what ``known`` does not have is taken from its name.
 
@@ -240,14 +225,12 @@ def described(name: str) -> tuple[Kind, str, str]:
         if name.endswith(end):
             words = name.removesuffix(end).rsplit("-", 2)
             return "conda", words[0], words[1] if len(words) > 1 else ""
+    kind: Kind = "wheel" if name.endswith(".whl") else "sdist"
     try:
-        if name.endswith(".whl"):
-            dist, version, _, _ = parse_wheel_filename(name)
-            return "wheel", dist, str(version)
-        dist, version = parse_sdist_filename(name)
+        dist, version, *_ = wheel_of(name) if kind == "wheel" else sdist_of(name)
     except (InvalidWheelFilename, InvalidSdistFilename):
-        return "wheel" if name.endswith(".whl") else "sdist", "", ""
-    return "sdist", dist, str(version)
+        return kind, "", ""
+    return kind, dist, str(version)
 
 
 def read_index(data: bytes) -> Index:
@@ -284,13 +267,12 @@ class _Listed:
 
 def _sealed(document: Mapping[str, Any]) -> bytes:
     """Return a document with the digest of the rest of it."""
-    digest = hashlib.sha256(_text(document)).hexdigest()
-    return _text({**document, "digest": digest})
 
+    def text(found: Mapping[str, Any]) -> bytes:
+        written = json.dumps(found, indent=1, sort_keys=True, ensure_ascii=False)
+        return written.encode("utf-8", "surrogateescape") + b"\n"
 
-def _text(document: Mapping[str, Any]) -> bytes:
-    text = json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False)
-    return text.encode("utf-8", "surrogateescape") + b"\n"
+    return text({**document, "digest": hashlib.sha256(text(document)).hexdigest()})
 
 
 def _read(kind: Any, data: bytes, schema: str) -> Any:
@@ -321,7 +303,7 @@ def _require_sound(one: DepotSet) -> None:
             mirror_name(use.url, len(use.commit))
         except ValueError as error:
             raise EntryError(f"'{use.url}' is not a URL: {error}") from error
-        if not is_commit(use.commit):
+        if not is_id(use.commit):
             raise EntryError(f"'{use.commit}' is not a commit")
     if not _WORD.fullmatch(one.name):
         raise EntryError(f"'{one.recipe}' is not the name of a recipe")
@@ -329,19 +311,18 @@ def _require_sound(one: DepotSet) -> None:
 
 def _require_own(entry: Entry) -> None:
     """Refuse an entry that names files of others, or what no file has."""
-    if not _WORD.fullmatch(entry.name) or not entry.files:
+    is_git = entry.kind == "git"
+    if not _WORD.fullmatch(entry.name) or not entry.files or not (is_git or len(entry.files) == 1):
         raise EntryError("its name or files are not those of a depot")
     for record in entry.files:
-        if record.size < 0 or not _SHA256.fullmatch(record.sha256):
-            raise EntryError("a file of it has no size or sha256")
         inside = record.path.removeprefix(f"{entry.folder}/")
-        is_own = OBJECT.fullmatch(inside) if entry.kind == "git" else inside == entry.name
+        is_own = OBJECT.fullmatch(inside) if is_git else inside == entry.name
         if record.path != f"{entry.folder}/{inside}" or not is_own:
             raise EntryError(f"'{record.path}' is not a file of {entry.id}")
-    if entry.kind != "git" and len(entry.files) != 1:
-        raise EntryError(f"{entry.id} has more than one file")
-    if entry.kind == "git" and not (entry.name.endswith(".git") and entry.pins):
+        if record.size < 0 or not _SHA256.fullmatch(record.sha256):
+            raise EntryError("a file of it has no size or sha256")
+    if is_git and not (entry.name.endswith(".git") and entry.pins):
         raise EntryError(f"{entry.id} has no pins, or no name of a repository")
     commits = (*entry.pins, *(commit for _, commit in entry.named))
-    if not all(map(is_commit, commits)) or not all(is_ref(ref) for ref, _ in entry.named):
+    if not all(map(is_id, commits)) or not all(is_ref(ref) for ref, _ in entry.named):
         raise EntryError(f"{entry.id} has pins that are not commits, or names that are not refs")

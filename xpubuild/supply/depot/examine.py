@@ -1,40 +1,52 @@
-"""Verifies every file of a depot, and lists again what is sound: one check and one repair for all bytes."""
+"""The files of a depot, every byte verified: what is damaged, and an index of all that is sound.
+
+Readers take no lock. What a fetch that is not done yet has written is no damage to them: objects and
+references come before the index that lists them.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 from pathlib import Path
 
-from xpubuild.engine.files import remove_tree
+from xpubuild.engine.files import explained, remove_tree, write_changed
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import SourceIntegrityError
-from xpubuild.supply.depot.bytes import Damage, Progress, compare, compare_text, scan, walk
+from xpubuild.supply.depot.bytes import Damage, Progress, compare, compare_text, digest_of, scan, walk
 from xpubuild.supply.depot.entries import (
     FILES,
     GIT,
     INDEX,
+    NAMED,
+    OBJECT,
     PAGE,
+    PINS,
     SETS,
     WHEELS,
     DepotSet,
     Entry,
     EntryError,
+    FileRecord,
     Index,
     file_id,
     git_id,
     index_of,
-    is_commit,
     read_set,
-)
+)  # fmt: skip
 from xpubuild.supply.depot.folder import Depot, damage_error, page
 from xpubuild.supply.depot.kept_wheels import FolderStore
-from xpubuild.supply.depot.repositories import foreign, repositories_in, rescued
-from xpubuild.supply.depot.trust import Trust
+from xpubuild.supply.depot.location import Trust
 from xpubuild.supply.git.bare import BareRepository, RepositoryStore
-from xpubuild.supply.git.git import Git
+from xpubuild.supply.git.git import Git, locked
+from xpubuild.supply.git.pin import is_id, is_ref
 from xpubuild.untrusted import UntrustedError, read_bytes
+
+_GONE = "it does not exist"
+_UNLISTED = "the index does not list it"
 
 
 def check_depot(
@@ -50,16 +62,26 @@ def check_depot(
         UsageError, FetchError: there is no depot, or one of another version.
         NoSpaceError, ToolchainError, InterruptedByUserError.
     """
-    asked = cancel or Cancel()
+    asked, found = cancel or Cancel(), list[Damage]()
     if is_indexed(path):
         depot = Depot.open(path, damaged=True)
         if repair:
             with depot.writing(cancel=cancel):
                 depot.publish(relisted(depot, damages(depot, progress=progress), Git.open(), asked))
-        found = damages(depot, progress=progress)
+        found += damages(depot, progress=progress)
     else:
-        found = list(_unsound(path, asked))
-    return found + list(_wheels(path, asked))
+        repositories = RepositoryStore(path, Git.open(), offline=True, cancel=asked)
+        for name in repositories_in(path):
+            if not BareRepository(repositories, "", path / GIT / name).is_sound(lambda _: None):
+                why = "git finds objects that are missing or changed"
+                found.append(Damage(f"{GIT}/{name}", "is damaged", why))
+    # Whether built wheels are what their records say; whom to believe is another question.
+    store = FolderStore(path, Trust(frozenset({os.path.realpath(path)}), frozenset()))
+    for place, record in store.records():
+        asked.stop_here()
+        if why := record if isinstance(record, str) else store.wrong(record):
+            found.append(Damage(place.relative_to(path).as_posix(), "is damaged", why))
+    return found
 
 
 def is_indexed(path: Path) -> bool:
@@ -70,28 +92,6 @@ def is_indexed(path: Path) -> bool:
 def is_depot(path: Path) -> bool:
     """Whether a folder is a mirror or a store, and no workspace."""
     return is_indexed(path) or ((path / WHEELS).is_dir() and not (path / "journal.db").exists())
-
-
-def damages(
-    depot: Depot, only: Collection[str] | None = None, progress: Progress | None = None
-) -> list[Damage]:
-    """Return all damage of what the index lists, or of the entries with the ids ``only`` and their sets.
-
-    Without ``only``, what is not listed is damage too; with it, that may be of a fetch that is not done yet.
-    """
-    try:
-        index = depot.index()
-    except SourceIntegrityError as error:
-        return [Damage(**item) for item in error.evidence["damaged"]]
-    found: list[Damage] = []
-    for entry in index.entries.values():
-        if only is None or entry.id in only:
-            found += _entry(depot.path, entry, only is None, progress)
-    for one in index.sets.values():
-        if only is None or one.needs <= {*only}:
-            found += _set(depot.path, one, index)
-    found += _page(depot.path, index, only is None)
-    return found + (list(_unlisted(depot, index)) if only is None else [])
 
 
 def require_sound(
@@ -107,84 +107,104 @@ def require_sound(
         raise damage_error(depot.path, found)
 
 
+def damages(
+    depot: Depot, only: Collection[str] | None = None, progress: Progress | None = None
+) -> list[Damage]:
+    """Return all damage of what the index lists, or of the entries with the ids ``only`` and their sets.
+
+    Without ``only``, what is not listed is damage too; with it, that may be of a fetch that is not done yet.
+    """
+    try:
+        index = depot.index()
+    except SourceIntegrityError as error:
+        return [Damage(**item) for item in error.evidence["damaged"]]
+    root, is_all = depot.path, only is None
+    found: list[Damage] = []
+    for entry in index.entries.values():
+        if only is None or entry.id in only:
+            found += _entry(root, entry, is_all, progress)
+    for one in index.sets.values():
+        if only is None or one.needs <= {*only}:
+            found += _set(root, one, index)
+    wanted = page(index)
+    if b"<a " in wanted or os.path.lexists(root / PAGE):
+        # A fetch that is not done yet has written its links, and not the index.
+        why = compare_text(root, PAGE, wanted)
+        if why and not (not is_all and {*wanted.splitlines()} <= _lines(root / PAGE)):
+            found.append(Damage(PAGE, "is missing" if why == _GONE else "is damaged", why, PAGE))
+    return found + (list(_unlisted(depot, index)) if is_all else [])
+
+
+def _lines(path: Path) -> set[bytes]:
+    with contextlib.suppress(OSError, UntrustedError):
+        return {*read_bytes(path).splitlines()}
+    return set()
+
+
 def _entry(root: Path, entry: Entry, is_all: bool, progress: Progress | None) -> Iterator[Damage]:
-    records = {record.path: compare(root, record, progress) for record in entry.files}
-    texts = {path: _derived(root, path, text) for path, text in entry.derived().items()}
-    for path, why in {**records, **texts}.items():
+    wrong = {record.path: compare(root, record, progress) for record in entry.files}
+    for path, text in entry.derived().items():
+        wrong[path] = compare_text(root, path, text)
+        if path.endswith("/shallow"):  # it may list more than these pins
+            more = _lines(root / path)
+            if {*text.splitlines()} <= more and all(is_id(line.decode("ascii", "replace")) for line in more):
+                wrong[path] = ""
+    for path, why in wrong.items():
         if why:
-            yield Damage(path, "is missing" if why == "it does not exist" else "is damaged", why, entry.id)
-    if entry.kind == "git":
-        for path, is_harmless in foreign(root, entry.folder, {*records, *texts}):
-            if is_all or not is_harmless:
-                why = "the index does not list it; a fetch was interrupted, or it changes what git reads"
-                yield Damage(path, "does not belong here", why, entry.id)
-    else:
-        for inside, _ in walk(root / entry.folder):
-            if inside != entry.name:
-                yield Damage(
-                    f"{entry.folder}/{inside}", "does not belong here", "the index does not list it", entry.id
-                )
-
-
-def _derived(root: Path, path: str, text: bytes) -> str:
-    """Return what is wrong with a file that follows from pins; ``shallow`` may list more than these."""
-    why = compare_text(root, path, text)
-    if why and path.endswith("/shallow"):
-        with contextlib.suppress(OSError, UntrustedError, UnicodeDecodeError):
-            lines = read_bytes(root / path).decode("ascii").splitlines(keepends=True)
-            if {*text.decode().splitlines(keepends=True)} <= {*lines} and all(
-                line.endswith("\n") and is_commit(line[:-1]) for line in lines
-            ):
-                return ""
-    return why
+            yield Damage(path, "is missing" if why == _GONE else "is damaged", why, entry.id)
+    for path, is_harmless in _foreign(root, entry.folder, wrong):
+        if entry.kind != "git":
+            yield Damage(path, "does not belong here", _UNLISTED, entry.id)
+        elif is_all or not is_harmless:
+            why = f"{_UNLISTED}; a fetch was interrupted, or it changes what git reads"
+            yield Damage(path, "does not belong here", why, entry.id)
 
 
 def _set(root: Path, one: DepotSet, index: Index) -> Iterator[Damage]:
     why = compare_text(root, one.path, one.text())
     if why:
         yield Damage(one.path, "is damaged", why, one.name)
+    needs = f"an earlier fetch ({one.name}) needs"
     for use in {(use.id, use.commit): use for use in one.repositories}.values():
         entry = index.entries.get(use.id)
         if entry is None or use.commit not in entry.pins:
-            why = f"an earlier fetch ({one.name}) needs commit {use.commit} of {use.url}, which is missing"
+            why = f"{needs} commit {use.commit} of {use.url}, which is missing"
             yield Damage(f"{GIT}/{use.id.partition('-')[2]}", f"lacks {use.commit}", why, use.id)
     for entry in one.files:
         if entry.id not in index.entries:
-            why = f"an earlier fetch ({one.name}) needs the file {entry.name}, which is missing"
+            why = f"{needs} the file {entry.name}, which is missing"
             yield Damage(entry.files[0].path, "is missing", why, entry.id)
-
-
-def _page(root: Path, index: Index, is_all: bool) -> Iterator[Damage]:
-    wanted = page(index)
-    if b"<a " not in wanted and not os.path.lexists(root / PAGE):
-        return
-    why = compare_text(root, PAGE, wanted)
-    if why and not is_all:
-        # A fetch that is not done yet has written its links, and not the index.
-        with contextlib.suppress(OSError, UntrustedError):
-            if {*wanted.splitlines()} <= {*read_bytes(root / PAGE).splitlines()}:
-                return
-    if why:
-        yield Damage(PAGE, "is missing" if why == "it does not exist" else "is damaged", why, PAGE)
 
 
 def _unlisted(depot: Depot, index: Index) -> Iterator[Damage]:
     """Yield what is not listed; what a fetch that failed has left is sound, and no damage."""
-    root, why = depot.path, "the index has no entry of it"
+    root, what = depot.path, ("is not listed", "the index has no entry of it")
     listed = {one.path for one in index.sets.values()}
     for item in scan(root / SETS):
         if f"{SETS}/{item.name}" not in listed:
-            yield Damage(f"{SETS}/{item.name}", "is not listed", why, item.name)
+            yield Damage(f"{SETS}/{item.name}", *what, item.name)
     for item in scan(root / FILES):
-        identifier = file_id(item.name)
-        if identifier not in index.entries and depot.found_file(item.name) is None:
-            yield Damage(f"{FILES}/{item.name}", "is not listed", why, identifier)
+        if file_id(item.name) not in index.entries and depot.found_file(item.name) is None:
+            yield Damage(f"{FILES}/{item.name}", *what, file_id(item.name))
     for name in repositories_in(root):
-        folder = f"{GIT}/{name}"
-        known = {f"{folder}/{inside}" for inside in ("HEAD", "config", "shallow")}
-        for path, is_harmless in foreign(root, folder, known) if git_id(name) not in index.entries else ():
-            if not is_harmless:
-                yield Damage(path, "is not listed", why, git_id(name))
+        if git_id(name) not in index.entries:
+            known = {f"{GIT}/{name}/{inside}" for inside in ("HEAD", "config", "shallow")}
+            for path, is_harmless in _foreign(root, f"{GIT}/{name}", known):
+                if not is_harmless:
+                    yield Damage(path, *what, git_id(name))
+
+
+def _foreign(root: Path, folder: str, known: Collection[str]) -> Iterator[tuple[str, bool]]:
+    """Yield (path, is harmless) of what is in the folder of an entry and not ``known``.
+
+    Objects and references of ours come before the index lists them; anything else may change what git reads.
+    Leftovers that git ignores do not count.
+    """
+    for inside, item in walk(root / folder):
+        path = f"{folder}/{inside}"
+        is_debris = inside.startswith("objects/") and item.name.startswith(("tmp_", ".tmp-"))
+        if path not in known and not is_debris:
+            yield path, inside.startswith("refs/xpubuild/") or OBJECT.fullmatch(inside) is not None
 
 
 def relisted(depot: Depot, found: Collection[Damage], git: Git, cancel: Cancel) -> Index:
@@ -202,27 +222,25 @@ def relisted(depot: Depot, found: Collection[Damage], git: Git, cancel: Cancel) 
     entries = [entry for entry in old.entries.values() if entry.id not in broken]
     listed = {entry.id for entry in entries}
     for item in scan(root / FILES):
-        if file_id(item.name) not in listed:
-            cancel.stop_here()
-            entry = depot.found_file(item.name)
-            if entry is None:
-                remove_tree(Path(item.path))
-                continue
-            as_known = known.get(entry.id, entry)
-            entries.append(as_known if as_known.name == entry.name else entry)
-            for inside, below in walk(root / entry.folder):
-                if inside != entry.name:
-                    remove_tree(Path(below.path))
+        if file_id(item.name) in listed:
+            continue
+        cancel.stop_here()
+        entry = depot.found_file(item.name)
+        if entry is None:
+            remove_tree(Path(item.path))
+            continue
+        as_known = known.get(entry.id, entry)
+        entries.append(as_known if as_known.name == entry.name else entry)
+        for path, _ in _foreign(root, entry.folder, {entry.files[0].path}):
+            remove_tree(root / path)
     for name in repositories_in(root):
         if git_id(name) not in listed:
             uses = [use for one in sets for use in one.repositories if use.id == git_id(name)]
-            before = known.get(git_id(name))
-            url = before.url if before else next((use.url for use in uses), "")
-            pins = [use.commit for use in uses] + list(before.pins if before else ())
-            named = [(use.ref, use.commit) for use in uses if use.ref] + list(before.named if before else ())
-            sketch = Entry("git", name, (), url, pins=tuple(pins), named=tuple(named))
-            entry = rescued(root, sketch, git, cancel)
-            entries += [entry] if entry is not None else []
+            before = known.get(git_id(name)) or Entry("git", name, (), next((use.url for use in uses), ""))
+            pins = (*(use.commit for use in uses), *before.pins)
+            named = (*((use.ref, use.commit) for use in uses if use.ref), *before.named)
+            rescued = _rescued(root, replace(before, files=(), pins=pins, named=named), git, cancel)
+            entries += [rescued] if rescued is not None else []
     index = index_of(entries, sets)
     kept = {one.path for one in index.sets.values()}
     for item in scan(root / SETS):
@@ -239,20 +257,105 @@ def _sets(root: Path) -> Iterator[DepotSet]:
                 yield one
 
 
-def _unsound(root: Path, cancel: Cancel) -> Iterator[Damage]:
-    """Yield the repositories of the user's own cache in which git finds damage."""
-    repositories = RepositoryStore(root, Git.open(), offline=True, cancel=cancel)
+def _rescued(root: Path, sketch: Entry, git: Git, cancel: Cancel) -> Entry | None:
+    """Return the entry of a repository whose files are not those that were listed, where git finds it sound.
+
+    ``sketch`` has pins and tags that it should keep. Objects are named by their content: where git hashes all
+    of them, nothing else has to be trusted. Pins of which an object is lacking go; None where what remains is
+    damaged.
+    """
+    folder, name = root / sketch.folder, sketch.name
+    pins, named = {*sketch.pins, *pins_in(root, name)}, (*named_in(root, name), *sketch.named)
+    wanted = replace(sketch, pins=tuple(pins), named=named)
+    # git needs the settings and the ends of history before it can be asked.
+    if list_repository(root, wanted, None) is None:
+        return None
+    whole = tuple(pin for pin in wanted.pins if git.is_whole(folder, pin))
+    entry = list_repository(root, replace(wanted, pins=whole), None)
+    check = ["fsck", "--full", "--no-dangling", "--no-reflogs"]
+    return entry if entry is not None and git.run(check, git_dir=folder, cancel=cancel).ok else None
+
+
+def list_repository(root: Path, sketch: Entry, old: Entry | None) -> Entry | None:
+    """Write the files of a repository that follow from its pins, and return its entry; None without objects.
+
+    ``sketch`` is the entry without its objects. An object of ``old`` keeps the record that it has: damage is
+    not made right by a second look.
+
+    Raises:
+        NoSpaceError, ToolchainError: it cannot be read or written.
+    """
+    folder = root / sketch.folder
+    known = {record.path: record for record in old.files} if old is not None else {}
+    with locked(folder.with_suffix(".lock")), explained(folder, "changing the mirror"):
+        inside = [path for path, _ in walk(folder) if OBJECT.fullmatch(path)]
+        # A pack and its index are one thing; half of it is a leftover.
+        stems = Counter(path.rpartition(".")[0] for path in inside if path.endswith((".pack", ".idx")))
+        whole = [path for path in inside if "." not in path or stems[path.rpartition(".")[0]] > 1]
+        paths = [f"{sketch.folder}/{path}" for path in whole]
+        records = tuple(known.get(path) or FileRecord(path, *digest_of(root / path)) for path in paths)
+        kept = tuple(sorted({*sketch.pins}))
+        if not records or not kept:
+            return None
+        tags = {ref: commit for ref, commit in sketch.named if commit in kept and is_ref(ref)}
+        entry = replace(sketch, files=records, pins=kept, named=tuple(sorted(tags.items())))
+        write_derived(root, entry)
+    return entry
+
+
+def write_derived(root: Path, entry: Entry) -> None:
+    """Write what follows from the pins of a repository, and remove what it must not have; under its lock."""
+    wanted = entry.derived()
+    for path, _ in _foreign(root, entry.folder, {*(record.path for record in entry.files), *wanted}):
+        remove_tree(root / path)
+    for path, text in wanted.items():
+        if (root / path).is_dir() and not (root / path).is_symlink():
+            remove_tree(root / path)
+        write_changed(root / path, text)
+
+
+def repositories_in(root: Path) -> list[str]:
+    """Return the names of the repositories in a depot."""
+    names = (item.name for item in scan(root / GIT))
+    return [name for name in names if name.endswith(".git") and not name.startswith(".")]
+
+
+def pins_in(root: Path, name: str) -> list[str]:
+    """Return the commits that the references of a repository keep."""
+    return [item.name for item in scan(root / GIT / name / PINS) if is_id(item.name)]
+
+
+def named_in(root: Path, name: str) -> Iterator[tuple[str, str]]:
+    """Yield (tag, commit) of what was looked up."""
+    for ref, _ in walk(root / GIT / name / NAMED):
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            yield ref, (root / GIT / name / NAMED / ref).read_text("ascii").strip()
+
+
+def holds(git: Git, git_dir: Path, commit: str) -> bool:
+    """Whether a repository keeps ``commit`` with every object of its tree; nothing is written."""
+    known = git_dir.is_dir() and git.parse(git_dir, f"{PINS}{commit}^{{commit}}") == commit
+    return known and git.is_whole(git_dir, commit)
+
+
+@contextlib.contextmanager
+def set_aside(root: Path, listed: Collection[str]) -> Iterator[None]:
+    """Move repositories away that are not ``listed`` after a repair; where the block fails, they return."""
+    moved: list[tuple[Path, Path]] = []
     for name in repositories_in(root):
-        silent: Callable[[str], None] = lambda _: None  # noqa: E731
-        if not BareRepository(repositories, "", root / GIT / name).is_sound(silent):
-            yield Damage(f"{GIT}/{name}", "is damaged", "git finds objects that are missing or changed")
-
-
-def _wheels(root: Path, cancel: Cancel) -> Iterator[Damage]:
-    """Yield the built wheels that are not what their records say; whom to believe is another question."""
-    store = FolderStore(root, Trust(frozenset({os.path.realpath(root)}), frozenset()))
-    for path, record in store.records():
-        cancel.stop_here()
-        why = record if isinstance(record, str) else store.wrong(record)
-        if why:
-            yield Damage(path.relative_to(root).as_posix(), "is damaged", why)
+        place = root / GIT / name
+        if git_id(name) not in listed and place.is_dir():
+            aside = place.with_suffix(".damaged")
+            remove_tree(aside)
+            with explained(place, "setting a damaged repository aside"):
+                place.rename(aside)
+            moved.append((place, aside))
+    try:
+        yield
+    except BaseException:
+        for place, aside in moved:
+            remove_tree(place)
+            aside.rename(place)
+        raise
+    for _, aside in moved:
+        remove_tree(aside)

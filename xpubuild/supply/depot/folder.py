@@ -20,7 +20,7 @@ from xpubuild.engine.places import make_shared, share
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.redact import recordable
 from xpubuild.engine.temporary import DRAFT
-from xpubuild.errors import FetchError, SourceIntegrityError, UsageError, XpuBuildError
+from xpubuild.errors import FetchError, SourceIntegrityError, UsageError
 from xpubuild.supply.archives import Archive, Finder
 from xpubuild.supply.depot.bytes import Damage, compare, digest_of, scan
 from xpubuild.supply.depot.entries import (
@@ -37,11 +37,10 @@ from xpubuild.supply.depot.entries import (
     file_entry,
     file_id,
     read_index,
-)
+)  # fmt: skip
 from xpubuild.supply.git.bare import RepositoryStore
-from xpubuild.supply.git.git import Git
-from xpubuild.supply.git.locks import locked
-from xpubuild.supply.index.offline import links_page
+from xpubuild.supply.git.git import Git, locked
+from xpubuild.supply.index.pipconf import links_page
 from xpubuild.untrusted import UntrustedError, read_bytes
 
 _LOCK = ".lock"
@@ -86,15 +85,20 @@ class Depot:
                 why=f"it has {', '.join(sorted(there - _CONTENT)[:5])}, which xpubuild did not make",
                 fix="pass an empty or new folder, or a mirror, with --mirror",
             )
-        elif there & {FILES, SETS} and not create and not damaged:
-            raise damage_error(path, [Damage(INDEX, "is missing", "there is something in the mirror", INDEX)])
         elif create:
             with explained(path, "making the mirror"):
                 make_shared(path)
             if not there & {FILES, SETS, GIT}:
                 write_changed(path / INDEX, Index().text())
         elif not there & {FILES, SETS}:
-            raise _no_depot(path)
+            raise _lacks(
+                path,
+                f"{path} is not a mirror",
+                "the folder is empty" if path.exists() else "the folder does not exist",
+                "fill it on a machine with a network, or pass another folder with --mirror",
+            )
+        elif not damaged:
+            raise damage_error(path, [Damage(INDEX, "is missing", "there is something in the mirror", INDEX)])
         return depot
 
     # --- reading ---------------------------------------------------------------------------------------
@@ -106,8 +110,7 @@ class Depot:
             SourceIntegrityError: the index is damaged or missing.
             UsageError: another version of xpubuild wrote it.
         """
-        place = self.path / INDEX
-        why = "it cannot be read"
+        place, what = self.path / INDEX, "is damaged"
         try:
             status = place.lstat()
             stamp = (status.st_size, status.st_mtime_ns, status.st_ino)
@@ -115,14 +118,14 @@ class Depot:
                 self._read = stamp, read_index(_content(place, status))
             return self._read[1]
         except FileNotFoundError:
-            raise damage_error(self.path, [Damage(INDEX, "is missing", "it does not exist", INDEX)]) from None
+            what, why = "is missing", "it does not exist"
         except OtherVersionError as error:
             raise _other_version(self.path, str(error)) from None
         except OSError as error:
             why = str(error.strerror)
         except (EntryError, UntrustedError) as error:
             why = str(error)
-        raise damage_error(self.path, [Damage(INDEX, "is damaged", why, INDEX)])
+        raise damage_error(self.path, [Damage(INDEX, what, why, INDEX)])
 
     def files(self) -> list[Entry]:
         """Return the entries of all files.
@@ -141,12 +144,11 @@ class Depot:
         """
         entry = self.index().entries.get(file_id(sha256))
         if entry is None:
-            raise FetchError(
+            raise _lacks(
+                self.path,
                 f"the mirror {self.path} has no file with the sha256 {sha256}",
-                why="it was not fetched",
-                fix="fetch the recipe on a machine with a network",
-                commands=(f"xpubuild fetch RECIPE --mirror {shlex.quote(str(self.path))}",),
-                evidence={"reason": "offline", "sha256": sha256, "mirror": str(self.path)},
+                "it was not fetched",
+                "fetch the recipe on a machine with a network",
             )
         record = entry.files[0]
         why = compare(self.path, record)
@@ -183,17 +185,11 @@ class Depot:
         with locked(self.path / _LOCK, cancel=cancel, on_wait=waiting):
             try:
                 yield
-            except BaseException:
-                with contextlib.suppress(XpuBuildError, OSError):
-                    self._share()
-                raise
-            self._share()
-
-    def _share(self) -> None:
-        with explained(self.path, "changing the mirror"):
-            # From where the user's cache is made alike; a mirror is nothing that backups leave out.
-            (self.path / GIT / "CACHEDIR.TAG").unlink(missing_ok=True)
-            share(self.path)
+            finally:
+                with explained(self.path, "changing the mirror"):
+                    # From where the user's cache is made alike; a mirror is nothing that backups leave out.
+                    (self.path / GIT / "CACHEDIR.TAG").unlink(missing_ok=True)
+                    share(self.path)
 
     def publish(self, index: Index) -> None:
         """Make an index the depot's own; its sets and the page for pip are written first.
@@ -291,12 +287,14 @@ def require_no_links(root: Path) -> None:
 
 def archive_entry(entries: Iterable[Entry], url: str, sha256: str | None) -> Entry | None:
     """Return the entry of an archive: by its hash, or by where it came from if upstream states none."""
-    for entry in entries:
-        if entry.kind != "git" and entry.sha256 == sha256:
-            return entry
-        if sha256 is None and entry.kind == "archive" and entry.url == recordable(url, tokens_in_path=True):
-            return entry
-    return None
+    shown = recordable(url, tokens_in_path=True)
+    found = (
+        entry
+        for entry in entries
+        if entry.kind != "git"
+        and (entry.sha256 == sha256 or (sha256 is None and (entry.kind, entry.url) == ("archive", shown)))
+    )
+    return next(found, None)
 
 
 def archives_in(place: Path | None) -> Finder | None:
@@ -321,20 +319,14 @@ def damage_error(path: Path, damages: Sequence[Damage]) -> SourceIntegrityError:
         why=first.why,
         fix="with a network, fetch the same recipe again: only damaged files are downloaded again",
         commands=(f"xpubuild fetch --mirror {shlex.quote(str(path))} --check",),
-        evidence={"mirror": str(path), "damaged": [
-            {"path": item.path, "what": item.what, "why": item.why, "entry": item.entry} for item in damages
-        ]},
-    )  # fmt: skip
-
-
-def _no_depot(path: Path) -> FetchError:
-    return FetchError(
-        f"{path} is not a mirror",
-        why="the folder is empty" if path.exists() else "the folder does not exist",
-        fix="fill it on a machine with a network, or pass another folder with --mirror",
-        commands=(f"xpubuild fetch RECIPE --mirror {shlex.quote(str(path))}",),
-        evidence={"reason": "offline", "mirror": str(path)},
+        evidence={"mirror": str(path), "damaged": [dict(vars(item)) for item in damages]},
     )
+
+
+def _lacks(path: Path, what: str, why: str, fix: str) -> FetchError:
+    command = f"xpubuild fetch RECIPE --mirror {shlex.quote(str(path))}"
+    evidence = {"reason": "offline", "mirror": str(path)}
+    return FetchError(what, why=why, fix=fix, commands=(command,), evidence=evidence)
 
 
 def _other_version(path: Path, why: str) -> UsageError:

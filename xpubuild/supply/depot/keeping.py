@@ -15,7 +15,7 @@ from xpubuild.supply.depot.evidence import IDENTITY, TAKEN
 from xpubuild.supply.depot.identity import differences
 from xpubuild.supply.depot.kept_wheels import FolderStore
 from xpubuild.supply.depot.record import Record
-from xpubuild.supply.git.built import BARE
+from xpubuild.supply.git.edits import BARE
 
 #: Makes the record of a wheel from the file, the evidence of its step and the commands that were run.
 MakeRecord = Callable[[Path, Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]], Record]

@@ -23,12 +23,10 @@ from xpubuild.engine.temporary import new_draft
 from xpubuild.errors import FetchError, SourceIntegrityError, ToolchainError
 from xpubuild.frozen import frozen
 from xpubuild.supply.depot.entries import WHEELS
+from xpubuild.supply.depot.location import Trust
 from xpubuild.supply.depot.record import DISTRIBUTION, MOST_BYTES, RECORD, Record, RecordError, read_record
-from xpubuild.supply.depot.trust import Trust
 
-_CHUNK = 1 << 20
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS, errno.EXDEV})
-_FILE = 0o644
 #: What a folder of ours has of the store's own permissions: group and sticky bits, not set-user-id.
 _INHERITED = 0o3777
 NOT_A_FOLDER = "it is not a folder"
@@ -76,16 +74,15 @@ class FolderStore:
         Raises:
             NoSpaceError, ToolchainError: it cannot be made.
         """
-        try:
-            with explained(self.root, "making the folder of a store"), contextlib.suppress(FileExistsError):
-                self.root.mkdir(0o755)
-        except FileNotFoundError as error:
+        if not self.root.parent.is_dir():
             raise ToolchainError(
                 f"the store {self.root} cannot be made",
                 why=f"{self.root.parent} is not there",
                 fix="name a folder on a disk that is mounted, or make the folder that it is to be in",
                 commands=(f"mkdir -p {shlex.quote(str(self.root.parent))}",),
-            ) from error
+            )
+        with explained(self.root, "making the folder of a store"), contextlib.suppress(FileExistsError):
+            self.root.mkdir(0o755)
 
     def can_write(self) -> bool:
         """Whether this user may put something there."""
@@ -277,7 +274,7 @@ class FolderStore:
 def _pour(stream: BinaryIO, out: BinaryIO | None) -> str:
     """Copy a stream, or only read it; return its sha256."""
     total = hashlib.sha256()
-    while chunk := stream.read(_CHUNK):
+    while chunk := stream.read(1 << 20):
         total.update(chunk)
         if out is not None:
             out.write(chunk)
@@ -298,24 +295,18 @@ def _link_new(target: Path, write: Callable[[BinaryIO], object]) -> bool:
             write(stream)
             stream.flush()
             os.fsync(stream.fileno())
-        draft.chmod(_FILE)
-        return _named(draft, target)
+        draft.chmod(0o644)
+        try:
+            os.link(draft, target)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            # A file system without hard links: between look and rename another process may be first, and
+            # then two whole files of the same name were written, of which one stays.
+            draft.rename(target)
+        fsync_dir(target.parent)
     finally:
         draft.unlink(missing_ok=True)
-
-
-def _named(draft: Path, target: Path) -> bool:
-    try:
-        os.link(draft, target)
-    except FileExistsError:
-        return False
-    except OSError as error:
-        if error.errno not in _NO_LINKS:
-            raise
-        # A file system without hard links: between look and rename another process may be first, and then
-        # two whole files of the same name were written, of which one stays.
-        if os.path.lexists(target):
-            return False
-        draft.rename(target)
-    fsync_dir(target.parent)
     return True

@@ -1,24 +1,32 @@
-"""Parses ``--mirror``: a folder, or the URL of a mirror on a server. Pure."""
+"""Parses ``--mirror`` and ``--store``, a folder or a URL on a server, and says whom to believe.
+
+A wheel from a store is installed, so whoever can put one there runs programs as you. A folder is believed if
+only root, you and the accounts of ``trust.owners`` can change it. Any other store (a folder that a group or
+everybody can write to or that is somebody else's, a server) is believed if the configuration names it in
+``trust.stores``.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+from collections.abc import Collection, Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import Literal
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from xpubuild.engine.places import WRITABLE_BY_OTHERS
 from xpubuild.errors import UsageError
 from xpubuild.frozen import frozen
+from xpubuild.machine.oneapi_trust import OWNERS_VARIABLE, owners
 
-Scheme = Literal["http", "https"]
-
+STORES_VARIABLE = "XPUBUILD_TRUSTED_STORES"
+_UNNAMED = ", and no [trust] stores of your configuration names it"
 _PORTS = {"http": 80, "https": 443}
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*|[0-9A-Fa-f:.]+(?:%[A-Za-z0-9._-]+)?")
-_SHORT_HASH = 12
-_ONE_SLASH = re.compile(rf"(?:{'|'.join(_PORTS)}):/(?!/)", re.IGNORECASE)
+_ONE_SLASH = re.compile(r"https?:/(?!/)", re.IGNORECASE)
 
 
 @frozen
@@ -28,7 +36,7 @@ class Location:
     ``path`` does not end with a slash.
     """
 
-    scheme: Scheme
+    scheme: str
     host: str
     path: str
     port: int | None = None
@@ -37,24 +45,20 @@ class Location:
     @property
     def url(self) -> str:
         """The URL as it may be shown and written down: without a login."""
-        return f"{self.scheme}://{self._place}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}{f':{self.port}' if self.port else ''}{self.path}"
 
     @property
     def link(self) -> str:
         """The URL as it is asked. A secret."""
-        return f"{self.scheme}://{self.login}@{self._place}" if self.login else self.url
+        return self.url.replace("://", f"://{self.login}@", 1) if self.login else self.url
 
     @property
     def folder_name(self) -> str:
         """The name of its copy's folder: the host, and a hash of the URL without any login."""
         # Copies of earlier versions stay beside, until the cache is cleaned.
-        digest = hashlib.sha256(f"depot/1 {self.scheme}://{self._place}".encode("utf-8", "surrogateescape"))
-        return f"{re.sub(r'[^A-Za-z0-9._-]', '-', self.host)}-{digest.hexdigest()[:_SHORT_HASH]}"
-
-    @property
-    def _place(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}{f':{self.port}' if self.port else ''}{self.path}"
+        digest = hashlib.sha256(f"depot/1 {self.url}".encode("utf-8", "surrogateescape")).hexdigest()
+        return f"{re.sub(r'[^A-Za-z0-9._-]', '-', self.host)}-{digest[:12]}"
 
     def __str__(self) -> str:
         return self.url
@@ -66,57 +70,110 @@ def parse_mirror(text: str) -> Path | Location:
     Raises:
         UsageError: the URL is of a scheme that is not known, or cannot be used; no credential is shown.
     """
+    what = f"--mirror cannot be {_shown(text)}"
+    fix = "pass a folder, or the URL of a mirror: http://HOST/PATH, https://HOST/PATH or file:///PATH"
+    try:
+        return _parsed(text)
+    except ValueError as error:
+        raise UsageError(what, why=str(error), fix=fix) from None
+
+
+def parse_store(text: str) -> Path | Location:
+    """Return the folder or the server of a store.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    fix = "pass a folder, or the URL of a store: http://HOST/PATH, https://HOST/PATH"
+    try:
+        return _parsed(text)
+    except ValueError as error:
+        raise UsageError(f"a store cannot be {_shown(text)}", why=str(error), fix=fix) from None
+
+
+def _parsed(text: str) -> Path | Location:
+    """Return a place; a ValueError says why it is none, without a credential."""
     scheme, separator, _ = text.partition("://")
     if _ONE_SLASH.match(text):
-        raise _refused(text, "a URL has two slashes after its scheme")
+        raise ValueError("a URL has two slashes after its scheme")
     if not separator or "/" in scheme:
         return Path(text).expanduser().absolute()
-    known = scheme.lower()
-    return _folder(text) if known == "file" else _served(text, known)
+    if _CONTROL.search(text):
+        raise ValueError("it has a control character")
+    try:
+        parts = urlsplit(text)
+        host, port, scheme = (parts.hostname or "").lower(), parts.port, scheme.lower()
+    except ValueError:
+        # The text of the exception quotes what may be a part of a password.
+        raise ValueError("it cannot be read as a URL") from None
+    if scheme == "file":
+        return _folder(host, parts)
+    if scheme not in _PORTS:
+        raise ValueError(f"its scheme '{scheme}' is not supported")
+    if not _HOST.fullmatch(host):
+        raise ValueError("it has no host" if not host else "its host is not valid")
+    if parts.query or parts.fragment or any(map(str.isspace, text)):
+        raise ValueError("the URL of a mirror must not have a query ('?'), a fragment ('#') or a space")
+    login, kept = parts.netloc.rpartition("@")[0], None if port == _PORTS[scheme] else port
+    return Location(scheme, host, parts.path.rstrip("/"), kept, login=login)
 
 
-def _folder(text: str) -> Path:
-    parts = _parts(text)
-    if parts.hostname not in (None, "localhost") or not parts.path.startswith("/"):
-        raise _refused(text, "file:// needs an absolute path of this machine, as in file:///srv/mirror")
+def _folder(host: str, parts: SplitResult) -> Path:
     folder = unquote(parts.path, errors="surrogateescape")
+    if host not in ("", "localhost") or not parts.path.startswith("/"):
+        raise ValueError("file:// needs an absolute path of this machine, as in file:///srv/mirror")
     if parts.query or parts.fragment or _CONTROL.search(folder):
-        raise _refused(text, "write a '?' or '#' in a folder's name as %3F or %23; a NUL is not allowed")
+        raise ValueError("write a '?' or '#' in a folder's name as %3F or %23; a NUL is not allowed")
     return Path(folder)
 
 
-def _parts(text: str) -> SplitResult:
-    if _CONTROL.search(text):
-        raise _refused(text, "it has a control character")
-    try:
-        parts = urlsplit(text)
-        _ = parts.port
-    except ValueError:
-        # The text of the exception quotes what may be a part of a password.
-        raise _refused(text, "it cannot be read as a URL") from None
-    return parts
-
-
-def _served(text: str, known: str) -> Location:
-    parts = _parts(text)
-    if known not in _PORTS:
-        raise _refused(text, f"its scheme '{known}' is not supported")
-    host = (parts.hostname or "").lower()
-    if not _HOST.fullmatch(host):
-        raise _refused(text, "it has no host" if not host else "its host is not valid")
-    kept = None if parts.port == _PORTS[known] else parts.port
-    if parts.query or parts.fragment or any(letter.isspace() for letter in text):
-        raise _refused(text, "the URL of a mirror must not have a query ('?'), a fragment ('#') or a space")
-    login = parts.netloc.rpartition("@")[0]
-    return Location("https" if known == "https" else "http", host, parts.path.rstrip("/"), kept, login=login)
-
-
-def _refused(text: str, why: str) -> UsageError:
+def _shown(text: str) -> str:
     head, separator, rest = text.partition("://")
     bare = f"{head.rpartition('@')[2]}{separator}{rest.rpartition('@')[2]}"
-    shown = re.split(r"[?#]", bare, maxsplit=1)[0]
-    return UsageError(
-        f"--mirror cannot be {_CONTROL.sub('?', shown)}",
-        why=why,
-        fix=("pass a folder, or the URL of a mirror: http://HOST/PATH, https://HOST/PATH or file:///PATH"),
+    return _CONTROL.sub("?", re.split(r"[?#]", bare, maxsplit=1)[0])
+
+
+@frozen
+class Trust:
+    """``stores`` are URLs and paths that are believed, ``owners`` the ids of users."""
+
+    stores: frozenset[str]
+    owners: frozenset[int]
+
+    def names(self, place: Path | Location) -> bool:
+        """Whether a store is named in the configuration."""
+        return _written(place) in self.stores
+
+    def believes(self, status: os.stat_result) -> bool:
+        """Whether nobody but those who are believed can change what has this status."""
+        return status.st_uid in self.owners and not status.st_mode & WRITABLE_BY_OTHERS
+
+    def why_not(self, place: Path | Location, folders: Collection[os.stat_result]) -> str:
+        """Return why a store is not believed, "" where it is; ``folders`` are those of a folder store."""
+        if self.names(place):
+            return ""
+        if isinstance(place, Location):
+            return f"it is on a server{_UNNAMED}"
+        for status in folders:
+            if status.st_uid not in self.owners:
+                return f"it belongs to the user with the number {status.st_uid}{_UNNAMED}"
+            if status.st_mode & WRITABLE_BY_OTHERS:
+                return f"others can write to it{_UNNAMED}"
+        return ""
+
+
+def trust_from(environ: Mapping[str, str]) -> Trust:
+    """Return whom the configuration believes; its files set these variables.
+
+    Raises:
+        UsageError: it names an account that is not known, or something that is no store.
+    """
+    named = filter(None, map(str.strip, environ.get(STORES_VARIABLE, "").split(",")))
+    return Trust(
+        frozenset(_written(parse_store(text)) for text in named),
+        frozenset({0, os.geteuid(), *owners(environ.get(OWNERS_VARIABLE, ""))}),
     )
+
+
+def _written(place: Path | Location) -> str:
+    return place.url if isinstance(place, Location) else os.path.realpath(place)

@@ -22,24 +22,15 @@ from xpubuild.engine.redact import Redactor
 from xpubuild.engine.reporter import Teller
 from xpubuild.errors import FetchError, SourceIntegrityError, XpuBuildError
 from xpubuild.supply.depot.bytes import compare
-from xpubuild.supply.depot.entries import (
-    INDEX,
-    DepotSet,
-    EntryError,
-    FileRecord,
-    Index,
-    index_of,
-    read_index,
-)
-from xpubuild.supply.depot.examine import damages
+from xpubuild.supply.depot.entries import INDEX, EntryError, FileRecord, Index, index_of, read_index
+from xpubuild.supply.depot.examine import damages, write_derived
 from xpubuild.supply.depot.folder import DOWNLOADS, MOST_BYTES, Depot
 from xpubuild.supply.depot.location import Location
-from xpubuild.supply.depot.repositories import write_derived
-from xpubuild.supply.git.locks import locked
+from xpubuild.supply.git.git import locked
 from xpubuild.supply.index.download import download
 from xpubuild.supply.index.files import RemoteFile
 from xpubuild.supply.index.session import Session, explain
-from xpubuild.supply.index.threads import in_threads
+from xpubuild.supply.index.session import in_threads
 
 #: Gets how many bytes more are here, and of which file; a negative number when some are discarded.
 Count = Callable[[int, str], None]
@@ -68,8 +59,7 @@ class Served:
         shown, link = self._links(path)
         try:
             # What is compressed on the way would be another content.
-            response = self._session.ask(link, headers={"Accept-Encoding": "identity"})
-            with response:
+            with self._session.ask(link, headers={"Accept-Encoding": "identity"}) as response:
                 return self._content(response, path, shown)
         except requests.RequestException as error:
             raise self._unreachable(Redactor()(f"{shown}: {explain(error)}")) from None
@@ -95,12 +85,11 @@ class Served:
         """
         data = self.read(INDEX)
         if data is None:
-            raise FetchError(
+            raise self._failed(
                 f"{self.location} is not a mirror",
-                why=f"it has no {INDEX}, and over http nothing else lists it",
-                fix="check the URL; if it is right, run any fetch into the folder on the server",
-                commands=("xpubuild fetch RECIPE --mirror DIR",),
-                evidence={"reason": "no-mirror", "mirror": self.location.url},
+                f"it has no {INDEX}, and over http nothing else lists it",
+                "check the URL; if it is right, run 'xpubuild fetch RECIPE --mirror DIR' on the server",
+                reason="no-mirror",
             )
         try:
             return read_index(data)
@@ -133,12 +122,8 @@ class Served:
         if response.status_code in _ABSENT:
             return None
         if response.status_code in _CLOSED:
-            raise FetchError(
-                f"access to the mirror {self.location} was denied",
-                why=why,
-                fix="put user and password in the URL or in ~/.netrc (NETRC), or fix its permissions",
-                evidence={"reason": "refused", "mirror": self.location.url},
-            )
+            fix = "put user and password in the URL or in ~/.netrc (NETRC), or fix its permissions"
+            raise self._failed(f"access to the mirror {self.location} was denied", why, fix, reason="refused")
         if response.status_code >= _SERVER_FAILS:
             raise self._unreachable(why)
         if not response.ok:
@@ -147,20 +132,17 @@ class Served:
         return data
 
     def _unreachable(self, why: str) -> FetchError:
-        return FetchError(
-            f"the mirror {self.location} cannot be reached",
-            why=why,
-            fix=f"check the name, the network and the proxy (HTTPS_PROXY, NO_PROXY), then {_AGAIN}",
-            evidence={"reason": "unreachable", "mirror": self.location.url},
-        )
+        fix = f"check the name, the network and the proxy (HTTPS_PROXY, NO_PROXY), then {_AGAIN}"
+        what = f"the mirror {self.location} cannot be reached"
+        return self._failed(what, why, fix, reason="unreachable")
 
     def _lacks(self, path: str, why: str) -> FetchError:
-        return FetchError(
-            f"{path} could not be fetched from the mirror {self.location}",
-            why=why,
-            fix=f"check the server that serves the mirror, then {_AGAIN}",
-            evidence={"reason": "not-fetched", "mirror": self.location.url, "path": path},
-        )
+        what = f"{path} could not be fetched from the mirror {self.location}"
+        fix = f"check the server that serves the mirror, then {_AGAIN}"
+        return self._failed(what, why, fix, reason="not-fetched", path=path)
+
+    def _failed(self, what: str, why: str, fix: str, **evidence: str) -> FetchError:
+        return FetchError(what, why=why, fix=fix, evidence={**evidence, "mirror": self.location.url})
 
     def damaged(self, path: str, why: str) -> SourceIntegrityError:
         """Return the error of a file that is not what the index of the depot says."""
@@ -207,8 +189,7 @@ def local_copy(
         _notice(sink, f"{error.what} ({error.why}); its local copy is used: {into}", "warning")
         return into
     # What is listed now stays there, also while somebody fetches into the depot.
-    sets = index.of(recipe) if recipe is not None else []
-    wanted = _chosen(served, index, sets) if sets else index
+    wanted = _chosen(served, index, recipe)
     if not (into.is_dir() and _has(into, wanted)):
         depot = Depot.open(into, create=True, damaged=True)
         with depot.writing(cancel=cancel, report=lambda text: _notice(sink, text)):
@@ -217,18 +198,13 @@ def local_copy(
     return into
 
 
-def _needed(sets: Sequence[DepotSet]) -> set[str]:
-    return set().union(*(one.needs for one in sets))
-
-
 def _is_complete(root: Path, recipe: str) -> bool:
     """Whether a copy has sets of a recipe, and all that they need, undamaged."""
-    try:
+    with contextlib.suppress(XpuBuildError):
         depot = Depot.open(root)
         sets = depot.index().of(recipe)
-        return bool(sets) and not damages(depot, _needed(sets))
-    except XpuBuildError:
-        return False
+        return bool(sets) and not damages(depot, set().union(*(one.needs for one in sets)))
+    return False
 
 
 def _fill(served: Served, depot: Depot, wanted: Index, index: Index, sink: Callable[[], Sink]) -> None:
@@ -264,28 +240,28 @@ def _notice(sink: Callable[[], Sink], text: str, level: str = "info") -> None:
         Teller(shown).notice(text, level)
 
 
-def _chosen(served: Served, index: Index, sets: Sequence[DepotSet]) -> Index:
-    """Return the part of an index that some sets need."""
+def _chosen(served: Served, index: Index, recipe: str | None) -> Index:
+    """Return the part of an index that the sets of a recipe need; all of it where there are none."""
+    sets = index.of(recipe) if recipe is not None else []
     for one in sets:
         for use in one.repositories:
             entry = index.entries.get(use.id)
             if entry is None or use.commit not in entry.pins:
                 raise served.damaged(INDEX, f"{one.name} needs {use.commit} of {use.url}, which it lacks")
-    for name in sorted(_needed(sets) - index.entries.keys()):
+    needed = set().union(*(one.needs for one in sets))
+    for name in sorted(needed - index.entries.keys()):
         raise served.damaged(INDEX, f"a set needs {name}, which it lacks")
-    return index_of((index.entries[name] for name in _needed(sets)), sets)
+    return index_of((index.entries[name] for name in needed), sets) if sets else index
 
 
 def _has(root: Path, wanted: Index) -> bool:
     """Whether a copy lists all of ``wanted``, undamaged."""
-    try:
+    with contextlib.suppress(FetchError, SourceIntegrityError):
         depot = Depot.open(root)
         here = depot.index()
-    except (FetchError, SourceIntegrityError):
-        return False
-    is_listed = all(here.entries.get(name) == entry for name, entry in wanted.entries.items())
-    is_listed = is_listed and all(here.sets.get(name) == one for name, one in wanted.sets.items())
-    return is_listed and not damages(depot, wanted.entries.keys())
+        listed = wanted.entries.items() <= here.entries.items() and wanted.sets.items() <= here.sets.items()
+        return listed and not damages(depot, wanted.entries.keys())
+    return False
 
 
 def _place(root: Path, into: Path, lacking: Sequence[FileRecord]) -> None:

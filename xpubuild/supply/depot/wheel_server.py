@@ -11,9 +11,8 @@ from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.frozen import frozen
 from xpubuild.supply.depot.entries import FileRecord
-from xpubuild.supply.depot.location import Location
+from xpubuild.supply.depot.location import Location, Trust
 from xpubuild.supply.depot.record import Record, RecordError, read_record, record_path
-from xpubuild.supply.depot.trust import Trust
 
 if TYPE_CHECKING:
     from xpubuild.supply.depot.served import Served

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import shlex
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 from pathlib import Path
 
@@ -19,19 +19,41 @@ from xpubuild.engine.process import Cancel
 from xpubuild.errors import RecipeError, SourceIntegrityError
 from xpubuild.frozen import frozen
 from xpubuild.supply.git.failures import Failure, diagnose, error_for, require
-from xpubuild.supply.git.fetching import PINS, Fetch, Retry
-from xpubuild.supply.git.git import Git, Report, object_format
-from xpubuild.supply.git.gitconfig import add_settings
-from xpubuild.supply.git.leftovers import remove_leftovers
-from xpubuild.supply.git.locks import locked
-from xpubuild.supply.git.remote import remote_commit
-from xpubuild.supply.git.urls import is_local, mirror_name
+from xpubuild.supply.git.git import Git, Report, locked, object_format, pause
+from xpubuild.supply.git.hardening import add_settings
+from xpubuild.supply.git.pin import is_local, mirror_name
 
+PINS = "refs/xpubuild/pins"
 _TAG = b"Signature: 8a477f597d28d172789f06886806bc55\n# This folder is a cache made by xpubuild.\n"
 _INCOMPLETE = Failure("damaged", cause="objects are missing after the fetch")
-_NAMED = "refs/xpubuild/named"
-#: A repository's ids are taken to be SHA-1 as long as none of them is known.
-_SOME_ID = "0" * 40
+_FETCH = ("fetch", "--no-tags", "--no-write-fetch-head", "--progress")
+_HINT = "refs/xpubuild/hint"
+_WHOLE = ("+refs/heads/*:refs/xpubuild/heads/*", "+refs/tags/*:refs/xpubuild/tags/*")
+_ALL_HISTORY = "--depth=2147483647"  # what git's own --unshallow stands for
+_LEFTOVERS = (
+    "*.lock", "refs/**/*.lock", "objects/pack/tmp_*", "objects/pack/.tmp-*", "objects/??/tmp_obj_*",
+    "objects/tmp_objdir-*/**/*",
+)  # fmt: skip
+
+
+@frozen
+class Retry:
+    """How often and how long to try. A command that says nothing for ``stall_s`` seconds is stopped."""
+
+    attempts: int = 4
+    first_delay_s: float = 1.0
+    stall_s: float = 180.0
+
+
+def remove_leftovers(git_dir: Path) -> None:
+    """Remove a killed git's lock files and temporary objects.
+
+    Only for a repository that nobody else can be writing to: the caller holds the lock that every xpubuild
+    process takes, and that its gits keep while they live.
+    """
+    for path in (path for pattern in _LEFTOVERS for path in git_dir.glob(pattern)):
+        with contextlib.suppress(IsADirectoryError, FileNotFoundError):
+            path.unlink()
 
 
 @frozen
@@ -65,15 +87,9 @@ class RepositoryStore:
         The receiving git hashes every object that comes: damaged ones are rejected, whatever the source is.
         """
         # The cache of a container's user often belongs to another id outside; what comes is hashed anyway.
-        serve = f"{shlex.quote(self.git.program)} -c 'safe.directory=*' upload-pack"
-        words = ["fetch", "--no-tags", "--depth=1", "--no-write-fetch-head", "--progress"]
-        run = self.git.run(
-            [*words, f"--upload-pack={serve}", "--", str(place), wanted],
-            git_dir=into,
-            report=report,
-            cancel=self.cancel,
-            hold=hold,
-        )
+        serve = f"--upload-pack={shlex.quote(self.git.program)} -c 'safe.directory=*' upload-pack"
+        words = [*_FETCH, "--depth=1", serve, "--", str(place), wanted]
+        run = self.git.run(words, git_dir=into, report=report, cancel=self.cancel, hold=hold)
         return None if run.ok else diagnose(run)
 
 
@@ -112,30 +128,28 @@ class BareRepository:
         Raises:
             FetchError, NoSpaceError, SourceIntegrityError, ToolchainError, InterruptedByUserError.
         """
-        failure = self._deliver(commit, git_dir, report, hold)
-        if failure is None:
-            return
-        if failure.reason == "no-space" or self.is_sound(report):
-            raise error_for(failure, str(self.path), commit)
-        with self._locked(report) as fd:
-            self._set_aside(report)
-            self._fill(commit, ref, report, fd)
-        failure = self._deliver(commit, git_dir, report, hold)
-        if failure is not None:
-            raise error_for(failure, str(self.path), commit)
+        for again in (True, False):
+            with self._locked(report, shared=True) as fd:
+                failure = self.store.copy(self.path, commit, git_dir, report, (fd, *hold))
+            if failure is None:
+                return
+            if not again or failure.reason == "no-space" or self.is_sound(report):
+                raise error_for(failure, str(self.path), commit)
+            with self._locked(report) as fd:
+                self._set_aside(report)
+                self._fill(commit, ref, report, fd)
 
-    def _deliver(self, commit: str, git_dir: Path, report: Report, hold: tuple[int, ...]) -> Failure | None:
+    def is_sound(self, report: Report) -> bool:
+        """Whether git finds every object of the mirror whole."""
+        words = ["fsck", "--no-dangling", "--no-reflogs"]
         with self._locked(report, shared=True) as fd:
-            return self.store.copy(self.path, commit, git_dir, report, (fd, *hold))
+            return self.store.git.run(words, git_dir=self.path, cancel=self.store.cancel, hold=(fd,)).ok
 
     def _holds(self, commit: str) -> bool:
         """Whether the commit was fetched to the end and every object of its tree is still here."""
-        if not self.path.is_dir():
-            return False
-        if self._ask("rev-parse", "--quiet", "--verify", f"{PINS}/{commit}^{{commit}}") != commit:
-            return False
-        whole = ["rev-list", "--objects", "--quiet", "--no-walk", commit]
-        return self.store.git.query(whole, git_dir=self.path).ok
+        git = self.store.git
+        known = self.path.is_dir() and git.parse(self.path, f"{PINS}/{commit}^{{commit}}") == commit
+        return known and git.is_whole(self.path, commit)
 
     def _fill(self, commit: str, ref: str | None, report: Report, fd: int) -> None:
         if self._fill_from_stock(commit, report, fd):
@@ -146,10 +160,7 @@ class BareRepository:
         failure = _INCOMPLETE
         for _ in range(2):
             is_old = self._make_usable(commit, report)
-            fetch = Fetch(
-                self.store.git, self.path, self.url, self.store.retry, report, self.store.cancel, hold=(fd,)
-            )
-            problem = fetch.commit(commit, ref)
+            problem = self._fetch_commit(commit, ref, report, fd)
             if problem is None:
                 self._require_commit(commit)
                 if self._holds(commit):
@@ -168,16 +179,15 @@ class BareRepository:
             NoSpaceError: the disk is full.
             SourceIntegrityError: a stock that should hold it is damaged, and there is no network to ask.
         """
+        pinned = f"{PINS}/{commit}"
         for place in self.store.stocked(self.url, commit):
             self._make_usable(commit, report)
-            pinned = f"{PINS}/{commit}"
             failure = self.store.copy(place, f"+{pinned}:{pinned}", self.path, report, (fd,))
             if failure is None and self._holds(commit):
                 return True
             if failure is not None and failure.reason == "no-space":
                 raise error_for(failure, str(place), commit)
-            known = self.store.git.query(["rev-parse", "--quiet", "--verify", pinned], git_dir=place)
-            if failure is not None and failure.reason == "commit" and not known.ok:
+            if failure is not None and failure.reason == "commit" and not self.store.git.parse(place, pinned):
                 continue
             if self.store.offline:
                 raise _damaged_stock(place, self.url, commit, failure or _INCOMPLETE)
@@ -185,41 +195,81 @@ class BareRepository:
             self._set_aside(report)
         return False
 
+    def _fetch_commit(self, commit: str, ref: str | None, report: Report, fd: int) -> Failure | None:
+        """Fetch ``commit`` and keep it by a reference of its own; return what went wrong, or None.
+
+        Shallow by id where the server allows it. ``ref`` is tried next; then, for a server that gives no
+        single commits at all, the whole repository.
+        """
+        git, pinned = self.store.git, f"{PINS}/{commit}"
+        failure = self._fetch(["--depth=1"], [f"+{commit}:{pinned}"], report, fd)
+        if failure is None or failure.reason not in ("want", "commit", "shallow"):
+            return failure
+        hint = ["--depth=1"], [f"+{ref}:{_HINT}"]
+        if failure.reason != "shallow" and ref is not None and self._fetch(*hint, report, fd) is None:
+            found = git.parse(self.path, f"{_HINT}^{{commit}}")
+            self._ask("update-ref", "-d", _HINT)
+            if found == commit:
+                self._ask("update-ref", pinned, commit)
+                return None
+            report(f"{ref} of {self.url} is at {found} now, not at the pinned {commit}")
+        if failure.reason == "commit":
+            # The server looked for the commit and does not have it: everything else would not hold it either.
+            return failure
+        report(f"{self.url} does not serve single commits; fetching the complete repository")
+        depth = [_ALL_HISTORY] if (self.path / "shallow").exists() else []
+        failure = self._fetch(depth, _WHOLE, report, fd)
+        if failure is None and self._ask("cat-file", "-t", commit) != "commit":
+            failure = Failure("commit")
+        if failure is None:
+            self._ask("update-ref", pinned, commit)
+        return failure
+
+    def _fetch(
+        self, options: Sequence[str], refspecs: Sequence[str], report: Report, fd: int
+    ) -> Failure | None:
+        """Fetch over the network; git gives up at the first interrupted connection or 503."""
+        retry, delay = self.store.retry, self.store.retry.first_delay_s
+        for attempt in range(1, retry.attempts + 1):
+            run = self.store.git.run(
+                [*_FETCH, *options, "--", self.url, *refspecs], git_dir=self.path, report=report,
+                cancel=self.store.cancel, stall_s=retry.stall_s, hold=(fd,),
+            )  # fmt: skip
+            if run.ok:
+                return None
+            remove_leftovers(self.path)
+            failure = diagnose(run)
+            if not failure.transient or attempt == retry.attempts:
+                return failure
+            count = f"{attempt + 1} of {retry.attempts}"
+            report(f"{self.url}: {failure.reason}; trying again in {delay:g} s ({count})")
+            pause(delay, self.store.cancel)
+            delay *= 2
+        return None
+
     def _make_usable(self, commit: str, report: Report) -> bool:
         """Make the mirror, or set one aside that is known to be damaged; return whether it is an old one."""
         is_old = self.path.is_dir()
         if is_old:
-            known = self._ask("rev-parse", "--quiet", "--verify", f"{PINS}/{commit}")
-            bare = self._ask("rev-parse", "--is-bare-repository")
+            known = self.store.git.parse(self.path, f"{PINS}/{commit}")
             # A known commit with missing objects is not mended by a fetch: git would tell the server that it
             # has them.
-            if known or bare != "true":
+            if known or self._ask("rev-parse", "--is-bare-repository") != "true":
                 self._set_aside(report)
                 is_old = False
         if not is_old:
-            self._create(commit)
+            with explained(self.path.parent, "making a mirror"):
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                if not (self.path.parent / "CACHEDIR.TAG").exists():
+                    write_atomic(self.path.parent / "CACHEDIR.TAG", _TAG)
+            make_bare(self.store.git, self.path, commit, [("gc.auto", "0")])
         remove_leftovers(self.path)
         return is_old
-
-    def _create(self, commit: str) -> None:
-        folder = self.path.parent
-        with explained(folder, "making a mirror"):
-            for leftover in folder.glob(f".{self.path.name}.*"):
-                remove_tree(leftover)
-            if not (folder / "CACHEDIR.TAG").exists():
-                write_atomic(folder / "CACHEDIR.TAG", _TAG)
-            made = Path(tempfile.mkdtemp(prefix=f".{self.path.name}.", dir=folder))
-            git = self.store.git
-            kind = f"--object-format={object_format(commit)}"
-            answer = git.query(["init", "--quiet", "--bare", "--template=", kind, str(made)])
-            require(answer, f"making the mirror {self.path}")
-            add_settings(made, [("uploadpack.allowAnySHA1InWant", "true"), ("gc.auto", "0")])
-            made.rename(self.path)
 
     def _require_commit(self, commit: str) -> None:
         kind = self._ask("cat-file", "-t", commit)
         if kind in ("tag", "tree", "blob"):
-            named = self._ask("rev-parse", "--quiet", "--verify", f"{commit}^{{commit}}")
+            named = self.store.git.parse(self.path, f"{commit}^{{commit}}")
             self._ask("update-ref", "-d", f"{PINS}/{commit}")
             raise RecipeError(
                 f"{commit} of {self.url} is a {kind}, not a commit",
@@ -234,17 +284,6 @@ class BareRepository:
         with explained(self.path, "setting a damaged mirror aside"):
             self.path.rename(aside)
 
-    def is_sound(self, report: Report) -> bool:
-        """Whether git finds every object of the mirror whole."""
-        with self._locked(report, shared=True) as fd:
-            run = self.store.git.run(
-                ["fsck", "--no-dangling", "--no-reflogs"],
-                git_dir=self.path,
-                cancel=self.store.cancel,
-                hold=(fd,),
-            )
-        return run.ok
-
     def _ask(self, *args: str) -> str:
         return self.store.git.query(args, git_dir=self.path).text
 
@@ -258,6 +297,25 @@ class BareRepository:
             yield fd
 
 
+def make_bare(git: Git, place: Path, commit: str, settings: Sequence[tuple[str, str]] = ()) -> None:
+    """Make an empty bare repository for ids like ``commit``, visible when it is whole; under its lock.
+
+    Raises:
+        NoSpaceError, ToolchainError: it cannot be made.
+    """
+    with explained(place, "making a repository"):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        for leftover in place.parent.glob(f".{place.name}.*"):
+            remove_tree(leftover)
+        made = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
+        kind = f"--object-format={object_format(commit)}"
+        answer = git.query(["init", "--quiet", "--bare", "--template=", kind, str(made)])
+        require(answer, f"making the repository {place}")
+        # For a git that still speaks protocol 0, which gives no single commits otherwise.
+        add_settings(made, [("uploadpack.allowAnySHA1InWant", "true"), *settings])
+        made.rename(place)
+
+
 def _damaged_stock(place: Path, url: str, commit: str, failure: Failure) -> SourceIntegrityError:
     """Return the error of a stock that cannot give what it should hold."""
     folder = place.parent.parent
@@ -269,34 +327,3 @@ def _damaged_stock(place: Path, url: str, commit: str, failure: Failure) -> Sour
         evidence={"mirror": str(folder), "repository": place.name, "url": url, "commit": commit,
                   "git": list(failure.lines)},
     )  # fmt: skip
-
-
-def named_commit(store: RepositoryStore, url: str, ref: str) -> str:
-    """Return the commit that ``ref`` of ``url`` is at: as a stock remembers it, else as the server says.
-
-    Offline, what the user's own mirror remembers counts too.
-
-    Raises:
-        FetchError: offline, and no mirror remembers it; or the server cannot be asked.
-        RecipeError: ``url`` or ``ref`` is not one that git may be given.
-    """
-    own = [store.mirror(url, _SOME_ID).path] if store.offline else []
-    for place in (*store.stocked(url, _SOME_ID), *own):
-        name = f"{_NAMED}/{ref}^{{commit}}"
-        known = store.git.query(["rev-parse", "--quiet", "--verify", name], git_dir=place)
-        if known.ok:
-            return known.text
-    if store.offline:
-        raise error_for(Failure("offline"), url, ref)
-    return remote_commit(url, ref, git=store.git, cancel=store.cancel)
-
-
-def remember(store: RepositoryStore, url: str, ref: str, commit: str) -> None:
-    """Note in the mirror of ``url``, which holds ``commit``, that ``ref`` is at it.
-
-    Raises:
-        NoSpaceError, ToolchainError: it cannot be written.
-    """
-    git_dir = store.mirror(url, commit).path
-    answer = store.git.query(["update-ref", f"{_NAMED}/{ref}", commit], git_dir=git_dir)
-    require(answer, f"noting {ref} of {url}")

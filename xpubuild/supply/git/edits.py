@@ -1,26 +1,144 @@
-"""Finds local changes of the user, which must not be overwritten, and the error for them.
+"""What lies in a checkout beside its pin: the work of a build, or a local change, which is not overwritten.
 
-A file belongs to xpubuild only while a move is recorded, and only if its content is that of one of the
-commits of the move, or the beginning of it (git was killed while it wrote the file). Everything else is a
+The tree is proved bare, then a note is opened in ``.git`` and the build command started. What is there when
+the step ends, and was not before, is the step's. A note that is still open is that of a build which failed or
+was killed: what it left is known by the ignore rules of the pin itself, which no file of the user can extend.
+
+A tracked file belongs to xpubuild only while a move is recorded, and only if its content is that of one of
+the commits of the move, or the beginning of it (git was killed while it wrote the file). Everything else is a
 local change.
 """
 
 from __future__ import annotations
 
+import functools
+import hashlib
+import json
 import os
 import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from xpubuild.engine.files import write_atomic
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.frozen import frozen
-from xpubuild.supply.git.built import EDITABLE, Built, Shadows
-from xpubuild.supply.git.git import Git
-from xpubuild.supply.git.gitmodules import GITLINK, TreeEntry, list_tree
-from xpubuild.supply.git.worktree import Change, Missing, Repository
+from xpubuild.supply.git.git import Git, object_format
+from xpubuild.supply.git.submodules import GITLINK, SYMLINK, TreeEntry, list_tree
+from xpubuild.supply.git.worktree import IGNORED, UNTRACKED, Change, Missing, Repository, find_git_dir
 
+#: The kinds of builds: one that ends, and one whose tree is then used in place.
+WHEEL, EDITABLE = "wheel", "editable"
+#: The key of the evidence of a build whose tree was proved, before and after it.
+BARE = "tree_proved_bare"
+_NOTE = "xpubuild-build.json"
+_HEADERS = (".h", ".hh", ".hpp", ".hxx", ".inc", ".inl", ".ipp", ".tcc", ".def", ".cuh")
+_COMPILED = (".pyc", ".so")
+_TEMPLATES = (".in", ".cmake.in", ".cmakein")
 _SHOWN = 10
-_SYMLINK = "120000"
+
+
+@frozen
+class Built:
+    """``made`` are names below the top; ``running`` is "" or the kind of a build.
+
+    While a build runs, ``before`` was there and is not its own, and ``besides`` are places that it fills
+    although the pin does not ignore them. The tree of an editable install is used in place all the time.
+    """
+
+    made: frozenset[str] = frozenset()
+    running: str = ""
+    before: frozenset[str] = frozenset()
+    besides: tuple[str, ...] = ()
+
+    def explains(self, place: str, kind: str) -> bool:
+        """Whether a file that git does not track is the work of a build step."""
+        if place in self.made:
+            return True
+        if not self.running or place in self.before:
+            return False
+        return kind == IGNORED or any(f"{place}/".startswith(f"{other}/") for other in self.besides)
+
+    def write(self, git_dir: Path) -> None:
+        """Note it in a checkout's ``.git``, on the disk."""
+        document = {**vars(self), "made": sorted(self.made), "before": sorted(self.before)}
+        write_atomic(git_dir / _NOTE, json.dumps(document).encode())
+
+
+def read_built(git_dir: Path) -> Built:
+    """Return what is noted in a checkout's ``.git``; a note that cannot be read explains nothing."""
+    try:
+        found: dict[str, Any] = json.loads((git_dir / _NOTE).read_text("utf-8"))
+        made, before = (frozenset(map(str, found[name])) for name in ("made", "before"))
+        return Built(made, str(found["running"]), before, tuple(map(str, found["besides"])))
+    except (OSError, ValueError, TypeError, KeyError):
+        return Built()
+
+
+def add_made(top: Path, file: Path) -> None:
+    """Note a file below ``top`` that we have put there ourselves, where ``top`` is a checkout."""
+    git_dir = find_git_dir(top)
+    if git_dir is not None:
+        built = read_built(git_dir)
+        replace(built, made=built.made | {file.relative_to(top).as_posix()}).write(git_dir)
+
+
+def extras(found: Sequence[Repository | Missing]) -> Iterator[tuple[str, str]]:
+    """Yield every file that git does not track: its name below the top, and its kind."""
+    for item in found:
+        if isinstance(item, Repository):
+            yield from ((item.place(change.path), change.kind) for change in item.changes if change.extra)
+
+
+class Shadows:
+    """Knows the pinned files that a file beside them would be taken for."""
+
+    def __init__(self, found: Sequence[Repository | Missing]) -> None:
+        self._repositories = [item for item in found if isinstance(item, Repository)]
+
+    @functools.cached_property
+    def _pinned(self) -> dict[str, TreeEntry]:
+        return {item.place(entry.path): entry for item in self._repositories for entry in item.entries}
+
+    @functools.cached_property
+    def _folders(self) -> Collection[str]:
+        return {path.rpartition("/")[0] for path in self._pinned}
+
+    @functools.cached_property
+    def _headers(self) -> dict[str, list[str]]:
+        named: dict[str, list[str]] = {}
+        for path in self._pinned:
+            if path.endswith(_HEADERS):
+                named.setdefault(path.rpartition("/")[2], []).append(path)
+        return named
+
+    def of(self, top: Path, place: str) -> str:
+        """Return the pinned file that a compiler or an interpreter would not read for this one, or ""."""
+        folder, _, name = place.rpartition("/")
+        stem = name.partition(".")[0]
+        if name.endswith(_COMPILED):
+            module = f"{place.removesuffix(name).removesuffix('__pycache__/')}{stem}.py"
+        else:
+            module = f"{folder}.py" if stem == "__init__" else ""
+        if module in self._pinned:
+            return module
+        if not name.endswith(_HEADERS) or folder not in self._folders:
+            return ""
+        # Made from a template that lies beside it, or a copy: the compiler reads what the pin says.
+        if any(place + suffix in self._pinned for suffix in _TEMPLATES):
+            return ""
+        others = self._headers.get(name, [])
+        copied = others and _blob(top / place, self._pinned[others[0]].oid)
+        return "" if any(self._pinned[path].oid == copied for path in others) else next(iter(others), "")
+
+
+def _blob(file: Path, like: str) -> str:
+    """Return git's name of a file's content, in the format of another."""
+    if not file.is_file():
+        return ""
+    data = file.read_bytes()
+    return hashlib.new(object_format(like), b"blob %d\0" % len(data) + data).hexdigest()
 
 
 @frozen
@@ -36,13 +154,13 @@ class MoveTraces:
     """Knows what a half-done move may have left in one repository."""
 
     def __init__(self, git: Git, repository: Repository, commits: Iterable[str]) -> None:
-        self._git = git
-        self._repository = repository
-        self._trees: list[tuple[str, dict[str, TreeEntry]]] = []
-        for commit in sorted(commits):
-            if git.query(["cat-file", "-e", f"{commit}^{{tree}}"], git_dir=repository.git_dir).ok:
-                listing = list_tree(git, repository.git_dir, commit)
-                self._trees.append((commit, {entry.path: entry for entry in listing}))
+        self._git, self._repository = git, repository
+        git_dir = repository.git_dir
+        self._trees = [
+            (commit, {entry.path: entry for entry in list_tree(git, git_dir, commit)})
+            for commit in sorted(commits)
+            if git.query(["cat-file", "-e", f"{commit}^{{tree}}"], git_dir=git_dir).ok
+        ]
 
     def wrote(self, path: str) -> bool:
         """Whether what is at ``path`` now (or that nothing is) can be git's own doing."""
@@ -55,10 +173,9 @@ class MoveTraces:
     def _is_from(self, file: Path, commit: str, entry: TreeEntry) -> bool:
         if entry.mode == GITLINK:
             return file.is_dir() and not file.is_symlink()
-        if entry.mode == _SYMLINK:
-            return file.is_symlink() and os.fsencode(file.readlink()) == self._ask("blob", entry.oid)
-        if file.is_symlink() or not file.is_file():
-            return False
+        if file.is_symlink() or entry.mode == SYMLINK or not file.is_file():
+            linked = file.is_symlink() and entry.mode == SYMLINK
+            return linked and os.fsencode(file.readlink()) == self._ask("blob", entry.oid)
         # As a checkout writes it: .gitattributes may ask for other line ends.
         written = self._ask("--filters", f"{commit}:{entry.path}")
         return written is not None and written.startswith(file.read_bytes())
@@ -86,9 +203,10 @@ def find_edits(
     top = next((item.work_tree for item in found if isinstance(item, Repository)), Path())
     for item in found:
         if isinstance(item, Missing):
-            edits += [Edit(item.path, "untracked", item.path)] if item.files else []
+            edits += [Edit(item.path, UNTRACKED, item.path)] if item.files else []
             continue
-        edits += _moved_head(item, expected.get(item.path, ()))
+        if item.head is not None and item.head not in expected.get(item.path, ()):
+            edits.append(Edit(item.path or ".", f"at commit {item.head}", item.path))
         traces = None if moving is None else MoveTraces(git, item, moving.get(item.path, ()))
         for change in item.changes:
             place, kind = item.place(change.path), change.kind
@@ -103,18 +221,10 @@ def find_edits(
     return edits
 
 
-def _moved_head(item: Repository, expected: Collection[str]) -> list[Edit]:
-    if item.head is None or item.head in expected:
-        return []
-    return [Edit(item.path or ".", f"at commit {item.head}", item.path)]
-
-
 def _is_edit(item: Repository, change: Change, traces: MoveTraces | None) -> bool:
     if change.path in item.links() and change.kind == "modified" and not change.staged:
         return False  # a submodule at another commit is judged where it is looked at itself
-    if traces is None or change.kind in ("hidden", "unmerged"):
-        return True
-    return not traces.wrote(change.path)
+    return traces is None or change.kind in ("hidden", "unmerged") or not traces.wrote(change.path)
 
 
 def in_the_way(repository: Repository, target: Sequence[TreeEntry], traces: MoveTraces | None) -> list[Edit]:
@@ -150,24 +260,18 @@ def refuse(into: Path, edits: Sequence[Edit], pinned: str) -> SourceIntegrityErr
 def _commands(into: Path, edits: Sequence[Edit]) -> list[str]:
     commands = []
     for repository in dict.fromkeys(edit.repository for edit in edits):
-        folder = shlex.quote(str(into / repository))
-        kinds = {edit.kind for edit in edits if edit.repository == repository}
+        here = [edit for edit in edits if edit.repository == repository]
+        folder, kinds = shlex.quote(str(into / repository)), {edit.kind.partition(",")[0] for edit in here}
         if any(kind.startswith("at commit") for kind in kinds):
             commands.append(f"git -C {folder} switch -c my-work")
         if "hidden" in kinds:
             commands.append(f"git -C {folder} ls-files -v | grep '^[a-zS] '")
-        kinds = {kind.partition(",")[0] for kind in kinds}
-        if kinds & {"modified", "untracked", "unmerged", "ignored"}:
-            # Only by their names: what builds have made stays.
-            names = [edit.path for edit in edits if edit.repository == repository]
-            inside = [os.path.relpath(name, repository) if repository else name for name in names]
-            few = len(names) <= _SHOWN and not kinds - {"untracked", "ignored"}
-            which = "--include-untracked"
-            if few:
-                which = f"--all -- {shlex.join(inside)}"
-            elif "ignored" in kinds:
-                which = "--all"
+        if kinds & {"modified", "unmerged", UNTRACKED, IGNORED}:
+            which = "--all" if IGNORED in kinds else "--include-untracked"
+            if len(here) <= _SHOWN and not kinds - {UNTRACKED, IGNORED}:
+                # Only by their names: what builds have made stays.
+                names = [os.path.relpath(edit.path, repository) if repository else edit.path for edit in here]
+                which = f"--all -- {shlex.join(names)}"
             commands.append(f"git -C {folder} stash push {which}")
             commands.append(f"cd {folder} && git switch -c my-work && git add -A && git commit")
-    commands.append(f"mv {shlex.quote(str(into))} {shlex.quote(f'{into}.mine')}")
-    return list(dict.fromkeys(commands))
+    return [*dict.fromkeys(commands), f"mv {shlex.quote(str(into))} {shlex.quote(f'{into}.mine')}"]

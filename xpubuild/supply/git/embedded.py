@@ -9,18 +9,15 @@ from __future__ import annotations
 
 import base64
 import re
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from xpubuild.engine.files import explained, remove_tree
+from xpubuild.engine.files import remove_tree
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.frozen import frozen
+from xpubuild.supply.git.bare import make_bare, remove_leftovers
 from xpubuild.supply.git.failures import require
-from xpubuild.supply.git.git import Git
-from xpubuild.supply.git.gitconfig import add_settings
-from xpubuild.supply.git.leftovers import remove_leftovers
-from xpubuild.supply.git.locks import locked
+from xpubuild.supply.git.git import Git, locked
 
 #: The repository that has the others as submodules.
 TOP = "ops"
@@ -79,7 +76,7 @@ def materialise(project: Path, into: Path, env: Mapping[str, str]) -> EmbeddedRe
     with locked(folder / ".lock"):
         for name, place in repos.items():
             _write(git, project.parent / f"{name}.bundle", expected_commit(project, name), place)
-    tree = git.query(["rev-parse", f"{commit}^{{tree}}"], git_dir=repos[TOP]).text
+    tree = git.parse(repos[TOP], f"{commit}^{{tree}}")
     return EmbeddedRepos(root_url(into), commit, tree, repos)
 
 
@@ -89,37 +86,19 @@ def _bundles(project: Path) -> list[Path]:
 
 def _write(git: Git, bundle: Path, commit: str, place: Path) -> None:
     if place.is_dir():
-        if _is_whole(git, place, commit):
+        if git.parse(place, _BRANCH) == commit and git.is_whole(place, commit):
             return
         if git.query(["fsck", "--connectivity-only", "--no-dangling"], git_dir=place).ok:
             remove_leftovers(place)
-            _unbundle(git, bundle, commit, place)
-            return
-        remove_tree(place)  # damaged; everything in it can be recreated
-    with explained(place, "writing the embedded sources"):
-        for leftover in place.parent.glob(f".{place.name}.*"):
-            remove_tree(leftover)
-        new = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
-        made = git.query(["init", "--quiet", "--bare", "--template=", "--object-format=sha1", str(new)])
-        require(made, f"writing the embedded sources to {place}")
-        # For a git that still speaks protocol 0, which gives no single commits otherwise.
-        add_settings(new, [("uploadpack.allowAnySHA1InWant", "true")])
-        _unbundle(git, bundle, commit, new)
-        new.rename(place)
-
-
-def _is_whole(git: Git, place: Path, commit: str) -> bool:
-    if git.query(["rev-parse", "--quiet", "--verify", _BRANCH], git_dir=place).text != commit:
-        return False
-    return git.query(["rev-list", "--objects", "--quiet", "--no-walk", commit], git_dir=place).ok
-
-
-def _unbundle(git: Git, bundle: Path, commit: str, git_dir: Path) -> None:
-    if not git.query(["bundle", "unbundle", str(bundle)], git_dir=git_dir).ok:
+        else:
+            remove_tree(place)  # damaged; everything in it can be recreated
+    if not place.is_dir():
+        make_bare(git, place, commit)
+    if not git.query(["bundle", "unbundle", str(bundle)], git_dir=place).ok:
         raise _damaged(bundle, f"git cannot unpack {bundle.name}")
     kept = ["update-ref", f"refs/xpubuild/embedded/{commit}", commit]
     for words in (kept, ["update-ref", _BRANCH, commit], ["symbolic-ref", "HEAD", _BRANCH]):
-        require(git.query(words, git_dir=git_dir), f"writing the embedded sources to {git_dir}")
+        require(git.query(words, git_dir=place), f"writing the embedded sources to {place}")
 
 
 def shell_lines(project: Path, target_var: str) -> tuple[str, ...]:

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from xpubuild.errors import FetchError, NoSpaceError, SourceIntegrityError, ToolchainError, XpuBuildError
 from xpubuild.frozen import frozen
 from xpubuild.supply.git.git import Answer, GitRun
 
 _LINES_SHOWN = 8
+_PROGRESS = re.compile(r"\d+% \(\d+/\d+\)|objects: \d+(?:, done\.)?$")
 
 
 @frozen
@@ -82,7 +82,7 @@ def require(answer: Answer, doing: str) -> None:
         return
     failure = _read(answer.stderr.splitlines())
     if failure.reason == "no-space":
-        raise _no_space(doing, failure, {"git": list(failure.lines)})
+        raise _no_space(doing, failure)
     raise ToolchainError(
         f"git failed while {doing}",
         why=failure.cause or f"it exited with code {answer.returncode}",
@@ -101,73 +101,43 @@ def _read(output: Sequence[str]) -> Failure:
 
 
 def _last_words(output: Sequence[str]) -> tuple[str, ...]:
-    return tuple(line for line in output if line.strip() and not _is_progress(line))[-_LINES_SHOWN:]
+    return tuple(line for line in output if line.strip() and not _PROGRESS.search(line))[-_LINES_SHOWN:]
 
 
-def _is_progress(line: str) -> bool:
-    return re.search(r"\d+% \(\d+/\d+\)|objects: \d+(?:, done\.)?$", line) is not None
-
-
+_LATER = "run the same command again; finished repositories are kept"
 _EXPLAINED: dict[str, tuple[str, str]] = {
-    "dns": (
-        "the name of its host could not be resolved",
-        "check the spelling of the URL, the network and DNS; behind a proxy set HTTPS_PROXY",
-    ),
-    "refused": (
-        "its host refuses the connection",
-        "check host and port of the URL, and any firewall or proxy in between (HTTPS_PROXY)",
-    ),
-    "unreachable": (
-        "there is no route to its host",
-        "check the network, or use a mirror that this host can reach",
-    ),
-    "timeout": (
-        "its host did not respond, or stopped responding",
-        "check network and proxy, then run the same command again; finished repositories are kept",
-    ),
-    "tls": (
-        "the TLS certificate of its host was not accepted",
-        "set GIT_SSL_CAINFO or http.sslCAInfo to your site's CA bundle; never disable the check",
-    ),
+    "dns": ("the name of its host could not be resolved",
+            "check the spelling of the URL, the network and DNS; behind a proxy set HTTPS_PROXY"),
+    "refused": ("its host refuses the connection",
+                "check host and port of the URL, and any firewall or proxy in between (HTTPS_PROXY)"),
+    "unreachable": ("there is no route to its host",
+                    "check the network, or use a mirror that this host can reach"),
+    "timeout": ("its host did not respond, or stopped responding", f"check network and proxy, then {_LATER}"),
+    "tls": ("the TLS certificate of its host was not accepted",
+            "set GIT_SSL_CAINFO or http.sslCAInfo to your site's CA bundle; never disable the check"),
     "proxy": ("the proxy rejected the connection", "check HTTPS_PROXY, its user and password, and NO_PROXY"),
-    "auth": (
-        "its host requires credentials (GitHub also requests them if a repository does not exist)",
-        "check the URL; for a private repository set up git's credential helper or an ssh key",
-    ),
+    "auth": ("its host requires credentials (GitHub also requests them if a repository does not exist)",
+             "check the URL; for a private repository set up git's credential helper or an ssh key"),
     "not-found": ("there is no git repository at this URL", "check the URL in the recipe or the lock"),
-    "server": (
-        "its server answered with an error, several times",
-        "wait a little and run the same command again; finished repositories are kept",
-    ),
-    "cut": (
-        "the connection was interrupted several times",
-        "run the same command again; finished repositories are kept. The cause may be a limit of a proxy",
-    ),
-    "commit": (
-        "the server has no such commit",
-        "check the commit in the recipe or the lock; it may be on a fork, or removed by a force-push",
-    ),
-    "protocol": (
-        "the url.*.insteadOf rules of your git configuration change its protocol to one that is not allowed",
-        "check: git config --get-regexp 'url.*insteadOf'",
-    ),
-    "owner": (
-        "it belongs to another user, and git does not read such a repository by default",
-        "if you trust its owner, add it to git's safe.directory",
-    ),
-    "offline": (
-        "the run is offline and it is not in the mirror",
-        "run once without --offline, or pass a folder that xpubuild fetch has filled with --mirror",
-    ),
+    "server": ("its server answered with an error, several times", f"wait a little and {_LATER}"),
+    "cut": ("the connection was interrupted several times", f"{_LATER}. The cause may be a limit of a proxy"),
+    "commit": ("the server has no such commit",
+               "check the commit in the recipe or the lock; it may be on a fork, or removed by a force-push"),
+    "protocol": ("its protocol is not allowed; url.*.insteadOf rules of your git configuration change it",
+                 "check: git config --get-regexp 'url.*insteadOf'"),
+    "owner": ("it belongs to another user, and git does not read such a repository by default",
+              "if you trust its owner, add it to git's safe.directory"),
+    "offline": ("the run is offline and it is not in the mirror",
+                "run once without --offline, or pass a folder that xpubuild fetch has filled with --mirror"),
     "unknown": ("git failed for an unknown reason", "read git's output in the log"),
-}
+}  # fmt: skip
 
 
 def error_for(failure: Failure, url: str, commit: str) -> XpuBuildError:
     """Return the error the user sees for a failure that no retry cured."""
     evidence = {"reason": failure.reason, "url": url, "commit": commit, "git": list(failure.lines)}
     if failure.reason == "no-space":
-        return _no_space(f"fetching {url}", failure, evidence)
+        return _no_space(f"fetching {url}", failure)
     if failure.reason == "object":
         return SourceIntegrityError(
             f"git rejected an object of {url}",
@@ -183,11 +153,11 @@ def error_for(failure: Failure, url: str, commit: str) -> XpuBuildError:
     return FetchError(what, why=why + quoted, fix=fix, commands=trust, evidence=evidence)
 
 
-def _no_space(doing: str, failure: Failure, evidence: Mapping[str, Any]) -> NoSpaceError:
+def _no_space(doing: str, failure: Failure) -> NoSpaceError:
     return NoSpaceError(
         f"no space left while {doing}",
         why=failure.cause,
         fix="free some space, or set XDG_CACHE_HOME to a folder on a larger disk; then run the command again",
         commands=("df -h", "df -i"),
-        evidence=evidence,
+        evidence={"reason": failure.reason, "git": list(failure.lines)},
     )

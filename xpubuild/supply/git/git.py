@@ -1,4 +1,4 @@
-"""The only place that runs git.
+"""The only place that runs git, and the locks of what several workspaces share.
 
 Short questions to a local repository go through GitPython's argument-list layer (it starts git directly,
 3 ms a call). What is long, uses the network or writes a tree goes through the process layer: supervised,
@@ -8,18 +8,21 @@ searches upwards into somebody else's nor asks ``safe.directory`` who owns the f
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from xpubuild.engine.answers import FRESH, Answers, says_itself
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.executables import resolve_executable
+from xpubuild.engine.files import explained
+from xpubuild.engine.lock import take
 from xpubuild.engine.process import Cancel, ProcessResult, QueryResult, run
 from xpubuild.engine.redact import Redactor
 from xpubuild.errors import InterruptedByUserError, ToolchainError
@@ -32,13 +35,10 @@ Report = Callable[[str], None]
 #: GIT_CONFIG_GLOBAL, by which a build's own git finds what is served to it, with 2.32 (June).
 OLDEST = (2, 32)
 _QUERY_DEADLINE_S = 300.0
-_OF_DISTRIBUTION = Path("/usr/bin")
 _VERSION = re.compile(r"git version (?P<all>(\d+)\.(\d+)(?:\.\d+)*)")
-_BAD_SETTINGS = re.compile(r"bad config|bad numeric config|bad boolean config")
 _IMPORT = threading.Lock()
 # A check of a large repository on a slow disk says nothing for long; fetches pass a shorter time.
 _LOCAL_STALL_S = 3600.0
-_SHA256_DIGITS = 64
 _TICK_S = 0.05
 
 
@@ -62,23 +62,14 @@ class Answer:
 
 
 class _Stall(Cancel):
-    """Stops a command for which nothing was heard for ``limit_s``, or which the caller cancelled."""
+    """Stops a command that wrote nothing for ``limit_s``, or which the caller cancelled."""
 
     def __init__(self, outer: Cancel | None, limit_s: float) -> None:
         super().__init__()
-        self._outer = outer
-        self._limit_s = limit_s
-        self._heard = time.monotonic()
-
-    def touch(self) -> None:
-        self._heard = time.monotonic()
-
-    @property
-    def by_caller(self) -> bool:
-        return bool(self._outer)
+        self.outer, self._limit_s, self.last = outer, limit_s, time.monotonic()
 
     def __bool__(self) -> bool:
-        return self.by_caller or time.monotonic() - self._heard > self._limit_s
+        return bool(self.outer) or time.monotonic() - self.last > self._limit_s
 
 
 @frozen
@@ -99,8 +90,7 @@ class Git:
     """git with a fixed environment. Safe to share between threads."""
 
     def __init__(self, program: str, env: Mapping[str, str]) -> None:
-        self.program = program
-        self.env = dict(env)
+        self.program, self.env = program, dict(env)
         self._redact = Redactor.from_environment(env)
         self._env_program = resolve_executable("env", self.env)
         self._unfiltered: dict[Path | None, dict[str, str]] = {}
@@ -124,26 +114,17 @@ class Git:
         return Git(self.program, env)
 
     def query(
-        self,
-        args: Sequence[str],
-        *,
-        git_dir: Path | None = None,
-        work_tree: Path | None = None,
-        deadline_s: float = _QUERY_DEADLINE_S,
+        self, args: Sequence[str], *, git_dir: Path | None = None, work_tree: Path | None = None
     ) -> Answer:
         """Ask a local repository something short. A status other than 0 is an answer, not an exception."""
-        command = [*self._without_callers_variables(), *self._argv(args, git_dir, work_tree)]
-        layer: Any = _argument_layer()(str(work_tree or git_dir or Path("/")))
-        status, out, err = layer.execute(
-            command,
-            env=self._environment(git_dir, work_tree),
-            shell=False,
-            with_extended_output=True,
-            with_exceptions=False,
-            stdout_as_string=False,
-            strip_newline_in_stdout=False,
-            kill_after_timeout=deadline_s,
-        )
+        # GitPython lays our environment over that of its own process; what ours lacks must not come through.
+        foreign = sorted(name for name in os.environ if name not in self.env)
+        unset = [self._env_program, *(word for name in foreign for word in ("-u", name))]
+        status, out, err = _argument_layer()(str(work_tree or git_dir or Path("/"))).execute(
+            [*unset, *self._argv(args, git_dir, work_tree)], env=self._environment(git_dir, work_tree),
+            shell=False, with_extended_output=True, with_exceptions=False, stdout_as_string=False,
+            strip_newline_in_stdout=False, kill_after_timeout=_QUERY_DEADLINE_S,
+        )  # fmt: skip
         return Answer(status, out, self._redact(err))
 
     def run(
@@ -166,24 +147,27 @@ class Git:
         """
         watch = _Stall(cancel, stall_s)
 
-        def take(line: str) -> None:
-            watch.touch()
+        def on_line(line: str) -> None:
+            watch.last = time.monotonic()
             if report is not None and line.strip():
                 report(line.rstrip())
 
         result = run(
-            self._argv(args, git_dir, work_tree),
-            env=self._environment(git_dir, work_tree),
-            cwd=work_tree or git_dir,
-            on_line=take,
-            deadline_s=deadline_s,
-            cancel=watch,
-            redact=self._redact,
-            hold=hold,
-        )
-        if watch.by_caller:
+            self._argv(args, git_dir, work_tree), env=self._environment(git_dir, work_tree),
+            cwd=work_tree or git_dir, on_line=on_line, deadline_s=deadline_s, cancel=watch,
+            redact=self._redact, hold=hold,
+        )  # fmt: skip
+        if cancel:
             raise stopped()
         return GitRun(result, result.tail, stalled=result.cancelled or result.timed_out)
+
+    def is_whole(self, git_dir: Path, commit: str) -> bool:
+        """Whether a repository has a commit with every object of its tree."""
+        return self.query(["rev-list", "--objects", "--quiet", "--no-walk", commit], git_dir=git_dir).ok
+
+    def parse(self, git_dir: Path, name: str) -> str:
+        """Return the id of what a name leads to in a repository; "" where there is none."""
+        return self.query(["rev-parse", "--quiet", "--verify", name], git_dir=git_dir).text
 
     def filters(self, git_dir: Path | None = None) -> tuple[str, ...]:
         """Return the names of the filters that configuration defines, as it is read for this repository."""
@@ -204,11 +188,6 @@ class Git:
         where += [] if work_tree is None else [f"--work-tree={work_tree}"]
         return [self.program, *where, *args]
 
-    def _without_callers_variables(self) -> list[str]:
-        # GitPython lays our environment over that of its own process; what ours lacks must not come through.
-        foreign = sorted(name for name in os.environ if name not in self.env)
-        return [self._env_program, *(word for name in foreign for word in ("-u", name))]
-
 
 @functools.cache
 def _require_usable(program: str, environment: tuple[tuple[str, str], ...], answers: Answers) -> None:
@@ -217,10 +196,14 @@ def _require_usable(program: str, environment: tuple[tuple[str, str], ...], answ
     Raises:
         ToolchainError: it does not run, or is older than ``OLDEST``.
     """
-    env = dict(environment)
-    answer = answers.probe([program, "--version"], env=env, decides=functools.partial(_configured_by, env))
+
+    def decides(result: QueryResult, real: Path) -> Sequence[str] | None:
+        version = _VERSION.search(result.stdout)
+        return says_itself(real, [version["all"]]) if version is not None else None
+
+    answer = answers.probe([program, "--version"], env=dict(environment), decides=decides)
     found = _VERSION.search(answer.stdout)
-    if not answer.ok and _BAD_SETTINGS.search(answer.stderr):
+    if not answer.ok and re.search(r"bad config|bad numeric config|bad boolean config", answer.stderr):
         raise ToolchainError(
             "git cannot read its configuration",
             why=answer.stderr.strip(),
@@ -236,54 +219,26 @@ def _require_usable(program: str, environment: tuple[tuple[str, str], ...], answ
         )
 
 
-def _configured_by(environment: Mapping[str, str], result: QueryResult, program: Path) -> list[str] | None:
-    """Return the configuration files without which git would have said something else: it reads them first.
-
-    What they include is not known, and where the system's file lies only of a distribution's git.
-    """
-    version, home = _VERSION.search(result.stdout), environment.get("HOME")
-    if version is None or not home or program.parent != _OF_DISTRIBUTION:
-        return None
-    if says_itself(program, [version["all"]]) is None:
-        return None
-    own = [f"{environment.get('XDG_CONFIG_HOME') or f'{home}/.config'}/git/config", f"{home}/.gitconfig"]
-    named = [environment.get(f"GIT_CONFIG_{which}", "") for which in ("GLOBAL", "SYSTEM")]
-    files = [*own, "/etc/gitconfig", *filter(None, named)]
-    return None if any(_includes(Path(file)) for file in files) else files
-
-
-def _includes(file: Path) -> bool:
-    try:
-        return b"include" in file.read_bytes().lower()
-    except FileNotFoundError:
-        return False
-    except OSError:  # git may read what we may not
-        return True
-
-
 def object_format(commit: str) -> str:
     """Return git's name of the hash that a full object id was made with."""
-    return "sha256" if len(commit) == _SHA256_DIGITS else "sha1"
-
-
-def _exchange(old: Mapping[str, str], new: Mapping[str, str]) -> None:
-    for name in old:
-        os.environ.pop(name, None)
-    os.environ.update(new)
+    return "sha1" if len(commit) == 40 else "sha256"  # noqa: PLR2004 - hexadecimal digits
 
 
 @functools.cache
 def _argument_layer() -> Any:
     # 80 ms to import. It runs `git version` then, and fails where git is not on the PATH of this process, or
     # where the user's configuration has an error, which Git.open describes. GIT_TRACE would name a file.
-    ours = {"GIT_PYTHON_REFRESH": "quiet", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
     with _IMPORT:
-        callers = {name: value for name, value in os.environ.items() if name.startswith("GIT_")}
+        callers = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("GIT_")}
+        ours = dict.fromkeys(("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"), os.devnull)
+        ours["GIT_PYTHON_REFRESH"] = "quiet"
+        os.environ.update(ours)
         try:
-            _exchange(callers, ours)
             from git.cmd import Git as Layer  # noqa: PLC0415
         finally:
-            _exchange(ours, callers)
+            for name in ours:
+                os.environ.pop(name, None)
+            os.environ.update(callers)
     return Layer
 
 
@@ -307,3 +262,38 @@ def stopped() -> InterruptedByUserError:
         why="Ctrl-C or SIGTERM, or another source failed first",
         fix="run the same command again; what was fetched is kept",
     )
+
+
+@contextlib.contextmanager
+def locked(
+    path: Path,
+    *,
+    shared: bool = False,
+    cancel: Cancel | None = None,
+    on_wait: Callable[[], None] | None = None,
+) -> Iterator[int]:
+    """Hold ``path`` by flock (made if needed, never removed) and yield its descriptor.
+
+    It ends with the last process that holds the descriptor. Git processes that write under the lock get it
+    (``hold``), so that one that outlives its caller for a moment still keeps everybody else out.
+
+    Raises:
+        InterruptedByUserError: ``cancel`` was set while waiting.
+        ToolchainError: the file system cannot lock, or the file cannot be made.
+        NoSpaceError: the disk is full.
+    """
+
+    def waiting() -> None:
+        if cancel:
+            raise stopped()
+
+    with explained(path, "locking a source"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # A link would have the file made where it leads to.
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    try:
+        elsewhere = "put the cache on a local disk (XDG_CACHE_HOME), or mount the file system with flock"
+        take(fd, str(path), elsewhere, shared=shared, waiting=waiting, tell=on_wait or (lambda: None))
+        yield fd
+    finally:
+        os.close(fd)

@@ -1,5 +1,5 @@
 """The environment of every git call: no settings of the caller's repository, no prompt, no hook, known
-protocols.
+protocols; and settings as a configuration file has them.
 
 The user's own git configuration stays in force for what a site needs to reach its servers (credential
 helpers, ``insteadOf``, proxies, certificates, ssh). What could change the tree that a commit gives, run a
@@ -9,7 +9,9 @@ precedence of all files.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 #: The protocols that git may use; ``ext::`` and other remote helpers would run a program of a URL's choice.
 PROTOCOLS = ("https", "http", "ssh", "git", "file")
@@ -25,13 +27,21 @@ _FIXED = {
     "GIT_ASKPASS": "",  # set but empty: neither core.askPass nor SSH_ASKPASS is used
     "GCM_INTERACTIVE": "never",
     "GIT_ALLOW_PROTOCOL": ":".join(PROTOCOLS),  # overrides every protocol.*.allow
-    "GIT_PAGER": "cat",
-    "GIT_EDITOR": "false",
-    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_PAGER": "cat", "GIT_EDITOR": "false", "GIT_ATTR_NOSYSTEM": "1",
     "GIT_OPTIONAL_LOCKS": "0",  # a look at a tree never writes to it
     "GIT_NO_LAZY_FETCH": "1",  # a repository's own configuration must not send git to a server for objects
     "GIT_NO_REPLACE_OBJECTS": "1",  # refs/replace would show another object than the one that is pinned
-}
+}  # fmt: skip
+
+# These describe how the headers of old commits and tags were written, and one spelling of a mode in trees
+# (0100644 for 100644, from tools of before 2010) that parses to the same tree. Projects that PyTorch has as
+# submodules carry such history. What could put a file in a wrong place (hasDotgit, hasDotdot, fullPathname,
+# duplicateEntries, treeNotSorted, gitmodules*) stays an error.
+_HARMLESS = (
+    "badDate", "badDateOverflow", "badEmail", "badName", "badTimezone", "missingEmail",
+    "missingNameBeforeEmail", "missingSpaceBeforeDate", "missingSpaceBeforeEmail", "missingTaggerEntry",
+    "multipleAuthors", "nulInCommit", "zeroPaddedDate", "zeroPaddedFilemode",
+)  # fmt: skip
 
 
 def without_filters(names: Iterable[str]) -> tuple[tuple[str, str], ...]:
@@ -44,104 +54,27 @@ def without_filters(names: Iterable[str]) -> tuple[tuple[str, str], ...]:
     return tuple((f"filter.{name}.{key}", value) for name in dict.fromkeys(names) for key, value in values)
 
 
-_NOTHING_RUNS = (
-    ("core.hooksPath", "/dev/null"),
-    ("core.fsmonitor", "false"),
-    ("credential.interactive", "never"),
-    # git-lfs would fetch a second time, from another server, what the pin does not name. Git.filters finds
-    # the names of others.
-    *without_filters(["lfs"]),
-    ("init.templateDir", ""),
-    ("submodule.recurse", "false"),
-    ("fetch.recurseSubmodules", "false"),
-)
-
-_SAME_TREE = (
-    ("core.attributesFile", "/dev/null"),
-    ("core.autocrlf", "false"),
-    ("core.eol", "lf"),
-    ("core.safecrlf", "false"),
-    ("core.symlinks", "true"),
-    ("core.untrackedCache", "false"),
-    ("core.checkStat", "default"),
-    ("core.trustctime", "true"),
-)
-
-_OBJECTS_STAY = (
-    ("gc.auto", "0"),
-    ("maintenance.auto", "false"),
-    ("fetch.prune", "false"),
-    ("fetch.pruneTags", "false"),
-    ("fetch.writeCommitGraph", "false"),
-    # One pack per fetch: packs are flushed to disk and renamed whole, loose objects are not flushed.
-    ("fetch.unpackLimit", "1"),
-)
-
-# References, the index and "shallow" are not flushed by default, and empty after a power cut.
-_FLUSHED = (("core.fsync", "all"), ("core.fsyncMethod", "batch"))
-
-_QUIET = (
-    ("color.ui", "false"),
-    ("init.defaultBranch", "main"),
-    ("advice.detachedHead", "false"),
-    ("advice.fetchShowForcedUpdates", "false"),
-)
-
-# These describe how the headers of old commits and tags were written, and one spelling of a mode in trees
-# (0100644 for 100644, from tools of before 2010) that parses to the same tree. Projects that PyTorch has as
-# submodules carry such history. What could put a file in a wrong place (hasDotgit, hasDotdot, fullPathname,
-# duplicateEntries, treeNotSorted, gitmodules*) stays an error.
-_HARMLESS = (
-    "badDate",
-    "badDateOverflow",
-    "badEmail",
-    "badName",
-    "badTimezone",
-    "missingEmail",
-    "missingNameBeforeEmail",
-    "missingSpaceBeforeDate",
-    "missingSpaceBeforeEmail",
-    "missingTaggerEntry",
-    "multipleAuthors",
-    "nulInCommit",
-    "zeroPaddedDate",
-    "zeroPaddedFilemode",
-)
-
-_FSCK = (
-    ("transfer.fsckObjects", "true"),
-    ("fetch.fsckObjects", "true"),
-    *((f"fetch.fsck.{message}", "ignore") for message in _HARMLESS),
-    *((f"fsck.{message}", "ignore") for message in _HARMLESS),
-)
-
-_PROTOCOLS = (
-    ("protocol.allow", "never"),
-    *((f"protocol.{name}.allow", "always") for name in PROTOCOLS),
-)
-
 OVERRIDES: tuple[tuple[str, str], ...] = (
-    *_NOTHING_RUNS,
-    *_SAME_TREE,
-    *_OBJECTS_STAY,
-    *_FLUSHED,
-    *_QUIET,
-    *_FSCK,
-    *_PROTOCOLS,
-)
-
-
-def _callers_pairs(env: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return the GIT_CONFIG_KEY_n/VALUE_n pairs; a count that git would die of is taken as none."""
-    count = env.get("GIT_CONFIG_COUNT", "")
-    if not count.isascii() or not count.isdigit():
-        return []
-    pairs = []
-    for number in range(min(int(count), len(env))):
-        key, value = env.get(f"GIT_CONFIG_KEY_{number}"), env.get(f"GIT_CONFIG_VALUE_{number}")
-        if key and value is not None:
-            pairs.append((key, value))
-    return pairs
+    # Nothing runs. git-lfs would fetch a second time, from another server, what the pin does not name;
+    # Git.filters finds the names of others.
+    ("core.hooksPath", "/dev/null"), ("core.fsmonitor", "false"), ("credential.interactive", "never"),
+    *without_filters(["lfs"]), ("init.templateDir", ""), ("submodule.recurse", "false"),
+    ("fetch.recurseSubmodules", "false"),
+    # The same tree for everybody.
+    ("core.attributesFile", "/dev/null"), ("core.autocrlf", "false"), ("core.eol", "lf"),
+    ("core.safecrlf", "false"), ("core.symlinks", "true"), ("core.untrackedCache", "false"),
+    ("core.checkStat", "default"), ("core.trustctime", "true"),
+    # Objects stay. One pack per fetch: packs are flushed to disk and renamed whole, loose objects are not.
+    ("gc.auto", "0"), ("maintenance.auto", "false"), ("fetch.prune", "false"), ("fetch.pruneTags", "false"),
+    ("fetch.writeCommitGraph", "false"), ("fetch.unpackLimit", "1"),
+    # References, the index and "shallow" are not flushed by default, and empty after a power cut.
+    ("core.fsync", "all"), ("core.fsyncMethod", "batch"),
+    ("color.ui", "false"), ("init.defaultBranch", "main"), ("advice.detachedHead", "false"),
+    ("advice.fetchShowForcedUpdates", "false"),
+    ("transfer.fsckObjects", "true"), ("fetch.fsckObjects", "true"),
+    *((f"{section}.{message}", "ignore") for section in ("fetch.fsck", "fsck") for message in _HARMLESS),
+    ("protocol.allow", "never"), *((f"protocol.{name}.allow", "always") for name in PROTOCOLS),
+)  # fmt: skip
 
 
 def git_environment(env: Mapping[str, str], extra: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -149,25 +82,52 @@ def git_environment(env: Mapping[str, str], extra: Mapping[str, str] | None = No
 
     Pairs of the caller (CI systems redirect URLs with ``url.X.insteadOf`` this way) come first, so that ours
     win. GIT_CONFIG_PARAMETERS, which a ``git -c`` around xpubuild leaves behind, would win over ours: it is
-    dropped.
+    dropped. A count of pairs that git would die of is taken as none.
     """
     kept = {name: value for name, value in env.items() if not name.startswith("GIT_") or name in _KEPT}
-    kept |= _FIXED
+    kept |= {**_FIXED, "GIT_CONFIG_COUNT": "0"}
     kept.setdefault("LC_ALL", "C.UTF-8")
-    pairs = [*_callers_pairs(env), *OVERRIDES, *(extra or {}).items()]
-    kept["GIT_CONFIG_COUNT"] = str(len(pairs))
-    for number, (key, value) in enumerate(pairs):
-        kept[f"GIT_CONFIG_KEY_{number}"] = key
-        kept[f"GIT_CONFIG_VALUE_{number}"] = value
-    return kept
+    count = env.get("GIT_CONFIG_COUNT", "")
+    numbers = range(min(int(count), len(env))) if count.isascii() and count.isdigit() else ()
+    callers = [(env.get(f"GIT_CONFIG_KEY_{n}"), env.get(f"GIT_CONFIG_VALUE_{n}")) for n in numbers]
+    pairs = [(key, value) for key, value in callers if key and value is not None]
+    return with_settings(kept, [*pairs, *OVERRIDES, *(extra or {}).items()])
 
 
 def with_settings(env: Mapping[str, str], pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Return an environment that ``git_environment`` made, with more settings; these win."""
-    found = dict(env)
-    count = int(found["GIT_CONFIG_COUNT"])
+    found, count = dict(env), int(env["GIT_CONFIG_COUNT"])
     for key, value in pairs:
         found |= {f"GIT_CONFIG_KEY_{count}": key, f"GIT_CONFIG_VALUE_{count}": value}
         count += 1
-    found["GIT_CONFIG_COUNT"] = str(count)
-    return found
+    return {**found, "GIT_CONFIG_COUNT": str(count)}
+
+
+def add_settings(git_dir: Path, pairs: Iterable[tuple[str, str]]) -> None:
+    """Append ``section.variable`` or ``section.name.variable`` settings to a repository's ``config``.
+
+    In one go, for a repository that no other process knows yet: git's lock on the file is not taken.
+
+    Raises:
+        ValueError: a key or value that the format cannot hold.
+    """
+    text = "".join(setting(key, value) for key, value in pairs)
+    with (git_dir / "config").open("a", encoding="utf-8", errors="surrogateescape", newline="") as stream:
+        stream.write(text)
+
+
+def setting(key: str, value: str) -> str:
+    """Return the lines of one setting for a git configuration file.
+
+    Raises:
+        ValueError: a key or value that the format cannot hold.
+    """
+    section, _, rest = key.partition(".")
+    name, _, variable = rest.rpartition(".")
+    if not all(re.fullmatch(r"[A-Za-z][A-Za-z0-9-]*", word) for word in (section, variable)):
+        raise ValueError(f"'{key}' is not the name of a setting")
+    if any(character in text for text in (name, value) for character in "\n\0"):
+        raise ValueError(f"'{key}' cannot be set to {value!r}")
+    name, value = (text.replace("\\", "\\\\").replace('"', '\\"') for text in (name, value))
+    header = f'{section} "{name}"' if name else section
+    return f'[{header}]\n\t{variable} = "{value}"\n'

@@ -12,18 +12,17 @@ from typing import Any
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.frozen import frozen
-from xpubuild.supply.git.built import BARE, EDITABLE, WHEEL, Built, extras, read_built
-from xpubuild.supply.git.edits import find_edits, refuse
+from xpubuild.supply.git.edits import BARE, EDITABLE, WHEEL, Built, extras, find_edits, read_built, refuse
 from xpubuild.supply.git.git import Git
-from xpubuild.supply.git.gitmodules import read_links
+from xpubuild.supply.git.notes import is_untouched
 from xpubuild.supply.git.pin import Pin
-from xpubuild.supply.git.untouched import is_untouched
-from xpubuild.supply.git.worktree import Missing, Repository, find_git_dir, require_git_dir, walk
-
-_AGAIN = "run the same command again; the checkout is created again"
+from xpubuild.supply.git.submodules import read_links
+from xpubuild.supply.git.worktree import Missing, Repository, require_git_dir, walk
 
 
-def verify_checkout(into: Path, pin: Pin, *, env: Mapping[str, str] | None = None) -> dict[str, Any]:
+def verify_checkout(
+    into: Path, pin: Pin, *, env: Mapping[str, str] | None = None, git: Git | None = None
+) -> dict[str, Any]:
     """Prove that ``into`` is the tree of ``pin`` and return the evidence.
 
     The evidence holds ``commit``, ``tree``, ``submodules`` (path, url, commit) and ``digest``: the sha256
@@ -34,21 +33,25 @@ def verify_checkout(into: Path, pin: Pin, *, env: Mapping[str, str] | None = Non
         SourceIntegrityError: it is not; the message names the file, submodule or commit.
         ToolchainError: git is missing or too old.
     """
-    return verify(Git.open(env), into, pin)
-
-
-def verify(git: Git, into: Path, pin: Pin) -> dict[str, Any]:
-    """Do what ``verify_checkout`` says, with a git that is already found."""
+    git = git or Git.open(env)
     try:
-        return _verify(git, into, pin)
+        git_dir = require_git_dir(into)
+        repositories = _bare(git, into, pin, read_built(git_dir))
+        tree = git.parse(git_dir, f"{pin.commit}^{{tree}}")
+        if pin.tree not in (None, tree):
+            why = f"its tree is {tree}, but the pin has {pin.tree}"
+            raise _broken(into, why, "create a new lock with xpubuild lock")
     except SourceIntegrityError as error:
         if is_untouched(into):
-            error.mend = _left_to_the_checkout
+            # Nothing to mend here: a checkout sets a damaged one aside itself, with its lock held.
+            error.mend = lambda: None
         raise
-
-
-def _left_to_the_checkout() -> None:
-    """Do nothing: a checkout sets a damaged one aside itself, with its lock held."""
+    return {
+        "commit": pin.commit,
+        "tree": tree,
+        "submodules": _submodules(git, repositories, pin.url) if pin.submodules else [],
+        "digest": _digest(repositories),
+    }
 
 
 def _bare(git: Git, into: Path, pin: Pin | None, built: Built) -> list[Repository]:
@@ -56,8 +59,7 @@ def _bare(git: Git, into: Path, pin: Pin | None, built: Built) -> list[Repositor
 
     Without a pin, for a tree with edits on purpose, nothing is refused.
     """
-    skip = pin.skip if pin is not None else ()
-    submodules = pin is not None and pin.submodules
+    skip, submodules = (pin.skip, pin.submodules) if pin is not None else ((), False)
     found = list(walk(git, into, require_git_dir(into), submodules=submodules, skip=skip))
     repositories = [item for item in found if isinstance(item, Repository)]
     if pin is None:
@@ -70,28 +72,13 @@ def _bare(git: Git, into: Path, pin: Pin | None, built: Built) -> list[Repositor
         raise refuse(into, edits, pin.commit)
     for lost in found:
         if isinstance(lost, Missing) or lost.head is None:
-            raise _broken(into, f"the submodule {lost.path} is not checked out", _AGAIN)
+            again = "run the same command again; the checkout is created again"
+            raise _broken(into, f"the submodule {lost.path} is not checked out", again)
     return repositories
 
 
-def _verify(git: Git, into: Path, pin: Pin) -> dict[str, Any]:
-    git_dir = require_git_dir(into)
-    repositories = _bare(git, into, pin, read_built(git_dir))
-    tree = git.query(["rev-parse", f"{pin.commit}^{{tree}}"], git_dir=git_dir).text
-    if pin.tree is not None and tree != pin.tree:
-        why = f"its tree is {tree}, but the pin has {pin.tree}"
-        raise _broken(into, why, "create a new lock with xpubuild lock")
-    return {
-        "commit": pin.commit,
-        "tree": tree,
-        "submodules": _submodules(git, repositories, pin.url) if pin.submodules else [],
-        "digest": _digest(repositories),
-    }
-
-
 def _submodules(git: Git, repositories: Sequence[Repository], url: str) -> list[dict[str, str]]:
-    urls = {"": url}
-    there = {item.path for item in repositories}
+    urls, there = {"": url}, {item.path for item in repositories}
     found = []
     for item in repositories:
         if item.head is None or not item.links() or item.path not in urls:
@@ -127,33 +114,25 @@ def dirty_digest(
     Raises:
         SourceIntegrityError: ``into`` is not a checkout, or git cannot read it.
     """
-    git = Git.open(env)
-    git_dir = find_git_dir(into)
-    if git_dir is None:
-        raise _broken(into, "it is not a git checkout", "pass the folder of a checkout")
-    total = hashlib.sha256()
-    built = read_built(git_dir)
-    clean = True
+    git, git_dir = Git.open(env), require_git_dir(into)
+    built, total, clean = read_built(git_dir), hashlib.sha256(), True
     links: dict[str, str] = {}
     for item in walk(git, into, git_dir, submodules=True, skip=skip):
         if isinstance(item, Missing):
             clean = False
             total.update(os.fsencode(item.path) + b"\0missing\n")
             continue
-        moved = item.path in links and links[item.path] != item.head
-        if moved:
+        if item.path in links and links[item.path] != item.head:
+            clean = False
             total.update(os.fsencode(item.path) + f"\0{item.head}\n".encode("ascii"))
-        links |= {item.place(link): commit for link, commit in item.links().items()}
-        changes = [
-            change
-            for change in item.changes
-            if (change.path not in item.links() or change.staged)
-            and not (change.extra and built.explains(item.place(change.path), change.kind))
-        ]
-        for change in sorted(changes, key=lambda change: os.fsencode(change.path)):
-            total.update(os.fsencode(item.place(change.path)) + b"\0")
-            total.update(_content(item.work_tree / change.path))
-        clean = clean and not changes and not moved
+        own = item.links()
+        links |= {item.place(link): commit for link, commit in own.items()}
+        for change in sorted(item.changes, key=lambda change: os.fsencode(change.path)):
+            place = item.place(change.path)
+            moved = change.path in own and not change.staged
+            if not moved and not (change.extra and built.explains(place, change.kind)):
+                clean = False
+                total.update(os.fsencode(place) + b"\0" + _content(item.work_tree / change.path))
     return None if clean else total.hexdigest()
 
 
@@ -235,10 +214,10 @@ class BuiltTreeProof:
         Raises:
             SourceIntegrityError: it is not the pinned tree, or a file hides a pinned one.
         """
-        git, into = Git.open(), Path(self.into)
+        into = Path(self.into)
         git_dir = require_git_dir(into)
         built = read_built(git_dir)
-        found = _bare(git, into, self.pin, built)
+        found = _bare(Git.open(), into, self.pin, built)
         made = {place for place, kind in extras(found) if built.explains(place, kind)}
         if built.running == WHEEL:
             Built(frozenset(made)).write(git_dir)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from xpubuild.supply.git.pin import Pin
-from xpubuild.supply.git.urls import is_local
+from xpubuild.supply.git.pin import Pin, is_local
 
 _CALLERS = (
     "GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_COMMON_DIR GIT_NAMESPACE"

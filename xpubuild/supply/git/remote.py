@@ -1,4 +1,4 @@
-"""Looks up the commit of a tag or branch on a server; only for sources that a recipe does not pin."""
+"""The commit of a tag or branch: as a mirror remembers it, or as the server says."""
 
 from __future__ import annotations
 
@@ -10,16 +10,48 @@ from dataclasses import replace
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.redact import recordable
 from xpubuild.errors import FetchError, RecipeError
-from xpubuild.supply.git.failures import Failure, diagnose, error_for
+from xpubuild.supply.git.bare import RepositoryStore
+from xpubuild.supply.git.failures import Failure, diagnose, error_for, require
 from xpubuild.supply.git.git import Git, pause
-from xpubuild.supply.git.pin import is_ref
-from xpubuild.supply.git.urls import problem_with
+from xpubuild.supply.git.pin import is_ref, problem_with
 
+#: How long a server is asked for the commit of a tag or branch.
 DEADLINE_S = 60.0
 _ATTEMPTS = 3
-_PAUSE_S = 1.0
 _TICK_S = 0.05
-_LINE = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})\t(\S+)")
+_LISTED = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})\t(\S+)")
+_NAMED = "refs/xpubuild/named"
+#: A repository's ids are taken to be SHA-1 as long as none of them is known.
+_SOME_ID = "0" * 40
+
+
+def named_commit(store: RepositoryStore, url: str, ref: str) -> str:
+    """Return the commit that ``ref`` of ``url`` is at: as a stock remembers it, else as the server says.
+
+    Offline, what the user's own mirror remembers counts too.
+
+    Raises:
+        FetchError: offline, and no mirror remembers it; or the server cannot be asked.
+        RecipeError: ``url`` or ``ref`` is not one that git may be given.
+    """
+    own = [store.mirror(url, _SOME_ID).path] if store.offline else []
+    for place in (*store.stocked(url, _SOME_ID), *own):
+        if known := store.git.parse(place, f"{_NAMED}/{ref}^{{commit}}"):
+            return known
+    if store.offline:
+        raise error_for(Failure("offline"), url, ref)
+    return remote_commit(url, ref, git=store.git, cancel=store.cancel)
+
+
+def remember(store: RepositoryStore, url: str, ref: str, commit: str) -> None:
+    """Note in the mirror of ``url``, which holds ``commit``, that ``ref`` is at it.
+
+    Raises:
+        NoSpaceError, ToolchainError: it cannot be written.
+    """
+    git_dir = store.mirror(url, commit).path
+    answer = store.git.query(["update-ref", f"{_NAMED}/{ref}", commit], git_dir=git_dir)
+    require(answer, f"noting {ref} of {url}")
 
 
 def remote_commit(
@@ -34,17 +66,11 @@ def remote_commit(
         FetchError: the server cannot be asked, or has no such tag or branch.
         InterruptedByUserError: ``cancel`` was set.
     """
-    reason = problem_with(url)
-    if reason is not None or not is_ref(ref):
-        raise RecipeError(
-            f"'{ref}' of {recordable(url)} cannot be looked up",
-            why=reason or "it is not the name of a tag or branch",
-            fix="correct url and ref of the source in the recipe",
-        )
-    names = _names(ref)
-    found, failure = _ask(git, url, names, cancel, deadline_s)
-    if failure is not None:
-        raise error_for(replace(failure, lines=failure.lines[-3:]), url, ref)
+    names: tuple[str, ...] = (f"refs/tags/{ref}^{{}}", f"refs/tags/{ref}", f"refs/heads/{ref}")
+    if ref.startswith("refs/"):
+        names = (f"{ref}^{{}}", ref)
+    wrong = None if is_ref(ref) else "it is not the name of a tag or branch"
+    found = _listed(git, url, names, f"'{ref}'", cancel=cancel, deadline_s=deadline_s, wrong=wrong)
     commit = next((found[name] for name in names if name in found), None)
     if commit is None:
         raise FetchError(
@@ -57,9 +83,7 @@ def remote_commit(
     return commit
 
 
-def remote_tags(
-    url: str, *, git: Git, cancel: Cancel | None = None, deadline_s: float = DEADLINE_S
-) -> dict[str, str]:
+def remote_tags(url: str, *, git: Git, cancel: Cancel | None = None) -> dict[str, str]:
     """Return the version tags (v and a digit) of the repository at ``url``, each with the commit it is about.
 
     Raises:
@@ -67,55 +91,40 @@ def remote_tags(
         FetchError: the server cannot be asked.
         InterruptedByUserError: ``cancel`` was set.
     """
-    reason = problem_with(url)
+    found = _listed(git, url, ("refs/tags/v[0-9]*",), "its tags", cancel=cancel)
+    # Of an annotated tag, the commit follows under its name with ^{}.
+    plain = {name: commit for name, commit in found.items() if not name.endswith("^{}")}
+    return {name.removeprefix("refs/tags/"): found.get(f"{name}^{{}}", plain[name]) for name in plain}
+
+
+def _listed(
+    git: Git,
+    url: str,
+    names: tuple[str, ...],
+    what: str,
+    *,
+    cancel: Cancel | None,
+    deadline_s: float = DEADLINE_S,
+    wrong: str | None = None,
+) -> dict[str, str]:
+    """List the names at the server; a server that is only busy is asked again."""
+    reason = problem_with(url) or wrong
     if reason is not None:
         raise RecipeError(
-            f"the tags of {recordable(url)} cannot be looked up",
+            f"{what} of {recordable(url)} cannot be looked up",
             why=reason,
-            fix="correct the url of the source in the recipe",
+            fix="correct url and ref of the source in the recipe",
         )
-    found, failure = _ask(git, url, ("refs/tags/v[0-9]*",), cancel, deadline_s)
-    if failure is not None:
-        raise error_for(replace(failure, lines=failure.lines[-3:]), url, "its tags")
-    # Of an annotated tag, the commit follows under its name with ^{}.
-    peeled = {name.removesuffix("^{}"): commit for name, commit in found.items() if name.endswith("^{}")}
-    return {
-        name.removeprefix("refs/tags/"): peeled.get(name, commit)
-        for name, commit in found.items()
-        if not name.endswith("^{}")
-    }
-
-
-def _names(ref: str) -> tuple[str, ...]:
-    """Return the full names a ref may have, the one to take first."""
-    if ref.startswith("refs/"):
-        return (f"{ref}^{{}}", ref)
-    return (f"refs/tags/{ref}^{{}}", f"refs/tags/{ref}", f"refs/heads/{ref}")
-
-
-def _ask(
-    git: Git, url: str, names: tuple[str, ...], cancel: Cancel | None, deadline_s: float
-) -> tuple[dict[str, str], Failure | None]:
-    """List the names at the server; a server that is only busy is asked again."""
     end = time.monotonic() + deadline_s
-    failure = Failure("timeout", cause=f"no answer within {deadline_s:g} s")
-    for attempt in range(_ATTEMPTS):
-        found: dict[str, str] = {}
-
-        def take(line: str, into: dict[str, str] = found) -> None:
-            match = _LINE.fullmatch(line)
-            if match is not None:
-                into[match[2]] = match[1]
-
+    for attempt in range(1, _ATTEMPTS + 1):
+        lines: list[str] = []
+        words = ["ls-remote", "--quiet", "--", url, *names]
         left = max(end - time.monotonic(), _TICK_S)
-        run = git.run(
-            ["ls-remote", "--quiet", "--", url, *names], report=take, cancel=cancel, deadline_s=left
-        )
+        run = git.run(words, report=lines.append, cancel=cancel, deadline_s=left)
         if run.ok:
-            return found, None
+            return {match[2]: match[1] for line in lines if (match := _LISTED.fullmatch(line))}
         failure = diagnose(run)
-        delay = _PAUSE_S * (attempt + 1)
-        if not failure.transient or time.monotonic() + delay > end:
+        if not failure.transient or attempt == _ATTEMPTS or time.monotonic() + attempt > end:
             break
-        pause(delay, cancel)
-    return {}, failure
+        pause(attempt, cancel)
+    raise error_for(replace(failure, lines=failure.lines[-3:]), url, what.strip("'"))

@@ -1,38 +1,128 @@
-"""Prepares local copies of the repositories that a build clones itself, at the pins of its tree.
+"""Local copies of the repositories that a build clones itself, at the pins of its tree.
 
 PyTorch's CMake clones torch-xpu-ops, oneDNN and sycl-tla while it configures, by the URLs of their projects.
-Here each of them becomes a bare repository in the workspace, filled from the mirrors and hashed on arrival,
-and a git configuration leads those URLs to them (``GIT_CONFIG_GLOBAL``, which reaches every git below the
-build). So a build clones what was pinned and proved, with or without a network.
+Which commit is wanted is read from the checked-out tree. Each becomes a bare repository in the workspace,
+filled from the mirrors and hashed on arrival, and a git configuration leads those URLs to them
+(``GIT_CONFIG_GLOBAL``, which reaches every git below the build). So a build clones what was pinned and
+proved, with or without a network.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from xpubuild.documents import plain
-from xpubuild.engine.files import explained, write_atomic
+from xpubuild.engine.files import write_atomic
 from xpubuild.errors import FetchError, SourceIntegrityError
 from xpubuild.frozen import frozen
-from xpubuild.supply.git.bare import RepositoryStore, named_commit, remember
-from xpubuild.supply.git.configure_time import ConfigureItem, ConfigurePin, configure_time_pins
-from xpubuild.supply.git.discover import Node, discover
+from xpubuild.supply.git.bare import RepositoryStore, make_bare
 from xpubuild.supply.git.failures import require
-from xpubuild.supply.git.git import Git, Report, object_format
-from xpubuild.supply.git.gitconfig import setting
-from xpubuild.supply.git.hardening import without_filters
-from xpubuild.supply.git.pin import Pin
-from xpubuild.supply.git.urls import mirror_name, normalised
+from xpubuild.supply.git.git import Git, Report
+from xpubuild.supply.git.hardening import setting, without_filters
+from xpubuild.supply.git.pin import Pin, is_id, is_ref, mirror_name, normalised
+from xpubuild.supply.git.remote import named_commit, remember
+from xpubuild.supply.git.submodules import Node, discover
 from xpubuild.supply.git.worktree import require_git_dir
 
-CONFIG = "gitconfig"
-LIST = "served.json"
+CONFIG, LIST = "gitconfig", "served.json"
 #: With the commit after it. Not as a part of the path by itself: CMake asks "git show-ref COMMIT" whether its
 #: GIT_TAG is a branch (Modules/ExternalProject/gitupdate.cmake.in), and that finds every ref that ends so.
 _HEAD = "refs/heads/xpubuild-"
+_PAIR = re.compile(r"GIT_REPOSITORY\s+\"?(?P<url>[^\s\")]+)\"?|GIT_TAG\s+\"?(?P<tag>[\w./+-]+)\"?(?=[\s)])")
+
+
+class ConfigureItem(Protocol):
+    """What a recipe says of such a repository (``recipe.model.ConfigureTime``)."""
+
+    @property
+    def url(self) -> str:
+        """Where the build clones it from."""
+
+    @property
+    def path(self) -> str | None:
+        """Where the build puts it, below the checkout."""
+
+    @property
+    def pin_file(self) -> str | None:
+        """The file of the tree that names the commit or tag."""
+
+    @property
+    def commit(self) -> str | None:
+        """The commit, where the recipe knows it."""
+
+    @property
+    def ref(self) -> str | None:
+        """The tag, where the recipe knows it."""
+
+
+@frozen
+class ConfigurePin:
+    """A repository that the build will clone, and the commit or tag at which it will check it out.
+
+    Neither is known where the tree does not say it plainly; ``note`` says so then.
+    """
+
+    url: str
+    commit: str | None
+    ref: str | None
+    path: str | None = None
+    note: str = ""
+
+    @property
+    def asked_for(self) -> str | None:
+        """The commit or tag by which the build checks it out; of a tag, somebody has to ask the commit."""
+        return self.ref or self.commit
+
+
+def configure_time_pins(
+    git: Git, git_dir: Path, commit: str, items: Iterable[ConfigureItem]
+) -> list[ConfigurePin]:
+    """Return what the tree of ``commit`` in the repository ``git_dir`` asks for, one pin for each item.
+
+    The pin file of the tree counts before the recipe: it is what the build will read. That the two agree is
+    proved where the tree is checked out (``recipe.tree``).
+    """
+    return [_pin(git, git_dir, commit, item) for item in items]
+
+
+def _pin(git: Git, git_dir: Path, commit: str, item: ConfigureItem) -> ConfigurePin:
+    stated = None
+    if item.pin_file is not None:
+        answer = git.query(["cat-file", "blob", f"{commit}:{item.pin_file}"], git_dir=git_dir)
+        stated = asked_by(answer.stdout.decode("utf-8", "replace"), item.url) if answer.ok else None
+    if stated is not None and is_id(stated):
+        return ConfigurePin(item.url, stated, None, item.path)
+    if stated is not None and is_ref(stated):
+        return ConfigurePin(item.url, item.commit, stated, item.path)
+    note = f"{item.pin_file or 'the tree'} does not state which commit of {item.url} the build clones"
+    return ConfigurePin(item.url, item.commit, item.ref, item.path, "" if item.commit or item.ref else note)
+
+
+def asked_by(text: str, url: str) -> str | None:
+    """Return the commit or tag that a pin file asks for: its only word, or the GIT_TAG of ``url`` in CMake.
+
+    A CMake file that names one tag alone, and the repository by a variable, means that one. None where the
+    text does not say it plainly.
+    """
+    words = text.split()
+    if len(words) == 1:
+        return words[0]
+    tags: set[str] = set()
+    every: set[str] = set()
+    ours: bool | None = None
+    for match in _PAIR.finditer(text):
+        if match["url"] is not None:
+            ours = None if "${" in match["url"] else normalised(match["url"]) == normalised(url)
+            continue
+        every.add(match["tag"])
+        if ours:
+            tags.add(match["tag"])
+    found = tags or (every if ours is None else set())
+    return found.pop() if len(found) == 1 else None
 
 
 @frozen
@@ -61,21 +151,7 @@ def serve_tree(
     jobs: int,
     report: Report,
 ) -> list[Served]:
-    """Make ``into`` serve what the checkout ``tree`` of ``commit`` asks for; see ``serve``."""
-    pins = configure_time_pins(store.git, require_git_dir(tree), commit, items)
-    return serve(store, pins, into, environ=environ, jobs=jobs, report=report)
-
-
-def serve(
-    store: RepositoryStore,
-    pins: Iterable[ConfigurePin],
-    into: Path,
-    *,
-    environ: Mapping[str, str],
-    jobs: int,
-    report: Report,
-) -> list[Served]:
-    """Make ``into`` serve ``pins`` and their submodules; return what is served.
+    """Make ``into`` serve what the checkout ``tree`` of ``commit`` asks for; return what is served.
 
     A pin that the tree does not say plainly is left to the build and the network. ``environ`` tells where the
     user's own git configuration is, which stays in force.
@@ -85,16 +161,18 @@ def serve(
         SourceIntegrityError, RecipeError, NoSpaceError, ToolchainError, InterruptedByUserError.
     """
     served: list[Served] = []
-    for pin in pins:
+    for pin in configure_time_pins(store.git, require_git_dir(tree), commit, items):
         if pin.asked_for is None:
-            _leave_to_the_build(store, pin, report)
+            if store.offline:
+                raise _unknown(pin)
+            report(f"{pin.note}; the build clones it over the network")
             continue
-        commit = pin.commit or named_commit(store, pin.url, pin.ref or "")
-        tree = discover(store, Pin(url=pin.url, commit=commit, ref=pin.ref), jobs=jobs, report=report)
+        pinned = pin.commit or named_commit(store, pin.url, pin.ref or "")
+        found = discover(store, Pin(url=pin.url, commit=pinned, ref=pin.ref), jobs=jobs, report=report)
         if pin.ref is not None:
-            remember(store, pin.url, pin.ref, commit)
-        for node in tree.nodes:
-            asked_for = (pin.asked_for or commit) if node.parent is None else node.commit
+            remember(store, pin.url, pin.ref, pinned)
+        for node in found.nodes:
+            asked_for = (pin.asked_for or pinned) if node.parent is None else node.commit
             served.append(_serve_one(store, node, asked_for, into, report))
     # Last, and the list after it: what is in the list is there whole.
     text = _config(served, into, environ, store.git.filters())
@@ -103,29 +181,22 @@ def serve(
     return served
 
 
-def _leave_to_the_build(store: RepositoryStore, pin: ConfigurePin, report: Report) -> None:
-    if store.offline:
-        raise FetchError(
-            f"{pin.url} is not in the mirror: it is unknown which commit the build will request",
-            why=pin.note,
-            fix=(
-                "write a recipe that extends this one and sets the commit or tag of this repository at "
-                "source.configure_time, then fetch again"
-            ),
-            evidence={"reason": "offline", "url": pin.url},
-        )
-    report(f"{pin.note}; the build clones it over the network")
+def _unknown(pin: ConfigurePin) -> FetchError:
+    return FetchError(
+        f"{pin.url} is not in the mirror: it is unknown which commit the build will request",
+        why=pin.note,
+        fix=(
+            "write a recipe that extends this one and sets the commit or tag of this repository at "
+            "source.configure_time, then fetch again"
+        ),
+        evidence={"reason": "offline", "url": pin.url},
+    )
 
 
 def _serve_one(store: RepositoryStore, node: Node, asked_for: str, into: Path, report: Report) -> Served:
-    git_dir = into / mirror_name(node.url, len(node.commit))
-    git = store.git
-    with explained(git_dir, "making a repository for the build"):
-        into.mkdir(parents=True, exist_ok=True)
-        if not (git_dir / "HEAD").exists():
-            kind = f"--object-format={object_format(node.commit)}"
-            made = git.query(["init", "--quiet", "--bare", "--template=", kind, str(git_dir)])
-            require(made, f"making the repository {git_dir}")
+    git, git_dir = store.git, into / mirror_name(node.url, len(node.commit))
+    if not (git_dir / "HEAD").exists():
+        make_bare(git, git_dir, node.commit)
     store.mirror(node.url, node.commit).deliver(node.commit, git_dir, ref=node.ref, report=report)
     head = f"{_HEAD}{node.commit}"
     changes = [["update-ref", head, node.commit], ["symbolic-ref", "HEAD", head]]
@@ -134,34 +205,26 @@ def _serve_one(store: RepositoryStore, node: Node, asked_for: str, into: Path, r
         changes.append(["update-ref", name, node.commit])
     for change in changes:
         require(git.query(change, git_dir=git_dir), f"preparing {node.url}")
-    tree = git.query(["rev-parse", f"{node.commit}^{{tree}}"], git_dir=git_dir).text
+    tree = git.parse(git_dir, f"{node.commit}^{{tree}}")
     return Served(node.url, node.commit, tree, asked_for, node.path, git_dir.name)
 
 
 def _config(served: Sequence[Served], into: Path, environ: Mapping[str, str], filters: Sequence[str]) -> str:
     """Return the configuration by which git finds the repositories; the user's own is read first."""
-    lines = [setting("include.path", str(path)) for path in _users(environ)]
-    lines += [setting(key, value) for key, value in without_filters(filters)]
+    home, named = environ.get("HOME"), environ.get("GIT_CONFIG_GLOBAL")
+    config = environ.get("XDG_CONFIG_HOME") or (f"{home}/.config" if home else "")
+    users = [f"{config}/git/config"] if config else []
+    users += [f"{home}/.gitconfig"] if home else []
+    pairs = [("include.path", path) for path in (users if named is None else filter(None, [named]))]
     # Of the user's own making both, but a container may show another owner.
-    lines += [setting("safe.directory", "*"), setting("protocol.file.allow", "always")]
-    known: set[str] = set()
+    pairs += [*without_filters(filters), ("safe.directory", "*"), ("protocol.file.allow", "always")]
+    folders: dict[str, str] = {}
     for item in served:
-        plain = normalised(item.url)
-        for url in (item.url, plain, f"{plain}.git"):
-            if url not in known:
-                known.add(url)
-                lines.append(setting(f"url.{into / item.folder}.insteadOf", url))
-    return "".join(lines)
-
-
-def _users(environ: Mapping[str, str]) -> list[Path]:
-    """Return the files that git would read as the user's configuration, in its order."""
-    if "GIT_CONFIG_GLOBAL" in environ:
-        return [Path(environ["GIT_CONFIG_GLOBAL"])] if environ["GIT_CONFIG_GLOBAL"] else []
-    home = environ.get("HOME")
-    config = environ.get("XDG_CONFIG_HOME") or (f"{home}/.config" if home else None)
-    found = [Path(config) / "git" / "config"] if config else []
-    return [*found, Path(home) / ".gitconfig"] if home else found
+        bare = normalised(item.url)
+        for url in (item.url, bare, f"{bare}.git"):
+            folders.setdefault(url, item.folder)
+    pairs += [(f"url.{into / folder}.insteadOf", url) for url, folder in folders.items()]
+    return "".join(setting(key, value) for key, value in pairs)
 
 
 @frozen
@@ -190,21 +253,16 @@ class ServedProof:
         except (OSError, ValueError, TypeError) as error:
             raise _broken(into / LIST, str(error)) from error
         for item in served:
-            _require_whole(git, into / item.folder, item)
+            git_dir = into / item.folder
+            if git.parse(git_dir, f"{item.asked_for}^{{commit}}") != item.commit:
+                raise _broken(git_dir, f"{item.asked_for} of {item.url} is not at {item.commit}")
+            # Of whatever name: a clone has what branches reach.
+            branches = ["for-each-ref", f"--points-at={item.commit}", "refs/heads"]
+            if not git.query(branches, git_dir=git_dir).text:
+                raise _broken(git_dir, f"no branch of {item.url} is at {item.commit}")
+            if not git.is_whole(git_dir, item.commit):
+                raise _broken(git_dir, f"objects of {item.url} are missing")
         return {"served": plain(served)}
-
-
-def _require_whole(git: Git, git_dir: Path, item: Served) -> None:
-    found = git.query(["rev-parse", "--quiet", "--verify", f"{item.asked_for}^{{commit}}"], git_dir=git_dir)
-    if found.text != item.commit:
-        raise _broken(git_dir, f"{item.asked_for} of {item.url} is not at {item.commit}")
-    # Of whatever name: a clone has what branches reach.
-    heads = git.query(["for-each-ref", f"--points-at={item.commit}", "refs/heads"], git_dir=git_dir)
-    if not heads.text:
-        raise _broken(git_dir, f"no branch of {item.url} is at {item.commit}")
-    whole = ["rev-list", "--objects", "--quiet", "--no-walk", item.commit]
-    if not git.query(whole, git_dir=git_dir).ok:
-        raise _broken(git_dir, f"objects of {item.url} are missing")
 
 
 def _broken(place: Path, why: str) -> SourceIntegrityError:

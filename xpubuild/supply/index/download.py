@@ -25,11 +25,11 @@ from xpubuild.engine.redact import Redactor, recordable
 from xpubuild.engine.temporary import new_draft
 from xpubuild.engine.watch import Cancel
 from xpubuild.errors import FetchError, RecipeError, SourceIntegrityError
-from xpubuild.supply.index.choice import is_filename
+from xpubuild.supply.index.files import is_filename
 from xpubuild.supply.index.files import RemoteFile
 from xpubuild.supply.index.pipconf import local_path
 from xpubuild.supply.index.session import Session, explain
-from xpubuild.supply.index.threads import in_threads, stopped
+from xpubuild.supply.index.session import in_threads, stopped
 
 _CHUNK = 1 << 16
 _PARTIAL = 206

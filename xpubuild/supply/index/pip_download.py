@@ -24,7 +24,7 @@ from xpubuild.errors import (
 )
 from xpubuild.frozen import frozen
 from xpubuild.machine.pip_failures import explain_pip_failure
-from xpubuild.supply.index.choice import PLATFORMS, abi_of
+from xpubuild.supply.index.files import PLATFORMS, abi_of
 from xpubuild.supply.index.pipconf import pip_settings
 
 # A release of a Python that is named by its minor version only: no CPython line had as many.
