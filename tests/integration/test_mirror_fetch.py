@@ -16,8 +16,7 @@ from support.documents import check as check_document
 
 from xpubuild.errors import FetchError, SourceIntegrityError
 from xpubuild.install.fetch import Fetch
-from xpubuild.supply.conda.lockfile import write_lock
-from xpubuild.supply.conda.lockfile import CondaLock, CondaPackage
+from xpubuild.supply.conda.lockfile import CondaLock, CondaPackage, write_lock
 from xpubuild.supply.depot.examine import check_depot, damages
 from xpubuild.supply.depot.folder import Depot
 

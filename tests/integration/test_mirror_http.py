@@ -157,7 +157,7 @@ def test_a_server_without_something_ends_with_30(
     with pytest.raises(FetchError) as caught:
         copy(url, tmp_path / "copy")
     assert caught.value.exit_code == 30
-    assert says in f"{caught.value} {caught.value.why} {caught.value.commands}"
+    assert says in f"{caught.value} {caught.value.why} {caught.value.fix}"
 
 
 def test_a_mirror_that_changes_while_it_is_read(

@@ -102,7 +102,7 @@ def test_credentials_are_used_and_never_shown(url: str, shown: str, secret: str)
     channel = Channel(url)
     assert channel.shown == without_credentials(url) == shown
     assert secret not in repr(channel)
-    assert secret not in redactor([url])(f"GET {url}/linux-64/repodata.json: 403; {secret}")
+    assert secret not in redactor([Channel(url)])(f"GET {url}/linux-64/repodata.json: 403; {secret}")
     if "?" not in url:
         package = f"{shown}/linux-64/a-1-0.conda"
         assert (

@@ -281,7 +281,6 @@ def test_the_run_after_a_kill_leaves_nothing(case: Case, tmp_path: Path) -> None
 ELSEWHERE = {
     "engine/temporary.py": "the ones above",
     "supply/git/bare.py": "under the repository's lock; the next one that makes it removes them",
-    "supply/git/embedded.py": "the same",
     "cli/bugs.py": "the user is told to keep it",
 }
 

@@ -12,8 +12,7 @@ import pytest
 
 from xpubuild.errors import ToolchainError
 from xpubuild.supply.index.pipconf import pip_settings
-from xpubuild.supply.uv.settings import find_uv
-from xpubuild.supply.uv.settings import Said, reason_for_pip, translated
+from xpubuild.supply.uv.settings import Said, find_uv, reason_for_pip, translated
 
 ALONE = {"PIP_CONFIG_FILE": os.devnull, "HOME": "/nowhere"}
 

@@ -32,13 +32,20 @@ from xpubuild.install.fetch_sources import Tree, missing_repositories, trees, un
 from xpubuild.install.wanted import Wanted
 from xpubuild.supply.depot.bytes import Damage
 from xpubuild.supply.depot.entries import DepotSet, Entry, Index, RepositoryUse, described, index_of
-from xpubuild.supply.git.pin import is_ref
-from xpubuild.supply.depot.examine import damages, is_indexed, relisted
+from xpubuild.supply.depot.examine import (
+    damages,
+    is_indexed,
+    list_repository,
+    named_in,
+    pins_in,
+    relisted,
+    set_aside,
+)
 from xpubuild.supply.depot.folder import Depot, damage_error
-from xpubuild.supply.depot.examine import list_repository, named_in, pins_in, set_aside
 from xpubuild.supply.git.bare import RepositoryStore
-from xpubuild.supply.git.remote import remember
 from xpubuild.supply.git.git import Git
+from xpubuild.supply.git.pin import is_ref
+from xpubuild.supply.git.remote import remember
 
 _PACKAGES = "Python and conda packages, archives"
 _CHECK = ("check", "files in the mirror")

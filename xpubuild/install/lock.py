@@ -31,8 +31,8 @@ from xpubuild.supply.depot.folder import Depot, archives_in
 from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.embedded import materialise
 from xpubuild.supply.git.git import Git, Report
-from xpubuild.supply.git.submodules import read_links
 from xpubuild.supply.git.pin import repository_name
+from xpubuild.supply.git.submodules import read_links
 from xpubuild.supply.requirements import HashedPin, hashed_pins
 from xpubuild.supply.uv.ask import Asker, Prebuilt
 from xpubuild.supply.uv.settings import find_uv

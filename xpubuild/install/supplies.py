@@ -28,8 +28,7 @@ from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.git import Git
 from xpubuild.supply.git.pin import is_id
 from xpubuild.supply.git.remote import named_commit
-from xpubuild.supply.index.pipconf import offline_environment
-from xpubuild.supply.index.pipconf import pip_settings
+from xpubuild.supply.index.pipconf import offline_environment, pip_settings
 from xpubuild.untrusted import json_value, read_bytes
 from xpubuild.workspace.layout import Layout
 
@@ -87,8 +86,10 @@ def installer_for(choice: Choice, downloads: Downloads) -> Installer:
         why = "the environment is of conda"
     else:
         from xpubuild.supply.uv.cache import not_ours  # noqa: PLC0415 - for few
-        from xpubuild.supply.uv.settings import find_uv  # noqa: PLC0415
-        from xpubuild.supply.uv.settings import reason_for_pip  # noqa: PLC0415
+        from xpubuild.supply.uv.settings import (
+            find_uv,
+            reason_for_pip,
+        )
 
         environment = base_environment()
         settings = pip_settings({**environment, **downloads.pip})

@@ -20,7 +20,7 @@ from xpubuild.engine.places import make_shared, share
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.redact import recordable
 from xpubuild.engine.temporary import DRAFT
-from xpubuild.errors import FetchError, SourceIntegrityError, UsageError
+from xpubuild.errors import FetchError, SourceIntegrityError, UsageError, XpuBuildError
 from xpubuild.supply.archives import Archive, Finder
 from xpubuild.supply.depot.bytes import Damage, compare, digest_of, scan
 from xpubuild.supply.depot.entries import (
@@ -185,11 +185,17 @@ class Depot:
         with locked(self.path / _LOCK, cancel=cancel, on_wait=waiting):
             try:
                 yield
-            finally:
-                with explained(self.path, "changing the mirror"):
-                    # From where the user's cache is made alike; a mirror is nothing that backups leave out.
-                    (self.path / GIT / "CACHEDIR.TAG").unlink(missing_ok=True)
-                    share(self.path)
+            except BaseException:
+                with contextlib.suppress(XpuBuildError, OSError):
+                    self._share()
+                raise
+            self._share()
+
+    def _share(self) -> None:
+        with explained(self.path, "changing the mirror"):
+            # From where the user's cache is made alike; a mirror is nothing that backups leave out.
+            (self.path / GIT / "CACHEDIR.TAG").unlink(missing_ok=True)
+            share(self.path)
 
     def publish(self, index: Index) -> None:
         """Make an index the depot's own; its sets and the page for pip are written first.

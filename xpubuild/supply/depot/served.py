@@ -29,8 +29,7 @@ from xpubuild.supply.depot.location import Location
 from xpubuild.supply.git.git import locked
 from xpubuild.supply.index.download import download
 from xpubuild.supply.index.files import RemoteFile
-from xpubuild.supply.index.session import Session, explain
-from xpubuild.supply.index.session import in_threads
+from xpubuild.supply.index.session import Session, explain, in_threads
 
 #: Gets how many bytes more are here, and of which file; a negative number when some are discarded.
 Count = Callable[[int, str], None]

@@ -25,11 +25,9 @@ from xpubuild.engine.redact import Redactor, recordable
 from xpubuild.engine.temporary import new_draft
 from xpubuild.engine.watch import Cancel
 from xpubuild.errors import FetchError, RecipeError, SourceIntegrityError
-from xpubuild.supply.index.files import is_filename
-from xpubuild.supply.index.files import RemoteFile
+from xpubuild.supply.index.files import RemoteFile, is_filename
 from xpubuild.supply.index.pipconf import local_path
-from xpubuild.supply.index.session import Session, explain
-from xpubuild.supply.index.session import in_threads, stopped
+from xpubuild.supply.index.session import Session, explain, in_threads, stopped
 
 _CHUNK = 1 << 16
 _PARTIAL = 206
@@ -179,11 +177,11 @@ class _Transfer:
         """Ask until the file is whole; tries that fetch nothing further are counted."""
         if (path := local_path(self._file.link)) is not None:
             self._copy(path)
-            return
+            return None
         furthest, vain = self._have, 0
         while self._have == 0 or self._have != self._file.size:
             try:
-                self._ask()
+                return self._ask()
             except (_CutError, urllib3.exceptions.HTTPError, ConnectionError, TimeoutError) as error:
                 vain = vain + 1 if self._have <= furthest else 0
                 furthest = max(furthest, self._have)
@@ -191,8 +189,7 @@ class _Transfer:
                     why = f"the connection was cut {vain} times at {self._have} bytes: {error}"
                     raise self._failed(why) from None
                 time.sleep(min(_LONGEST_BACKOFF_S, _BACKOFF_S * (2**vain - 1)))
-            else:
-                return
+        return None
 
     def _copy(self, path: Path) -> None:
         self._restart()
@@ -225,18 +222,15 @@ class _Transfer:
             ):
                 self._restart()
             self._stream.seek(self._have)
-            self._receive(response)
-
-    def _receive(self, response: requests.Response) -> None:
-        length = response.headers.get("Content-Length", "")
-        whole = self._have + int(length) if length.isdigit() else self._file.size
-        for chunk in response.raw.stream(_CHUNK, decode_content=False):
-            self._stream.write(chunk)
-            self._count(chunk)
-            if self._file.size is not None and self._have > self._file.size:
-                return  # the hash will say that it is another file
-        if whole is not None and self._have < whole:
-            raise _CutError(f"{self._have} of {whole} bytes were received")
+            length = response.headers.get("Content-Length", "")
+            whole = self._have + int(length) if length.isdigit() else self._file.size
+            for chunk in response.raw.stream(_CHUNK, decode_content=False):
+                self._stream.write(chunk)
+                self._count(chunk)
+                if self._file.size is not None and self._have > self._file.size:
+                    return  # the hash will say that it is another file
+            if whole is not None and self._have < whole:
+                raise _CutError(f"{self._have} of {whole} bytes were received")
 
     def _failed(self, why: str) -> FetchError:
         return FetchError(

@@ -15,13 +15,8 @@ from virtualenv.seed.wheels.embed import get_embed_wheel  # type: ignore[import-
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import Cancel, run
-from xpubuild.errors import (
-    FetchError,
-    SourceIntegrityError,
-    ToolchainError,
-    UnsatisfiableError,
-    XpuBuildError,
-)
+from xpubuild.errors import FetchError, SourceIntegrityError, ToolchainError, UnsatisfiableError
+from xpubuild.errors import XpuBuildError as AnyError
 from xpubuild.frozen import frozen
 from xpubuild.machine.pip_failures import explain_pip_failure
 from xpubuild.supply.index.files import PLATFORMS, abi_of
@@ -66,7 +61,7 @@ def pip_download(
     tries: list[tuple[str, ...]] = [(), *extra] if wheels.hashed else [
         ("--index-url", url) for url in wheels.indexes
     ]  # fmt: skip
-    error: XpuBuildError = FetchError(
+    error: AnyError = FetchError(
         f"{wheels.lines[0]} cannot be fetched",
         why="it has neither a hash nor an index",
         fix="add one of them to the recipe",
@@ -110,14 +105,11 @@ def _environment(wheels: Wheels, cache: Path) -> dict[str, str]:
     return {**plain, **said, "PIP_CONFIG_FILE": os.devnull, "PIP_CACHE_DIR": str(cache)}
 
 
-def _explained(wheels: Wheels, tail: Sequence[str]) -> XpuBuildError:
+def _explained(wheels: Wheels, tail: Sequence[str]) -> AnyError:
     found = explain_pip_failure(tail, indexes=wheels.indexes)
     if not isinstance(found, (ToolchainError, UnsatisfiableError)):
         return found
     return FetchError(
-        f"{found.what} (for Python {wheels.python})",
-        why=found.why,
-        fix=found.fix,
-        commands=found.commands,
+        f"{found.what} (for Python {wheels.python})", why=found.why, fix=found.fix, commands=found.commands,
         evidence={**found.evidence, "python": wheels.python},
-    )
+    )  # fmt: skip

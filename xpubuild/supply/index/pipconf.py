@@ -1,4 +1,5 @@
-"""pip's settings as pip itself merges them (files, then ``PIP_*`` variables), for what is not pip.
+"""pip's settings as pip itself merges them (files, then ``PIP_*`` variables), for what is not pip; and the
+environment in which pip sees a mirror and nothing else.
 
 The rules are those of pip's ``configuration.py`` and ``cli/parser.py`` (22 to 26). The files are read here
 instead of asking a pip: the one that will install is that of an environment which may not exist yet, and the
@@ -10,7 +11,8 @@ from __future__ import annotations
 
 import configparser
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from html import escape
 from pathlib import Path
 from urllib.parse import unquote, urlsplit, urlunsplit
 
@@ -19,7 +21,6 @@ from xpubuild.untrusted import read_text
 
 #: Sections that count for ``pip install``, each overriding those before it; last comes the environment.
 _SECTIONS = ("global", "install")
-_BASENAME = "pip.conf"
 # Where Linux distributions keep the authorities of the machine. pip 24.2 and later trust them; requests and
 # uv do not.
 _SYSTEM_AUTHORITIES = (
@@ -27,6 +28,11 @@ _SYSTEM_AUTHORITIES = (
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/ssl/ca-bundle.pem",
 )
+# A setting of the caller that would bring in something else; pip takes an empty value as none.
+_EMPTIED = (
+    "PIP_INDEX_URL", "PIP_PYPI_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST", "PIP_PROXY", "PIP_CERT",
+    "PIP_CLIENT_CERT", "PIP_NO_BINARY", "PIP_ONLY_BINARY", "PIP_PRE", "PIP_UPLOADED_PRIOR_TO",
+)  # fmt: skip
 
 
 def pip_settings(env: Mapping[str, str]) -> dict[str, str]:
@@ -40,13 +46,11 @@ def pip_settings(env: Mapping[str, str]) -> dict[str, str]:
         for section, values in _read(path).items():
             if section in sections:
                 sections[section].update(values)
+    variables = {_option(name[4:]): value for name, value in env.items() if name.startswith("PIP_")}
     merged: dict[str, str] = {}
-    for values in sections.values():
+    for values in (*sections.values(), variables):
         merged.update({name: value for name, value in values.items() if value})
-    merged.update(
-        {_option(name[4:]): value for name, value in env.items() if name.startswith("PIP_") and value}
-    )
-    return {name: merged[name] for name in sorted(merged)}
+    return dict(sorted(merged.items()))
 
 
 def switched_on(text: str | None) -> bool:
@@ -91,11 +95,11 @@ def _files(env: Mapping[str, str]) -> Iterator[Path]:
         return
     home = Path(env.get("HOME") or "~").expanduser()
     for folder in (env.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(os.pathsep):
-        yield Path(folder) / "pip" / _BASENAME
-    yield Path("/etc") / _BASENAME
+        yield Path(folder) / "pip" / "pip.conf"
+    yield Path("/etc") / "pip.conf"
     if not (named and Path(named).exists()):
-        yield home / ".pip" / _BASENAME
-        yield Path(env.get("XDG_CONFIG_HOME") or home / ".config") / "pip" / _BASENAME
+        yield home / ".pip" / "pip.conf"
+        yield Path(env.get("XDG_CONFIG_HOME") or home / ".config") / "pip" / "pip.conf"
     if named:
         yield Path(named)
 
@@ -113,10 +117,7 @@ def _read(path: Path) -> dict[str, dict[str, str]]:
             fix="correct it, or set PIP_CONFIG_FILE to another file",
             commands=("pip config debug",),
         ) from None
-    return {
-        section: {_option(name): value for name, value in parser.items(section)}
-        for section in parser.sections()
-    }
+    return {name: {_option(key): value for key, value in parser.items(name)} for name in parser.sections()}
 
 
 def _where(error: configparser.Error) -> str:
@@ -128,3 +129,38 @@ def _where(error: configparser.Error) -> str:
 
 def _option(name: str) -> str:
     return name.lower().replace("_", "-").removeprefix("--")
+
+
+def offline_environment(wheels: str | Path) -> dict[str, str]:
+    """Return the variables to lay over a command's environment: pip then sees ``wheels`` and nothing else.
+
+    The words are pip's own (cli/cmdoptions.py, configuration.py). ``PIP_NO_INDEX`` wins over every index,
+    those of ``--extra-index-url`` too. ``PIP_FIND_LINKS`` is split at blanks, so a path is given as a URL.
+    ``wheels`` is a folder of wheels or a page of links (``links_page``), by path or by ``file:`` URL.
+    """
+    place = str(wheels)
+    url = place if place.startswith("file:") else Path(place).absolute().as_uri()
+    return {
+        **dict.fromkeys(_EMPTIED, ""),
+        "PIP_CONFIG_FILE": os.devnull,  # pip then reads no configuration file at all
+        "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": url,
+        # Wheels that were built here earlier are no part of the mirror.
+        "PIP_NO_CACHE_DIR": "1",
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "PIP_KEYRING_PROVIDER": "disabled",
+        "PIP_NO_INPUT": "1",
+    }
+
+
+def links_page(files: Iterable[tuple[str, str, str]]) -> str:
+    """Return an HTML page of links, one for each (href, file name, sha256).
+
+    pip checks the hash in a link also where no requirement file states one.
+    """
+    lines = [
+        f'<a href="{escape(href)}#sha256={sha256}">{escape(name)}</a><br>'
+        for href, name, sha256 in sorted(files, key=lambda item: (item[1], item[2]))
+    ]
+    head = '<!DOCTYPE html>\n<html><head><meta charset="utf-8"><title>Links</title></head><body>'
+    return "\n".join((head, *lines, "</body></html>", ""))

@@ -1,4 +1,5 @@
-"""HTTP for archives, conda packages and served mirrors, by the settings that pip has on this machine.
+"""HTTP for archives, conda packages and served mirrors, by the settings that pip has on this machine; and
+threads for slow questions, so that the caller can be stopped while a server does not answer.
 
 requests itself knows proxies with exceptions, and the logins of a URL and of netrc, which it gives to no
 other host.
@@ -7,8 +8,10 @@ other host.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import FIRST_EXCEPTION, Future, wait
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import requests
 import urllib3
@@ -16,7 +19,8 @@ from requests.adapters import HTTPAdapter
 from urllib3.util.retry import Retry
 
 from xpubuild.engine.environment import base_environment
-from xpubuild.errors import ToolchainError
+from xpubuild.engine.watch import Cancel
+from xpubuild.errors import InterruptedByUserError, ToolchainError
 from xpubuild.supply.index.pipconf import authorities, pip_settings, switched_on
 
 if TYPE_CHECKING:
@@ -29,6 +33,10 @@ _PASSING = (500, 502, 503, 504, 520, 527)
 _BACKOFF_S = 0.25
 # How urllib3 names a connection before it says what is wrong with it.
 _CONNECTION = re.compile(r"^(?:<[^>]*>|\w+\([^)]*\)): ")
+_WORKERS = 6
+_LOOK_EVERY_S = 0.1
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 
 class _TrustingAdapter(HTTPAdapter):
@@ -56,14 +64,11 @@ class Session(requests.Session):
         self.timeout_s = _number(settings, ("timeout", "default-timeout"), _TIMEOUT_S)
         wanted = int(_number(settings, ("retries",), _RETRIES))
         self.retries = wanted if retries is None else min(wanted, retries)
+        # A server could ask for an hour (Retry-After).
         retry = Retry(
-            total=self.retries,
-            backoff_factor=_BACKOFF_S,
-            status_forcelist=_PASSING,
-            raise_on_status=False,
-            # A server could ask for an hour.
+            total=self.retries, backoff_factor=_BACKOFF_S, status_forcelist=_PASSING, raise_on_status=False,
             respect_retry_after_header=False,
-        )
+        )  # fmt: skip
         for prefix in ("https://", "http://"):
             self.mount(prefix, HTTPAdapter(max_retries=retry))
         hosts = settings.get("trusted-host", "").lower().split()
@@ -80,13 +85,9 @@ class Session(requests.Session):
             requests.RequestException: no answer; ``explain`` says why.
         """
         return self.get(
-            url,
-            headers=dict(headers or {}),
-            stream=True,
-            timeout=self.timeout_s,
-            verify=self._trusted,
+            url, headers=dict(headers or {}), stream=True, timeout=self.timeout_s, verify=self._trusted,
             proxies=dict(self._proxies),
-        )
+        )  # fmt: skip
 
     def rebuild_proxies(self, prepared_request: PreparedRequest, proxies: Any) -> dict[str, str]:  # noqa: ARG002
         """Decide the proxy of a redirect by itself: the new host may be one of the exceptions."""
@@ -126,3 +127,48 @@ def _number(settings: Mapping[str, str], names: tuple[str, ...], default: float)
             fix=f"correct it in pip's configuration or in PIP_{names[0].upper()}",
             commands=("pip config debug",),
         ) from None
+
+
+def in_threads(
+    work: Callable[[_Item], _Result], items: Iterable[_Item], cancel: Cancel | None = None
+) -> list[_Result]:
+    """Return ``work`` of each item, in order, several at a time; the first exception is raised.
+
+    A thread that still waits for a server when ``cancel`` is set is left to its time limit and ends with the
+    process: a pool's threads would be waited for.
+
+    Raises:
+        InterruptedByUserError: ``cancel`` was set.
+    """
+    tasks: list[tuple[Future[_Result], _Item]] = [(Future(), item) for item in items]
+    left, stop = iter(tasks), threading.Event()
+
+    def serve() -> None:
+        for future, item in left:
+            if stop.is_set():
+                return
+            try:
+                future.set_result(work(item))
+            except BaseException as error:  # noqa: BLE001 - raised again in the thread of the caller
+                future.set_exception(error)
+
+    for _ in range(min(_WORKERS, len(tasks))):
+        threading.Thread(target=serve, daemon=True).start()
+    try:
+        while True:
+            if cancel:
+                raise stopped()
+            done, waiting = wait([future for future, _ in tasks], _LOOK_EVERY_S, FIRST_EXCEPTION)
+            for future in done:
+                future.result()
+            if not waiting:
+                return [future.result() for future, _ in tasks]
+    finally:
+        stop.set()
+
+
+def stopped() -> InterruptedByUserError:
+    """Return the error of a run that was asked to stop."""
+    return InterruptedByUserError(
+        "fetching Python files was stopped", fix="run the same command again; what was fetched is kept"
+    )

@@ -77,7 +77,7 @@ class Asker:
             result: QueryResult | None = None
             for extra in places if not pin.hashes else [(), *places]:
                 words = ("install", "--dry-run", *(("--require-hashes",) if pin.hashes else ()))
-                result = self._query(words, line, extra, alone=not pin.hashes, more=_HASTY if hasty else {})
+                result = self._query(words, line, extra, alone=not pin.hashes, hasty=hasty)
                 if result is None or result.ok:
                     break
             # uv gives up at an index that does not answer, where pip goes on with others.
@@ -102,10 +102,10 @@ class Asker:
         extra: Sequence[str],
         *,
         alone: bool,
-        more: Mapping[str, str] = {},
+        hasty: bool = False,
     ) -> QueryResult | None:
         try:
-            settings = {**pip_settings(self.environment), **more}
+            settings = pip_settings(self.environment) | (_HASTY if hasty else {})
             said = translated(settings, self.environment, extra=extra, alone=alone)
         except ToolchainError:
             return None  # only pip can ask there
@@ -127,23 +127,17 @@ class Asker:
 
     def _lacks(self, wheel: Prebuilt, result: QueryResult) -> FetchError:
         said = Redactor()(result.stderr)
-        lines = [
-            line.strip()
-            for line in said.splitlines()
-            if line.strip() and not line.startswith(("Using", "warning"))
-        ]
+        lines = [line for line in said.splitlines() if not line.startswith(("Using", "warning"))]
         here = ".".join(self.python_version.split(".")[:2])
         others = [f"3.{minor}" for minor in sorted(set(map(int, _TAG.findall(said)))) if f"3.{minor}" != here]
         ways = ["let pip use an index or a wheel folder that has it"]
         if others:
             ways.insert(0, f"use Python {' or '.join(others)} (--python)")
         if _CONNECTION.search(said):
-            ways.insert(
-                0, "check the network, the proxy (HTTPS_PROXY, NO_PROXY) and the certificates (PIP_CERT)"
-            )
+            ways.insert(0, "check the network, the proxy (HTTPS_PROXY) and the certificates (PIP_CERT)")
         return FetchError(
             f"{wheel.dist} {wheel.version} for Python {self.python_version} was not found",
-            why=" ".join(lines).removeprefix("error: "),
+            why=" ".join(" ".join(lines).split()).removeprefix("error: "),
             fix=f"{', or '.join(ways)}, then run the same command again",
             commands=("pip config list",),
             evidence={

@@ -9,6 +9,7 @@ what is installed.
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import re
@@ -35,12 +36,6 @@ class Wheel:
     sha256: str
     name: str
     url: str
-
-
-def make_cache(cache: Path) -> None:
-    """Make the folder of the cache, for this user alone, where it is not there."""
-    if not cache.is_dir():
-        cache.mkdir(mode=0o700, parents=True)
 
 
 def not_ours(cache: Path) -> str:
@@ -81,16 +76,10 @@ def _unpacked(cache: Path, dist: InstalledDist) -> Iterator[tuple[Path, Path]]:
 
 def _is_of(dist: InstalledDist, unpacked: Path) -> bool:
     """Whether all files of an unpacked wheel are installed, by their hashes; scripts are changed."""
-    found = next(
-        (item for item in installed_dists(unpacked) if item.name == canonicalize_name(dist.name)), None
-    )
-    if found is None:
-        return False
-    try:
-        wanted, here = _hashes(record_entries(found)), _hashes(record_entries(dist))
-    except (OSError, ValueError):
-        return False
-    return wanted <= here
+    with contextlib.suppress(OSError, ValueError, StopIteration):
+        found = next(item for item in installed_dists(unpacked) if item.name == canonicalize_name(dist.name))
+        return _hashes(record_entries(found)) <= _hashes(record_entries(dist))
+    return False
 
 
 def _hashes(entries: list[RecordEntry]) -> set[str]:

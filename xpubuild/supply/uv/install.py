@@ -7,7 +7,7 @@ before.
 
 from __future__ import annotations
 
-import functools
+import itertools
 import json
 import platform
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -29,14 +29,14 @@ from xpubuild.artifacts.site_packages import (
     site_packages_of,
 )
 from xpubuild.engine.files import explained, write_atomic
-from xpubuild.engine.process import Cancel, run
+from xpubuild.engine.process import Cancel, ProcessResult, run
 from xpubuild.engine.redact import Redactor
 from xpubuild.errors import InterruptedByUserError, ToolchainError
 from xpubuild.frozen import frozen
 from xpubuild.machine.python_environment import env_python
 from xpubuild.supply.index.pipconf import local_path, pip_settings
 from xpubuild.supply.requirements import HashedPin, hashed_pins, marker_environment
-from xpubuild.supply.uv.cache import make_cache, not_ours, wheel_of
+from xpubuild.supply.uv.cache import not_ours, wheel_of
 from xpubuild.supply.uv.settings import translated
 
 # An index that the user did not configure may be out of reach behind a firewall: that must show soon.
@@ -72,18 +72,14 @@ def install(
         ToolchainError: uv failed, or what it installed cannot be proved; nothing of it is left.
         InterruptedByUserError: ``cancel`` was set.
     """
-    Work(wish, environment, cancel, say).perform()
+    _Work(wish, environment, cancel, say).perform()
 
 
-class Work:
+class _Work:
     """The steps of ``install``."""
 
     def __init__(
-        self,
-        wish: Installation,
-        environment: Mapping[str, str],
-        cancel: Cancel,
-        say: Callable[[str], None],
+        self, wish: Installation, environment: Mapping[str, str], cancel: Cancel, say: Callable[[str], None]
     ) -> None:
         self._wish, self._cancel, self._say = wish, cancel, say
         self._environment, self._settings = environment, pip_settings(environment)
@@ -100,8 +96,9 @@ class Work:
     def perform(self) -> None:
         """See ``install``."""
         _require_fit(self._pins.values(), self._wish.constraints)
-        with explained(self._wish.cache, "making the cache of uv"):
-            make_cache(self._wish.cache)
+        if not self._wish.cache.is_dir():
+            with explained(self._wish.cache, "making the cache of uv"):
+                self._wish.cache.mkdir(mode=0o700, parents=True)
         if why := not_ours(self._wish.cache):
             raise ToolchainError("the cache of uv cannot be trusted", why=why, fix=_PIP_INSTALLS)
         before = self._installed()
@@ -134,45 +131,48 @@ class Work:
 
     def _install(self) -> None:
         """Run uv: with what its cache has, else with the network; each time the recipe's own indexes last."""
+        wish = self._wish
+        # Without dependencies uv needs no metadata from an index; see ``_require_whole``. Reflinks, where
+        # there are none hard links, and copies from another file system.
+        install = (
+            "pip", "install", "--python", env_python(wish.env), "--requirements", str(wish.requirements),
+            "--require-hashes", "--no-deps", "--only-binary", ":all:", "--link-mode", "clone",
+            "--no-python-downloads", "--no-progress", "--color", "never",
+        )  # fmt: skip
         places: list[tuple[Mapping[str, str], tuple[str, ...]]] = [(self._settings, ())]
-        places += [({**self._settings, **_EXTRA}, (url,)) for url in self._wish.indexes]
+        places += [({**self._settings, **_EXTRA}, (url,)) for url in wish.indexes]
         lines: list[str] = []
-        for (settings, extra), words in [
-            *((place, ("--offline",)) for place in places),
-            *((place, ()) for place in places),
-        ]:
-            lines = []
-            said = translated(settings, self._environment, extra=extra)
-            result = run(
-                self._argv(*said.options, *words), env=said.environment, cwd=self._wish.env,
-                cancel=self._cancel, on_line=functools.partial(self._heard, lines, quiet=bool(words)),
-            )  # fmt: skip
-            if result.cancelled:
-                raise InterruptedByUserError("interrupted")
-            if result.ok:
+
+        def hear(line: str) -> None:
+            # What is only tried with the cache says nothing where it fails.
+            if line.strip():
+                lines.append(self._redact(line).rstrip())
+                if not words:
+                    self._say(lines[-1])
+
+        for words, (settings, extra) in itertools.product((("--offline",), ()), places):
+            lines.clear()
+            if self._uv((*install, *words), settings, extra, hear).ok:
                 if words:
                     self._say("\n".join(lines))
                 return
         why = next((line for line in lines if line.startswith("error:")), (lines or ["no message"])[-1])
         raise ToolchainError("uv could not install the packages", why=why, fix=_PIP_INSTALLS)
 
-    def _heard(self, lines: list[str], line: str, *, quiet: bool) -> None:
-        """Keep a line without logins; what is only tried with the cache says nothing where it fails."""
-        if line.strip():
-            lines.append(self._redact(line).rstrip())
-            if not quiet:
-                self._say(lines[-1])
-
-    def _argv(self, *words: str) -> tuple[str, ...]:
-        wish = self._wish
-        return (
-            wish.uv, "pip", "install", "--python", env_python(wish.env), "--cache-dir", str(wish.cache),
-            # Without dependencies uv needs no metadata from an index; see ``_require_whole``.
-            "--no-config", "--require-hashes", "--no-deps", "--only-binary", ":all:",
-            # Reflinks, where there are none hard links, and copies from another file system.
-            "--link-mode", "clone", "--no-python-downloads", "--no-progress", "--color", "never",
-            *words, "--requirements", str(wish.requirements),
-        )  # fmt: skip
+    def _uv(
+        self,
+        words: tuple[str, ...],
+        settings: Mapping[str, str],
+        extra: tuple[str, ...],
+        hear: Callable[[str], None],
+    ) -> ProcessResult:
+        said = translated(settings, self._environment, extra=extra)
+        options = () if words[0] == "cache" else said.options
+        argv = (self._wish.uv, *words, "--cache-dir", str(self._wish.cache), "--no-config", *options)
+        result = run(argv, env=said.environment, cwd=self._wish.env, cancel=self._cancel, on_line=hear)
+        if result.cancelled:
+            raise InterruptedByUserError("interrupted")
+        return result
 
     def _require_whole(self) -> None:
         """Refuse a file that lacks a dependency of what is in it, as pip does."""
@@ -181,11 +181,8 @@ class Work:
             for wanted in declared(here[name], self._markers) if name in here else ():
                 there = here.get(canonicalize_name(wanted.name))
                 if there is None or not wanted.specifier.contains(there.version, prereleases=True):
-                    raise ToolchainError(
-                        f"{self._wish.requirements.name} lacks {wanted}",
-                        why=f"{name} asks for it",
-                        fix=_PIP_INSTALLS,
-                    )
+                    what, why = f"{self._wish.requirements.name} lacks {wanted}", f"{name} asks for it"
+                    raise ToolchainError(what, why=why, fix=_PIP_INSTALLS)
 
     def _settle(self, names: Collection[str]) -> None:
         """Take distributions that were damaged before, and are again, out of the cache; install them anew."""
@@ -193,21 +190,10 @@ class Work:
         if not damaged:
             return
         self._say(f"damaged in the cache of uv too, and fetched again: {', '.join(damaged)}")
-        argv = (
-            self._wish.uv,
-            "cache",
-            "clean",
-            "--cache-dir",
-            str(self._wish.cache),
-            "--no-config",
-            *damaged,
-        )
-        said = translated(self._settings, self._environment)
-        cleaned = run(argv, env=said.environment, cwd=self._wish.env, cancel=self._cancel, on_line=self._say)
+        cleaned = self._uv(("cache", "clean", *damaged), self._settings, (), self._say)
         if not cleaned.ok:
-            raise ToolchainError(
-                "the cache of uv could not be cleaned", why=cleaned.tail[-1], fix=_PIP_INSTALLS
-            )
+            why = cleaned.tail[-1]
+            raise ToolchainError("the cache of uv could not be cleaned", why=why, fix=_PIP_INSTALLS)
         self._remove(damaged)
         self._install()
 
@@ -226,15 +212,11 @@ class Work:
                 fix=f"{_PIP_INSTALLS}; --installer pip takes it from the start",
             )
         url = wheel.url or next(_local(name, wheel.name, self._settings), "")
+        hashes = {"hash": f"sha256={wheel.sha256}", "hashes": {"sha256": wheel.sha256}}
         return {
-            "download_info": {
-                "url": url,
-                "archive_info": {"hash": f"sha256={wheel.sha256}", "hashes": {"sha256": wheel.sha256}},
-            },
-            "is_direct": False,
-            "requested": True,
-            "metadata": {"name": dist.name, "version": dist.version},
-        }
+            "download_info": {"url": url, "archive_info": hashes},
+            "is_direct": False, "requested": True, "metadata": {"name": dist.name, "version": dist.version},
+        }  # fmt: skip
 
     def _remove(self, names: Collection[str]) -> None:
         """Remove what uv has installed; pip may install it then."""
@@ -251,26 +233,17 @@ def _require_fit(pins: Iterable[HashedPin], constraints: Iterable[Path]) -> None
     """
     known = {canonicalize_name(pin.name): pin for pin in pins}
     for file in constraints:
-        for requirement in _requirements(file):
-            pin = known.get(canonicalize_name(requirement.name))
-            if pin is not None and not requirement.specifier.contains(pin.version, prereleases=True):
-                raise ToolchainError(
-                    f"{pin.name}=={pin.version} is not what {file} allows",
-                    why=str(requirement),
-                    fix=_PIP_INSTALLS,
-                )
-
-
-def _requirements(file: Path) -> Iterator[Requirement]:
-    for line in file.read_text("utf-8").splitlines():
-        text = line.partition("#")[0].strip()
-        if text:
+        lines = (line.partition("#")[0].strip() for line in file.read_text("utf-8").splitlines())
+        for text in filter(None, lines):
             try:
-                yield Requirement(text)
+                wanted = Requirement(text)
             except InvalidRequirement as error:
-                raise ToolchainError(
-                    f"'{text}' in {file} is not a requirement", why=str(error), fix=_PIP_INSTALLS
-                ) from error
+                what = f"'{text}' in {file} is not a requirement"
+                raise ToolchainError(what, why=str(error), fix=_PIP_INSTALLS) from error
+            pin = known.get(canonicalize_name(wanted.name))
+            if pin is not None and not wanted.specifier.contains(pin.version, prereleases=True):
+                what = f"{pin.name}=={pin.version} is not what {file} allows"
+                raise ToolchainError(what, why=text, fix=_PIP_INSTALLS)
 
 
 def _local(project: str, name: str, settings: Mapping[str, str]) -> Iterator[str]:

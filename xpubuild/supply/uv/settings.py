@@ -1,4 +1,4 @@
-"""pip's settings in the words of uv, which reads none of pip's files and variables.
+"""The program uv, and pip's settings in its words: it reads none of pip's files and variables.
 
 The words are those of uv's reference of commands and environment variables. What cannot be said exactly
 leaves the work to pip. uv's own files and variables are not read: a plan would depend on them without showing
@@ -7,6 +7,9 @@ it.
 
 from __future__ import annotations
 
+import importlib.metadata
+import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
@@ -31,6 +34,27 @@ _NO_EFFECT = frozenset({
 })  # fmt: skip
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 _CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSL_CLIENT_CERT")
+
+
+@frozen
+class Program:
+    """The program uv; where it cannot be used, ``why`` says that, and ``remedy`` is a command to mend it."""
+
+    path: str = ""
+    version: str = ""
+    why: str = ""
+    remedy: str = ""
+
+
+def find_uv() -> Program:
+    """Return the uv of the interpreter that runs xpubuild; none of ``PATH``, which may be of any version."""
+    try:
+        from uv import find_uv_bin  # noqa: PLC0415 - it may be missing where somebody left out dependencies
+
+        return Program(find_uv_bin(), importlib.metadata.version("uv"))
+    except (ImportError, FileNotFoundError):
+        remedy = shlex.join([sys.executable, "-m", "pip", "install", "uv"])
+        return Program(why="uv is not installed beside xpubuild", remedy=remedy)
 
 
 @frozen
@@ -99,7 +123,7 @@ def translated(
 def _indexes(
     settings: Mapping[str, str],
     env: dict[str, str],
-    hosts: Sequence[str],
+    hosts: list[str],
     extra: Sequence[str],
     *,
     alone: bool,
