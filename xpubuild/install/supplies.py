@@ -86,10 +86,7 @@ def installer_for(choice: Choice, downloads: Downloads) -> Installer:
         why = "the environment is of conda"
     else:
         from xpubuild.supply.uv.cache import not_ours  # noqa: PLC0415 - for few
-        from xpubuild.supply.uv.settings import (
-            find_uv,
-            reason_for_pip,
-        )
+        from xpubuild.supply.uv.settings import find_uv, reason_for_pip  # noqa: PLC0415
 
         environment = base_environment()
         settings = pip_settings({**environment, **downloads.pip})

@@ -324,7 +324,7 @@ def damage_error(path: Path, damages: Sequence[Damage]) -> SourceIntegrityError:
         f"the mirror {path} is damaged: {first.path} {first.what}{count}",
         why=first.why,
         fix="with a network, fetch the same recipe again: only damaged files are downloaded again",
-        commands=(f"xpubuild fetch --mirror {shlex.quote(str(path))} --check",),
+        commands=(f"xpubuild check {shlex.quote(str(path))}",),
         evidence={"mirror": str(path), "damaged": [dict(vars(item)) for item in damages]},
     )
 

@@ -152,7 +152,7 @@ class Served:
                 "repair it on the server: the first command below lists all damage, and a fetch with a "
                 "network repairs it; this file was not used"
             ),
-            commands=("xpubuild fetch --mirror DIR --check", "xpubuild fetch RECIPE --mirror DIR"),
+            commands=("xpubuild check DIR", "xpubuild fetch RECIPE --mirror DIR"),
             evidence={
                 "mirror": self.location.url,
                 "damaged": [{"path": path, "what": "is damaged", "why": why}],

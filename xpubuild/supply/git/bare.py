@@ -323,7 +323,7 @@ def _damaged_stock(place: Path, url: str, commit: str, failure: Failure) -> Sour
         f"the mirror {folder} is damaged: {place.relative_to(folder)}",
         why=f"commit {commit} of {url} cannot be read from it: {failure.cause}",
         fix="with a network, fetch the same recipe again: only damaged files are downloaded again",
-        commands=(f"xpubuild fetch --mirror {shlex.quote(str(folder))} --check",),
+        commands=(f"xpubuild check {shlex.quote(str(folder))}",),
         evidence={"mirror": str(folder), "repository": place.name, "url": url, "commit": commit,
                   "git": list(failure.lines)},
     )  # fmt: skip
