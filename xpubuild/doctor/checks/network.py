@@ -320,7 +320,7 @@ def network_wheels(look: Look) -> Outcome:
     from xpubuild.recipe.load import requirement_file  # noqa: PLC0415 - pydantic, and only with a recipe
     from xpubuild.recipe.prebuilt import prebuilt  # noqa: PLC0415
     from xpubuild.supply.uv.ask import Asker  # noqa: PLC0415
-    from xpubuild.supply.uv.program import find_uv  # noqa: PLC0415
+    from xpubuild.supply.uv.settings import find_uv  # noqa: PLC0415
 
     loaded = look.recipe
     needed = [
