@@ -21,7 +21,7 @@ from xpubuild.cli.configuration import config_json
 from xpubuild.doctor import report as doctor_report
 from xpubuild.explain import explain_json
 from xpubuild.images import image_json
-from xpubuild.install import lock_file, receipt_json, rehearsal_json
+from xpubuild.install import lock_file, receipt, rehearse
 from xpubuild.jobs import jobs_json
 from xpubuild.recipe import matrix_json, recipe_json
 from xpubuild.supply import fetch_json, store_json
@@ -29,7 +29,7 @@ from xpubuild.verify import verify_json
 from xpubuild.workspace import workspace_json
 
 _MODULES = (
-    doctor_report, rehearsal_json, receipt_json, report_json, verify_json, audit_json, repair_json,
+    doctor_report, rehearse, receipt, report_json, verify_json, audit_json, repair_json,
     explain_json, recipe_json, matrix_json, lock_file, fetch_json, workspace_json, store_json,
     jobs_json, image_json, config_json, errors_json,
 )  # fmt: skip

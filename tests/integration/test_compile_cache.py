@@ -21,7 +21,7 @@ from support.sycl_compiler.driver import install
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.execution import command_environment
 from xpubuild.engine.model import Plan
-from xpubuild.install.compile_cache import compile_cache
+from xpubuild.install.build_compilers import compile_cache
 from xpubuild.install.target import Compilers, OneapiFacts
 from xpubuild.supply.caching import FamilyCounts, counts_of, logs_of
 from xpubuild.workspace.layout import Layout

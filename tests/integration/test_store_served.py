@@ -13,7 +13,7 @@ from integration.store_world import DIST, INPUTS, a_store, keeper, plan_of, reco
 from support.indexes import PackageIndex
 
 from xpubuild.errors import SourceIntegrityError
-from xpubuild.install.stores import opened
+from xpubuild.install.kept import opened
 from xpubuild.supply.depot.identity import identity
 from xpubuild.supply.depot.keeping import Store, look_up
 from xpubuild.supply.depot.kept_wheels import FolderStore

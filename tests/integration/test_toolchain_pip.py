@@ -33,7 +33,7 @@ from xpubuild.errors import (
     UnsatisfiableError,
     XpuBuildError,
 )
-from xpubuild.install.held import explain_held
+from xpubuild.install.complete import explain_held
 from xpubuild.machine.make_env import make_env
 from xpubuild.machine.pip_failures import explain_pip_failure
 from xpubuild.machine.python_choice import resolve_python
@@ -258,7 +258,7 @@ def test_a_held_package_whose_index_is_out_of_reach_is_no_replacement(
     more = ("--extra-index-url", other) if dead else ()
     _, result = perform(Command(argv=(*argv, *more)), index=first.url, cwd=tmp_path)
     assert not result.ok
-    error = explain_held(indexes=[other])(result.tail)
+    error = explain_held(result.tail, indexes=[other])
     assert type(error) is kind, result.tail
     if kind is FetchError:
         assert error.exit_code == 30
@@ -271,7 +271,7 @@ def test_a_held_package_that_no_index_has_is_no_replacement(env: Path, first: In
     held.write_text("torch==2.13.0+xpu\n")
     argv = (str(env_python(env)), "-m", "pip", "install", "--dry-run", "--constraint", str(held))
     _, result = perform(Command(argv=(*argv, "torch==2.13.0+xpu")), index=first.url, cwd=tmp_path)
-    error = explain_held()(result.tail)
+    error = explain_held(result.tail)
     assert type(error) is ToolchainError, result.tail
     assert error.what == "torch==2.13.0+xpu was not found"
 

@@ -11,7 +11,7 @@ from xpubuild.engine.model import Plan, Step
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.runner import run_plan
 from xpubuild.engine.state import plan_states
-from xpubuild.install.compile_cache import HitsProof
+from xpubuild.install.build_compilers import HitsProof
 from xpubuild.supply.caching import logs_of
 from xpubuild.verify.model import CheckResult, VerifyReport
 from xpubuild.verify.suite.database_table import Table

@@ -16,10 +16,9 @@ from support.releases import recipe_of
 
 from xpubuild.engine.journal import StepRecord
 from xpubuild.engine.model import Plan
-from xpubuild.engine.results import QueryResult
 from xpubuild.engine.runner import needed_for
 from xpubuild.errors import ToolchainError, UsageError
-from xpubuild.install import compile_cache as gathered
+from xpubuild.install import build_compilers as gathered
 from xpubuild.install.script import script
 from xpubuild.install.target import Compilers, OneapiFacts
 from xpubuild.supply.caching import EVIDENCE, CompileCache, counts_of, rows
@@ -377,13 +376,3 @@ def test_what_icpx_runs_is_hashed(programs: Path) -> None:
     assert cache.sycl_hashed == (
         str(programs / "g++"), str(intel / "icpx.cfg"), str(intel / "compiler/clang++"),
     )  # fmt: skip
-
-
-def test_the_compiler_proper_is_remembered_of_a_driver_that_names_it_itself(tmp_path: Path) -> None:
-    driver, launcher, script = tmp_path / "g++", tmp_path / "ccache", tmp_path / "script"
-    driver.write_bytes(b"\x7fELF" + b" cc1 cc1plus collect2")
-    launcher.write_bytes(b"\x7fELF" + b" --show-config")
-    script.write_text("#!/bin/sh\nexec /opt/gcc/bin/g++ cc1plus\n")
-    said = QueryResult(("g++", "-print-prog-name=cc1plus"), 0, "/usr/libexec/cc1plus\n", "")
-    asked = [gathered._names_proper(said, program) for program in (driver, launcher, script)]
-    assert asked == [("/usr/libexec/cc1plus",), None, None]

@@ -8,15 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from xpubuild.artifacts.linkage import Missing
 from xpubuild.errors import ToolchainError
 from xpubuild.install.build_compilers import build_compilers
 from xpubuild.install.target import Compilers, OneapiFacts
-from xpubuild.install.xpu_toolchain import _lost_words, unknown_targets
+from xpubuild.install.xpu_toolchain import unknown_targets
 from xpubuild.machine.compilers import HostCompilers
 from xpubuild.machine.system import OsFacts
 from xpubuild.machine.tools import CompilerFacts
-from xpubuild.recipe.aot_targets import AotList
 
 DEBIAN = OsFacts(id="debian", version="12")
 
@@ -108,7 +106,7 @@ def test_a_compiler_that_does_not_start_says_nothing(tmp_path: Path) -> None:
     assert compilers.config == {}
 
 
-LISTS = (AotList(("pvc", "bmg")), AotList(("pvc",)), AotList(("pvc",)))
+LISTS = (("pvc", "bmg"), ("pvc",), ("pvc",))
 
 
 def ocloc(tmp_path: Path, text: str) -> dict[str, str]:
@@ -144,14 +142,3 @@ def test_an_ocloc_that_does_not_compile(tmp_path: Path) -> None:
     with pytest.raises(ToolchainError) as caught:
         asked(environment, {"LD_LIBRARY_PATH": f"{tmp_path}/a driver:/x"})
     assert caught.value.commands == (f"export XPUBUILD_EXTRA_LIBRARY_PATH='{tmp_path}/a driver'",)
-
-
-def test_libraries_that_adapters_lack_are_told_with_what_brings_them() -> None:
-    hwloc = Missing("libhwloc.so.15", ("/x/a.so", "/x/libumf.so.0"))
-    other = Missing("libother.so.1", ("/x/a.so",))
-    lost = "; the SYCL runtime then drops its adapter for Level Zero without a message and finds no GPU"
-    assert _lost_words([other]) == f"not found: libother.so.1 (needed by a.so){lost}"
-    assert _lost_words([hwloc, other]) == (
-        f"not found: libhwloc.so.15 (needed by libumf.so.0), libother.so.1 (needed by a.so){lost}"
-        "; install oneAPI's tcm, or libhwloc15 of the distribution"
-    )

@@ -15,12 +15,11 @@ from support.plans import chosen, pinned
 from xpubuild.errors import UnsatisfiableError
 from xpubuild.install import release, resolve
 from xpubuild.install.build_jobs import capacity, inherited_jobserver
+from xpubuild.install.kept import read_only_because
 from xpubuild.install.options import Options
 from xpubuild.install.release import Chosen, choose_release, named
-from xpubuild.install.stores import read_only_because
 from xpubuild.install.supplies import downloads_from
-from xpubuild.install.xpu_toolchain import extended, site_folders
-from xpubuild.machine.envdiff import PathChange
+from xpubuild.install.xpu_toolchain import site_folders
 from xpubuild.machine.host_report import host_report
 from xpubuild.recipe.releases import releases
 from xpubuild.recipe.situation import Situation
@@ -125,16 +124,11 @@ def test_why_no_store_is_written() -> None:
         assert read_only_because(None, environ) == ""
 
 
-def test_folders_of_a_site_stand_behind_those_in_front(tmp_path: Path) -> None:
+def test_folders_of_a_site(tmp_path: Path) -> None:
     options = Options(None, extra_path=(tmp_path,), extra_library_path=(tmp_path, Path("/")))
     folders = {"PATH": (str(tmp_path),), "LD_LIBRARY_PATH": (str(tmp_path), "/")}
     assert site_folders(options) == folders
     assert site_folders(Options(None)) == {}
-    before = {"PATH": PathChange(("/a", str(tmp_path)), ("/b",), ("/c",)), "X": PathChange(("/d",))}
-    assert extended(before.items(), folders) == {
-        **before, "LD_LIBRARY_PATH": PathChange((str(tmp_path), "/"), (), ()),
-    }  # fmt: skip
-    assert extended([("PATH", PathChange(("/a",)))], {"PATH": ("/e",)}) == {"PATH": PathChange(("/a", "/e"))}
 
 
 def test_the_release_that_is_taken_is_the_newest_that_can_be_built(

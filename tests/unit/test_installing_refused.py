@@ -10,15 +10,13 @@ from support.engine import Recorder
 from support.plan_files import target_for
 
 from xpubuild.engine.events import Notice
-from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Plan, Step
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import XpuBuildError
-from xpubuild.install.asked_plan import prepare_as_asked
-from xpubuild.install.install import _adopt, _warn, check_until, open_workspace
+from xpubuild.install.install import _warn, before_steps, check_until, open_workspace
 from xpubuild.install.modulefiles import Modules
-from xpubuild.install.obstacles import before_steps
 from xpubuild.install.options import LockOptions, Options
+from xpubuild.install.resolve import prepare_as_asked
 from xpubuild.install.target import OneapiFacts, Prepared
 from xpubuild.machine.envmark import MARK
 
@@ -55,18 +53,6 @@ def test_a_folder_that_can_be_a_workspace(tmp_path: Path, names: tuple[str, ...]
     assert (tmp_path / "a" / "b").is_dir()
 
 
-@pytest.mark.parametrize(("ours", "runs"), [(True, 0), (True, 1), (False, 0)])
-def test_folders_of_a_lost_journal_are_ours(tmp_path: Path, *, ours: bool, runs: int) -> None:
-    if ours:
-        (tmp_path / "receipt.json").touch()
-    with Journal(tmp_path / "journal.db") as journal:
-        for _ in range(runs):
-            journal.start_run("x", [], "1")
-        _adopt(tmp_path, journal)
-        made = {f"{tmp_path}/build": "adopted", f"{tmp_path}/env": "adopted"}
-        assert journal.made() == (made if ours and not runs else {})
-
-
 def prepared(root: Path, summary: dict[str, Any] | None = None, **facts: Any) -> Prepared:
     known = {"host": {"disk": {"free_bytes": 2 * GIB}}, **facts}
     target = target_for("quickstart", facts=known, workspace=str(root))
@@ -93,9 +79,9 @@ def test_what_is_surprising_is_said_before_the_build(tmp_path: Path) -> None:
         "the path of the workspace has a space: torch.compile for the CPU cannot link there, everything else"
     )
     assert [(event.text, event.level) for event in notices] == [
-        (f"{space} works", "warning"), ("of oneAPI", "warning"), ("of the host", "warning"), ("why", "info"),
+        (f"{space} works", "warning"), ("of oneAPI", "warning"), ("of the host", "warning"),
         ("the build will lack: one", "warning"), ("the build will lack: two", "warning"),
-        ("a note", "warning"),
+        ("a note", "warning"), ("why", "info"),
     ]  # fmt: skip
 
 

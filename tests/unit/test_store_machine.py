@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from xpubuild.errors import AuditError
-from xpubuild.install.kept import require_movable
-from xpubuild.install.stores import read_only_because
+from xpubuild.install.kept import read_only_because, require_movable
 from xpubuild.supply.depot.contents import Contents, headers, libraries
 from xpubuild.supply.depot.machine import Toolchain, machine_inputs
 

@@ -8,7 +8,7 @@ import pytest
 from support.doctor_env import offline
 
 from xpubuild.errors import ToolchainError
-from xpubuild.install.held import CompleteProof, ComponentsCompleteProof
+from xpubuild.install.complete import CompleteProof
 
 LEFT_OUT = ("intel-openmp", "tbb")
 
@@ -80,9 +80,9 @@ def test_of_components_only_what_is_missing_counts(site: Path) -> None:
     install(site, "triton-xpu", "3.7.0", "pyelftools", "importlib-metadata; python_version < '3.10'", "tbb")
     names = ("triton-xpu", "not-here")
     with pytest.raises(ToolchainError) as caught:
-        ComponentsCompleteProof(str(site), "3.12.3", names, LEFT_OUT).check()
+        CompleteProof(str(site), "3.12.3", names, LEFT_OUT, of_components=True).check()
     assert caught.value.why == "triton-xpu 3.7.0 needs pyelftools, which is not installed"
     install(site, "pyelftools", "0.33")
     install(site, "tbb", "2022.1")
-    found = ComponentsCompleteProof(str(site), "3.12.3", names, LEFT_OUT).check()
+    found = CompleteProof(str(site), "3.12.3", names, LEFT_OUT, of_components=True).check()
     assert found == {"left_out": {"tbb": ["triton-xpu"]}}

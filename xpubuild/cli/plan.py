@@ -59,8 +59,8 @@ def command(
     **build: Any,
 ) -> int:
     """Show what install would do for RECIPE, without building or fetching anything."""
-    from xpubuild.install.asked_plan import prepare_as_asked
     from xpubuild.install.options import LockOptions, Options
+    from xpubuild.install.resolve import prepare_as_asked
 
     asked = Options(**build, telling=options.new_sink)
     lock = LockOptions(locked, lock_file, lock_policy)
@@ -109,8 +109,8 @@ def show_plan(prepared: Prepared, form: str, until: str | None = None) -> int:
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import needed_for
     from xpubuild.install.estimate import estimates
+    from xpubuild.install.install import foreseen
     from xpubuild.install.kept import with_stores
-    from xpubuild.install.obstacles import foreseen
     from xpubuild.install.script import script
     from xpubuild.ui.console import print_json, show, write_out
     from xpubuild.ui.run_views import plan_view

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import NotRequired, TypedDict
 
-from xpubuild.install.receipt_json import OneapiComponent, ReceiptDocument, ReceiptWarning, ReceiptWheel
+from xpubuild.install.receipt import OneapiComponent, ReceiptDocument, ReceiptWarning, ReceiptWheel
 from xpubuild.machine.host_report import HostReport
 from xpubuild.supply.caching import StepCounts
 from xpubuild.verify.verify_json import VerifyDocument, VerifyOperatorsDocument

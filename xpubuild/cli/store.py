@@ -40,8 +40,7 @@ def _settings() -> None:
 @options.speech()
 def list_(store: Places, as_json: bool) -> int:
     """List the wheels in your own store and in those of --store."""
-    from xpubuild.install.store_uses import used_by
-    from xpubuild.install.store_work import folder_stores
+    from xpubuild.install.store_work import folder_stores, used_by
     from xpubuild.supply.depot.collect import contents_document
     from xpubuild.ui.console import print_json, show, warn
     from xpubuild.ui.supply_views import store_view
@@ -164,8 +163,7 @@ def gc(
     import sys
 
     from xpubuild.cli.workspace import workspace_of
-    from xpubuild.install.store_uses import used_by
-    from xpubuild.install.store_work import folder_stores, require_there
+    from xpubuild.install.store_work import folder_stores, require_there, used_by
     from xpubuild.supply.depot.collect import collectable, remove
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.views import many_view

@@ -1,52 +1,64 @@
-"""The host compilers as a build gets them: under their plain names, and known to icpx.
+"""The compilers as a build gets them: those of the host under their plain names, behind a compile cache.
 
 oneDNN's GPU build takes ``g++`` by that name (DNNL_DPCPP_HOST_COMPILER in PyTorch's FindMKLDNN.cmake), and
 icpx takes the newest GCC that the system has, with its headers, whatever CXX says.
+
+A cache changes nothing of what is built, so it is `tuning`, which no fingerprint has. A step makes the links,
+since setuptools and torch's cpp_extension know no launchers: they call what CC and CXX name.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 from xpubuild.artifacts.step_proofs import LinksProof
 from xpubuild.engine.environment import base_environment
-from xpubuild.engine.model import Command, Step
+from xpubuild.engine.model import Command, Proof, Step
+from xpubuild.engine.places import existing
 from xpubuild.engine.process import probe
-from xpubuild.errors import ToolchainError
+from xpubuild.engine.temporary import scratch_folder
+from xpubuild.errors import ToolchainError, UsageError
+from xpubuild.frozen import frozen
 from xpubuild.install.target import Compilers, OneapiFacts, Target
 from xpubuild.machine.compilers import HostCompilers
+from xpubuild.supply.caching import CompileCache, Family, Kind, Wanted, as_evidence, logs_of
 
 _SELECTED = re.compile(r"^Selected GCC installation: (.+)$", re.MULTILINE)
-_CONFIGURED = ("icx", "icpx")
+#: Each program, and the variable that names a configuration file for it (Intel's compiler guide).
+_CONFIGURED = {"icx": "ICXCFG", "icpx": "ICPXCFG"}
 
 
 def build_compilers(compilers: HostCompilers, oneapi: OneapiFacts | None) -> Compilers:
     """Return the compilers with what is needed so that a build uses no other GCC beside them."""
-    found = Compilers(
-        cc=compilers.cc.path,
-        cxx=compilers.cxx.path,
-        version=compilers.cxx.version,
-        key=compilers.relevant(),
-        kind=compilers.cxx.kind,
-    )
-    if oneapi is None or compilers.cxx.kind != "gcc":
+    cc, cxx = compilers.cc, compilers.cxx
+    found = Compilers(cc.path, cxx.path, cxx.version, compilers.relevant(), cxx.kind)
+    if oneapi is None or cxx.kind != "gcc":
         return found
     environment = oneapi.over(base_environment())
     named = {"gcc": found.cc, "g++": found.cxx}
-    differ = any(
-        not _is_same(shutil.which(name, path=environment["PATH"]), path) for name, path in named.items()
-    )
-    own, selected = _install_dir(found.cxx, environment), _selected(environment)
-    other = differ if selected is None else not _is_same(selected, own)
-    config = _config_files(own, environment) if own and other else {}
-    key = {**found.key, **({"icx": own} if config else {})}
-    return Compilers(
-        found.cc, found.cxx, found.version, key, found.kind, names=named if differ else {}, config=config
-    )
+    path = environment["PATH"]
+    differ = any(not _is_same(shutil.which(name, path=path), real) for name, real in named.items())
+    own, icpx = _install_dir(found.cxx, environment), shutil.which("icpx", path=path)
+    selected = _SELECTED.search(_output([icpx, "-v"], environment)) if icpx else None
+    other = differ if selected is None else not _is_same(selected[1].strip(), own)
+    if not own or not other:
+        return replace(found, names=named if differ else {})
+    config = {}
+    for name in _CONFIGURED:
+        # What the program reads by default, and the folder of GCC.
+        program = shutil.which(name, path=path)
+        default = Path(program).with_name(f"{name}.cfg") if program else None
+        include = f"@{default}\n" if default is not None and default.is_file() else ""
+        config[name] = f'{include}--gcc-install-dir="{own}"\n'
+    return replace(found, key={**found.key, "icx": own}, names=named if differ else {}, config=config)
 
 
 def _is_same(one: str | None, other: str) -> bool:
@@ -55,15 +67,8 @@ def _is_same(one: str | None, other: str) -> bool:
 
 def _install_dir(cxx: str, environment: Mapping[str, str]) -> str:
     """Return lib/gcc/TRIPLE/VERSION of a GCC; empty where it does not say."""
-    said = _output([cxx, "-print-libgcc-file-name"], environment).strip()
-    folder = Path(said).parent
+    folder = Path(_output([cxx, "-print-libgcc-file-name"], environment).strip()).parent
     return str(folder.resolve()) if folder.is_absolute() and (folder / "crtbegin.o").exists() else ""
-
-
-def _selected(environment: Mapping[str, str]) -> str | None:
-    icpx = shutil.which("icpx", path=environment["PATH"])
-    found = _SELECTED.search(_output([icpx, "-v"], environment)) if icpx else None
-    return found[1].strip() if found else None
 
 
 def _output(argv: list[str], environment: Mapping[str, str]) -> str:
@@ -73,42 +78,36 @@ def _output(argv: list[str], environment: Mapping[str, str]) -> str:
     return ""
 
 
-def _config_files(folder: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return program -> text of its configuration: what it reads by default, and the folder of GCC."""
-    texts = {}
-    for name in _CONFIGURED:
-        program = shutil.which(name, path=environment["PATH"])
-        default = Path(program).with_name(f"{name}.cfg") if program else None
-        include = f"@{default}\n" if default is not None and default.is_file() else ""
-        texts[name] = f'{include}--gcc-install-dir="{folder}"\n'
-    return texts
+#: The steps that put the chosen GCC, and the cache, where builds look for a compiler by name.
+_COMPILERS, _CACHE = "compilers", "compile-cache"
 
 
-#: The step that puts the chosen GCC where builds look for it by name.
-STEP = "compilers"
-#: Variables that name a configuration file instead of the one beside icx and icpx (Intel's compiler guide).
-_VARIABLES = {"icx": "ICXCFG", "icpx": "ICPXCFG"}
+def _folder(target: Target, step: str = _COMPILERS) -> Path:
+    return target.layout.build / step
 
 
-def compiler_links(target: Target) -> list[Step]:
-    """Return the step that makes the links; nothing where PATH leads to the chosen compilers already."""
-    names = target.compilers.names
-    links = {str(_folder(target) / name): path for name, path in names.items()}
-    return [links_step(STEP, f"link {' and '.join(names)} to the chosen compilers", links)] if names else []
+def links_steps(target: Target) -> tuple[list[Step], list[Step]]:
+    """Return the step that links the chosen compilers, and that of the cache; each where it is needed."""
+    names, cache, chosen = target.compilers.names, target.compile_cache, list[Step]()
+    if names:
+        links = {str(_folder(target) / name): path for name, path in names.items()}
+        chosen.append(_links(_COMPILERS, f"link {' and '.join(names)} to the chosen compilers", links))
+    if cache is None or not any(_by_links(target, name, cache) for name in target.components):
+        return chosen, []
+    programs = (target.compilers.cc, target.compilers.cxx)
+    links = {str(_folder(target, _CACHE) / Path(name).name): cache.path for name in programs}
+    title = f"link {' and '.join(Path(link).name for link in links)} to {cache.kind}"
+    return chosen, [_links(_CACHE, title, links, portable=())]
 
 
-def links_step(
-    step: str, title: str, links: Mapping[str, str], portable: tuple[str, ...] | None = None
-) -> Step:
+def _links(step: str, title: str, links: Mapping[str, str], portable: tuple[str, ...] | None = None) -> Step:
     """Return a step that makes symbolic links (link -> program) in one folder."""
-    folder = str(Path(next(iter(links))).parent)
+    argvs: list[tuple[str, ...]] = [("mkdir", "-p", str(Path(next(iter(links))).parent))]
+    argvs += [("ln", "-sfn", path, link) for link, path in links.items()]
     return Step(
         id=step,
         title=title,
-        commands=(
-            Command(argv=("mkdir", "-p", folder), portable=portable),
-            *(Command(argv=("ln", "-sfn", path, link), portable=portable) for link, path in links.items()),
-        ),
+        commands=tuple(Command(argv=argv, portable=portable) for argv in argvs),
         proofs=(LinksProof(links),),
         outputs=tuple(links),
         witnesses=tuple(links),
@@ -122,7 +121,7 @@ def path_prefix(target: Target) -> tuple[str, ...]:
 
 def compiler_environment(target: Target) -> dict[str, str]:
     """Return what makes icx and icpx take the chosen GCC."""
-    return {_VARIABLES[name]: str(_folder(target) / f"{name}.cfg") for name in target.compilers.config}
+    return {_CONFIGURED[name]: str(_folder(target) / f"{name}.cfg") for name in target.compilers.config}
 
 
 def compiler_files(target: Target) -> dict[str, str]:
@@ -130,5 +129,233 @@ def compiler_files(target: Target) -> dict[str, str]:
     return {str(_folder(target) / f"{name}.cfg"): text for name, text in target.compilers.config.items()}
 
 
-def _folder(target: Target) -> Path:
-    return target.layout.build / "compilers"
+# --- the cache in a build --------------------------------------------------------------------------------
+
+_SWITCHED_ON = frozenset({"1", "on", "true", "yes", "y"})
+#: ccache's manual, "Precompiled headers": without these two it does not cache what uses one. Without depend
+#: mode it also wants GCC's -fpch-preprocess, which CMake does not pass.
+_FOR_PRECOMPILED = ("pch_defines", "time_macros")
+
+
+@frozen
+class HitsProof:
+    """No condition: counts what became of the calls of compilers, for the receipt."""
+
+    kind: Kind
+    logs: tuple[tuple[Family, Path], ...]
+
+    def describe(self) -> str:
+        """Return what is counted."""
+        return f"hits of {self.kind} are counted"
+
+    def key(self) -> None:
+        """Return nothing: a cache changes no result."""
+
+    def check(self) -> dict[str, Any]:
+        """Return the counts."""
+        return as_evidence(self.kind, self.logs)
+
+
+def cached(target: Target, name: str) -> tuple[tuple[str, ...], tuple[Proof, ...], tuple[str, ...]]:
+    """Return what the cache adds to a build: the step it needs, a proof, and logs of each attempt."""
+    cache = target.compile_cache
+    if cache is None:
+        return (), (), ()
+    logs = logs_of(cache.kind, name, target.layout.build)
+    tools = (_CACHE,) if _by_links(target, name, cache) else ()
+    return tools, (HitsProof(cache.kind, logs),), tuple(str(path) for _, path in logs)
+
+
+def cache_tuning(target: Target, name: str, env: Mapping[str, str]) -> dict[str, str]:
+    """Return what puts the cache in front of the compilers of a build with the environment ``env``."""
+    cache, compilers = target.compile_cache, target.compilers
+    if cache is None:
+        # PyTorch's CMake looks for ccache by itself, and one that cannot write to its folder ends the build.
+        off = target.options.compile_cache == "none" or target.no_compile_cache
+        return {"CCACHE_DISABLE": "1"} if off else {}
+    found, root = dict(cache.environment), str(target.layout.root)
+    logs = [str(path) for _, path in logs_of(cache.kind, name, target.layout.build)]
+    if cache.kind == "sccache":
+        found |= {"SCCACHE_BASEDIRS": root, "SCCACHE_ERROR_LOG": logs[0]}
+    else:
+        found |= {"CCACHE_BASEDIR": root, "CCACHE_STATSLOG": logs[0]}
+        found |= {"CCACHE_EXTRAFILES": os.pathsep.join(cache.hashed)} if cache.hashed else {}
+        if env.get("USE_PRECOMPILED_HEADERS", "").lower() in _SWITCHED_ON:
+            known = [item.strip() for item in cache.sloppiness.split(",") if item.strip()]
+            found["CCACHE_DEPEND"] = "1"
+            found["CCACHE_SLOPPINESS"] = ",".join(dict.fromkeys((*known, *_FOR_PRECOMPILED)))
+    if _by_links(target, name, cache):
+        folder, both = _folder(target, _CACHE), {"CC": compilers.cc, "CXX": compilers.cxx}
+        found |= {variable: str(folder / Path(path).name) for variable, path in both.items()}
+        if cache.kind == "ccache":
+            real = dict.fromkeys(str(Path(path).parent) for path in both.values())
+            found["CCACHE_PATH"] = os.pathsep.join(real)
+    elif cache.launched:
+        found |= dict.fromkeys(("CMAKE_C_COMPILER_LAUNCHER", "CMAKE_CXX_COMPILER_LAUNCHER"), cache.path)
+        if cache.kind == "ccache" and target.device == "xpu":
+            # icpx writes names of temporary files into what it preprocesses, so only depend mode hits
+            # (AMReX-Codes/amrex pull request 3234, intel/torch-xpu-ops pull request 5154), and ccache does
+            # not know every name of it for a clang (ggml-org/llama.cpp issue 9954).
+            hashed = dict.fromkeys((*cache.hashed, *cache.sycl_hashed, *compiler_files(target)))
+            words = (
+                "/usr/bin/env", "CCACHE_DEPEND=1", "CCACHE_COMPILERTYPE=clang", f"CCACHE_STATSLOG={logs[1]}",
+                f"CCACHE_EXTRAFILES={os.pathsep.join(hashed)}", cache.path,
+            )  # fmt: skip
+            found["CMAKE_SYCL_COMPILER_LAUNCHER"] = ";".join(words)
+    return found
+
+
+def _by_links(target: Target, name: str, cache: CompileCache) -> bool:
+    component = target.component(name)
+    return component.kind == "source" and component.build.compile_cache == "links" and cache.launched
+
+
+# --- which cache there is --------------------------------------------------------------------------------
+
+_SETTING = re.compile(r"^\((?P<origin>.*)\) (?P<name>\w+) = (?P<value>.*)$", re.MULTILINE)
+#: PyTorch's CONTRIBUTING.md advises 25 GiB; with its default of 5 a build evicts its own objects.
+_SIZE = "25G"
+#: Settings with which ccache serves objects of other inputs -> the variable that takes them back.
+_UNSAFE = {"ignore_options": "CCACHE_IGNOREOPTIONS", "ignore_headers_in_manifest": "CCACHE_IGNOREHEADERS"}
+#: What ccache calls the storage that several machines share: renamed in 4.7.
+_REMOTES = {"remote_storage": "CCACHE_REMOTE_STORAGE", "secondary_storage": "CCACHE_SECONDARY_STORAGE"}
+#: Settings with which ccache adds no objects: its folder need not be writable.
+_READ_ONLY = ("read_only", "read_only_direct")
+#: Scheme of a remote storage -> the variable of sccache for it, "" for one that ccache alone has.
+_SCHEMES: Mapping[Kind, Mapping[str, str]] = {
+    "ccache": dict.fromkeys(("file", "http", "redis", "redis+unix"), ""),
+    "sccache": {
+        "redis": "SCCACHE_REDIS_ENDPOINT", "rediss": "SCCACHE_REDIS_ENDPOINT",
+        "http": "SCCACHE_WEBDAV_ENDPOINT", "https": "SCCACHE_WEBDAV_ENDPOINT",
+    },
+}  # fmt: skip
+
+
+def compile_cache(
+    wanted: Wanted,
+    remote: str | None,
+    compilers: Compilers,
+    oneapi: OneapiFacts | None,
+    caller: Mapping[str, str] = os.environ,
+) -> CompileCache | str:
+    """Return the cache that builds use; for none why the one that is installed is not used, "" if none is.
+
+    Raises:
+        ToolchainError: the one that was asked for is missing or of no use.
+        UsageError: it has no such remote storage, or there is no cache to have one.
+    """
+    environment, reasons, unusable = base_environment(caller), [], ""
+    if remote is not None and wanted == "none":
+        why = "--compile-cache-remote has no effect with --compile-cache none"
+        raise UsageError(why, fix="omit one of them")
+    for kind in _SCHEMES:
+        if wanted not in ("auto", kind):
+            continue
+        path = shutil.which(kind, path=environment["PATH"])
+        found: CompileCache | str = f"{kind} is not on PATH"
+        if path:
+            shared = _shared(kind, remote) if remote else ""
+            found = (
+                _ccache(path, environment, shared)
+                if kind == "ccache"
+                else _sccache(path, environment, shared)
+            )
+        if isinstance(found, CompileCache):
+            return _for_compilers(found, compilers, oneapi, environment)
+        reasons.append(found)
+        unusable = unusable or (found if path else "")
+    if wanted in _SCHEMES or remote is not None:
+        raise ToolchainError(
+            f"no compile cache: {reasons[0]}",
+            why=f"it is asked for by {'--compile-cache' if wanted in _SCHEMES else '--compile-cache-remote'}",
+            fix="install ccache 4.4 or later (package ccache) or sccache, name a folder that you can write to"
+            " with CCACHE_DIR, or pass --compile-cache none",
+        )
+    return unusable
+
+
+def _shared(kind: Kind, remote: str) -> str:
+    """Return the URL of a remote storage with its attributes, also of one that is named by its folder.
+
+    Raises:
+        UsageError: the program has no such storage, or it holds a login, which documents would show.
+    """
+    url, bar, attributes = remote.partition("|")
+    url = Path(url).as_uri() if url.startswith("/") else url
+    parts, schemes = urlsplit(url), _SCHEMES[kind]
+    if parts.scheme not in schemes:
+        raise UsageError(
+            f"--compile-cache-remote cannot be '{remote}'",
+            why=f"{kind} shares objects by {', '.join(schemes)}",
+            fix="pass such a URL" + (", or an absolute folder" if kind == "ccache" else ""),
+        )
+    if parts.username or parts.password:
+        raise UsageError(
+            "--compile-cache-remote must not have a login",
+            why="plan and receipt show it",
+            fix=f"put the URL with its login into the configuration of {kind}, which builds read",
+        )
+    return f"{url}{bar}{attributes}"
+
+
+def _ccache(path: str, environment: Mapping[str, str], remote: str) -> CompileCache | str:
+    """Return ccache as its user has configured it, or why it is of no use."""
+    shown = list(_SETTING.finditer(_output([path, "--show-config"], environment)))
+    settings = {item["name"]: item["value"] for item in shown}
+    variable = next((_REMOTES[name] for name in _REMOTES if name in settings), None)
+    if "stats_log" not in settings or variable is None:
+        return f"{path} is older than ccache 4.4, which was the first to log what it hits"
+    if settings["disable"] == "true":
+        return f"the configuration of {path} switches it off"
+    if "true" not in map(settings.get, _READ_ONLY):
+        try:
+            with scratch_folder("ccache", existing(Path(settings["cache_dir"]))):
+                pass
+        except OSError as error:
+            why = f"nothing can be written to {settings['cache_dir']}, the folder of {path}"
+            return f"{why}: {error.strerror}"
+    found = {_UNSAFE[name]: "" for name in _UNSAFE if settings.get(name)}
+    found |= {"CCACHE_COMPILERCHECK": "content", "CCACHE_NOHASHDIR": "1"}
+    if next(item["origin"] for item in shown if item["name"] == "max_size") == "default":
+        found["CCACHE_MAXSIZE"] = settings["max_size"] = _SIZE
+    found |= {variable: remote} if remote else {}
+    shared = remote or next((settings[name] for name in _REMOTES if settings.get(name)), "")
+    return CompileCache(
+        kind="ccache",
+        path=path,
+        environment=found,
+        hashed=tuple(filter(None, settings["extra_files_to_hash"].split(os.pathsep))),
+        sloppiness=settings["sloppiness"],
+        place=f"{settings['cache_dir']}, at most {settings['max_size']}"
+        + (f", shared by {shared.partition('|')[0]}" if shared else ""),
+    )
+
+
+def _sccache(path: str, environment: Mapping[str, str], remote: str) -> CompileCache:
+    found = {"SCCACHE_IGNORE_SERVER_IO_ERROR": "1", "SCCACHE_LOG": "sccache=debug"}
+    if remote:
+        found[_SCHEMES["sccache"][urlsplit(remote).scheme]] = remote
+    place = f"shared by {remote}" if remote else environment.get("SCCACHE_DIR", "its own folder")
+    return CompileCache("sccache", path, found, place=place)
+
+
+def _for_compilers(
+    cache: CompileCache, compilers: Compilers, oneapi: OneapiFacts | None, environment: Mapping[str, str]
+) -> CompileCache:
+    """Add what decides an object beside the program that is called: GCC's and icpx' compilers proper."""
+    # A folder such as /usr/lib/ccache is on PATH.
+    launched = Path(compilers.cxx).resolve().name not in ("ccache", "sccache")
+    if cache.kind == "sccache" and launched:
+        return cache
+    proper: tuple[Path, ...] = ()
+    if compilers.kind == "gcc":
+        # An update may change them and leave the driver as it is.
+        cc1plus = Path(_output([compilers.cxx, "-print-prog-name=cc1plus"], environment).strip())
+        proper = (cc1plus.with_name("cc1"), cc1plus) if cc1plus.is_absolute() else ()
+    hashed = (*cache.hashed, *(str(path) for path in proper if path.is_file()))
+    icpx = shutil.which("icpx", path=os.pathsep.join(oneapi.path_prefix)) if oneapi and launched else None
+    sycl: tuple[str, ...] = ()
+    if icpx is not None:
+        beside = (Path(icpx).with_name("icpx.cfg"), Path(icpx).parent / "compiler" / "clang++")
+        sycl = (compilers.cxx, *(str(path) for path in beside if path.is_file()))
+    return replace(cache, launched=launched, hashed=hashed, sycl_hashed=sycl)

@@ -11,6 +11,7 @@ import functools
 import os
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from xpubuild.artifacts.audit_report import AuditPolicy
 from xpubuild.artifacts.expectation import OFF
@@ -18,17 +19,10 @@ from xpubuild.artifacts.installed import InstalledProof, installed_stamp
 from xpubuild.artifacts.step_proofs import SameWheelProof, VerifyProof, WheelProof
 from xpubuild.engine.model import XPUBUILD, Command, Publish, Step
 from xpubuild.errors import RecipeError
-from xpubuild.install.build_compilers import compiler_environment, path_prefix
+from xpubuild.install.build_compilers import cache_tuning, cached, compiler_environment, path_prefix
 from xpubuild.install.build_jobs import jobs_environment_of, launcher_folder, launcher_tuning, memory_of
-from xpubuild.install.compile_cache import cache_logs, cache_proofs, cache_tools, cache_tuning
-from xpubuild.install.held import (
-    constraints_of,
-    explain_held,
-    held_file,
-    held_proof,
-    hold_command,
-    with_constraints,
-)
+from xpubuild.install.complete import explain_held
+from xpubuild.install.environment_steps import constraints_of, held_file, held_proof, hold_command, words
 from xpubuild.install.source_steps import (
     built_tree_proof,
     pin_checked,
@@ -217,29 +211,40 @@ def _relevant(target: Target) -> dict[str, object]:
     return {"compiler": dict(target.compilers.key), "oneapi": target.oneapi.digest if target.oneapi else ""}
 
 
+def _policy(target: Target, name: str, **more: Any) -> AuditPolicy:
+    """Return what a component's wheel must be like, as its recipe has it."""
+    audit = target.component(name).audit
+    return AuditPolicy(
+        cxx11_abi=target.cxx11_abi if audit.cxx11_abi else None,
+        forbid_needed=tuple(audit.forbid_needed),
+        allow_missing=tuple(audit.allow_missing),
+        **more,
+    )
+
+
 def wheel_step(target: Target, name: str, after: tuple[str, ...]) -> Step:
     """Return the step that builds and audits the wheel of a source component."""
     component, layout = target.component(name), target.layout
     stage, build_folder = layout.wheels / f".stage-{name}", layout.build / name
     command = wheel_command(target, name, str(stage))
-    policy = AuditPolicy(
-        cxx11_abi=target.cxx11_abi if component.audit.cxx11_abi else None,
-        forbid_needed=tuple(component.audit.forbid_needed),
-        allow_missing=tuple(component.audit.allow_missing),
+    policy = _policy(
+        target,
+        name,
         require_strings=tuple(component.audit.require_strings),
         device_targets=audited_targets(target, name, command.env),
     )
+    tools, counted, logs = cached(target, name)
     search = (str(target.site_packages / "torch" / "lib"), str(layout.env / "lib"))
     return Step(
         id=f"{name}.wheel",
         title=f"build {component.dist} wheel",
         needs=(f"{name}.source", *after),
-        tools=cache_tools(target, name),
+        tools=tools,
         commands=(check_command(target, name, pin_checked(target, name)), command),
         proofs=(
             built_tree_proof(target, name),
             WheelProof(str(stage), "*.whl", policy, search),
-            *cache_proofs(target, name),
+            *counted,
         ),
         inputs=(source_folder(target, name),),
         outputs=(str(build_folder), *launcher_folder(target, name)),
@@ -247,7 +252,7 @@ def wheel_step(target: Target, name: str, after: tuple[str, ...]) -> Step:
             str(stage),
             bytecode(target, name),
             *(() if component.build.resume else (str(build_folder),)),
-            *cache_logs(target, name),
+            *logs,
         ),
         publish=Publish(stage=str(stage), folder=str(layout.wheels), pattern="*.whl"),
         relevant=_relevant(target),
@@ -265,10 +270,10 @@ def _installing(target: Target, name: str, command: Command, before: tuple[Comma
         commands=(
             repair_env_command(str(target.layout.env)),
             *before,
-            replace(command, argv=with_constraints(command.argv, constraints)),
+            replace(command, argv=(*command.argv, *words("--constraint", constraints))),
             hold_command(target, name),
         ),
-        proofs=(held_proof(target, name, own=True),),
+        proofs=(held_proof(target, name),),
         inputs=constraints,
         outputs=(str(target.layout.env), held),
         witnesses=(held,),
@@ -293,7 +298,7 @@ def install_step(target: Target, name: str, after: tuple[str, ...]) -> Step:
         proofs=(SameWheelProof(str(wheels), dist, str(site)), *step.proofs),
         inputs=(str(wheels), *step.inputs),
         outputs_stamp=functools.partial(installed_stamp, site, (dist,)),
-        explain=explain_held(),
+        explain=functools.partial(explain_held, indexes=()),
     )
 
 
@@ -306,20 +311,21 @@ def editable_step(target: Target, name: str, needs: tuple[str, ...], after: tupl
     argv = (*_pip(target, name, "install"), "--editable", source_folder(target, name))
     check = check_command(target, name, pin_checked(target, name), kind=EDITABLE)
     step = _installing(target, name, _command(target, name, argv), (check,))
+    tools, counted, logs = cached(target, name)
     made = (str(target.layout.build / name), *step.outputs[1:], *launcher_folder(target, name))
     return replace(
         step,
         title=f"build and install {dist} (editable)",
         needs=(f"{name}.source", *needs),
         after=after,
-        tools=cache_tools(target, name),
+        tools=tools,
         proofs=(
             InstalledProof(str(target.site_packages), (dist,)),
             *step.proofs,
-            *cache_proofs(target, name),
+            *counted,
         ),
         outputs=(step.outputs[0], *made),
-        fresh=(bytecode(target, name), *cache_logs(target, name)),
+        fresh=(bytecode(target, name), *logs),
         relevant=_relevant(target),
         memory_bytes=memory_of(target, name),
     )
@@ -368,13 +374,7 @@ def portable_step(target: Target, name: str) -> Step:
     layout, dist = target.layout, target.component(name).dist
     stage = layout.portable / f".stage-{name}"
     runtime = target.runtime or target.site_packages
-    audit = target.component(name).audit
-    policy = AuditPolicy(
-        cxx11_abi=target.cxx11_abi if audit.cxx11_abi else None,
-        forbid_needed=tuple(audit.forbid_needed),
-        allow_missing=tuple(audit.allow_missing),
-        absolute_rpath="error",
-    )
+    policy = _policy(target, name, absolute_rpath="error")
     argv = (
         XPUBUILD, "plumbing", "make-portable", str(layout.wheels), dist, str(stage),
         "--runtime", str(runtime), "--builder", str(layout.root),

@@ -16,7 +16,7 @@ from xpubuild.install.target import Choice, Target
 from xpubuild.recipe.compatible_host import CMAKE_ID, oneapi_versions
 from xpubuild.recipe.constraints import solve
 from xpubuild.recipe.lint import placeholder_problems
-from xpubuild.recipe.model import Archive, Component, LoadedRecipe, Recipe
+from xpubuild.recipe.model import Archive, LoadedRecipe, Recipe
 from xpubuild.recipe.situation import Situation, Verdict
 from xpubuild.recipe.targets import target_of
 from xpubuild.recipe.values import Target as Device
@@ -35,7 +35,7 @@ def choose(options: Options, loaded: LoadedRecipe) -> Choice:
         RecipeError: a value has an unknown placeholder.
         UnsatisfiableError: the recipe cannot be built as asked.
     """
-    recipe = loaded.recipe
+    recipe, variant = loaded.recipe, options.variant
     if options.portable and options.editable:
         raise UsageError(
             "--portable cannot be combined with --editable",
@@ -48,11 +48,22 @@ def choose(options: Options, loaded: LoadedRecipe) -> Choice:
             fix="choose a recipe that can be built",
             commands=("xpubuild recipes list",),
         )
-    _require_placeholders(loaded)
+    if problems := list(placeholder_problems(recipe)):
+        raise RecipeError(
+            f"the recipe {loaded.path} has an unknown placeholder",
+            why="; ".join(problems),
+            fix=f"correct these keys; {docs_page('reference/recipe.md')} explains the placeholders",
+            evidence={"problems": problems},
+        )
+    if variant is not None and variant not in recipe.variants:
+        raise UsageError(
+            f"recipe '{recipe.name}' has no variant '{variant}'",
+            why="it has " + (", ".join(recipe.variants) or "none"),
+            fix="omit --variant, or use one of these" if recipe.variants else "omit --variant",
+        )
     device = target_of(recipe, options.target)
     _require_aot_targets(options, recipe, device)
     components = _components(options, recipe, device)
-    variant = _variant(options, recipe)
     choice = Choice(
         options=options,
         loaded=loaded,
@@ -62,23 +73,11 @@ def choose(options: Options, loaded: LoadedRecipe) -> Choice:
         components=components,
         variant=variant,
         arch=options.arch or tuple(recipe.arch),
-        switches=_switches(recipe, components, variant),
+        switches={name: _switches(recipe, name, variant) for name in components},
         runtime=None if options.runtime is None else runtime_folder(options.runtime),
     )
     _require_archives(choice)
     return choice
-
-
-def _require_placeholders(loaded: LoadedRecipe) -> None:
-    """Reject placeholders that would reach a build unfilled."""
-    problems = list(placeholder_problems(loaded.recipe))
-    if problems:
-        raise RecipeError(
-            f"the recipe {loaded.path} has an unknown placeholder",
-            why="; ".join(problems),
-            fix=f"correct these keys; {docs_page('reference/recipe.md')} explains the placeholders",
-            evidence={"problems": problems},
-        )
 
 
 def _require_aot_targets(options: Options, recipe: Recipe, device: Device) -> None:
@@ -86,22 +85,21 @@ def _require_aot_targets(options: Options, recipe: Recipe, device: Device) -> No
     for name in options.arch:
         if not _ARCH.fullmatch(name):
             raise UsageError(f"--arch '{name}' is not an AOT target", fix="use targets such as pvc or bmg")
-    if not options.arch:
-        return
-    if device != "xpu":
+    if options.arch and device != "xpu":
         other = ", or build for the GPU with --target xpu" if "xpu" in recipe.targets else ""
         raise UsageError(
             f"--arch {','.join(options.arch)} is only for the GPU, but the target of this build is {device}",
             why="AOT targets name GPUs that SYCL kernels are compiled for; a build for the CPU has none",
             fix=f"omit --arch (XPUBUILD_ARCH is the same option){other}",
         )
-    found = solve(recipe, Situation(target=device, arch=options.arch))
-    against = tuple(item for item in found.against() if item.constraint == "arch")
-    if against:
+    found = solve(recipe, Situation(target=device, arch=options.arch)) if options.arch else None
+    against = tuple(item for item in found.against() if item.constraint == "arch") if found else ()
+    if found is not None and against:
         raise refused(recipe, replace(found, builds="no", reasons=against))
 
 
 def _components(options: Options, recipe: Recipe, device: Device) -> tuple[str, ...]:
+    """Return the components that are built, each after what it needs: a recipe has no circles."""
     for name in (*options.with_, *options.without):
         if name not in recipe.components:
             raise UsageError(
@@ -109,11 +107,9 @@ def _components(options: Options, recipe: Recipe, device: Device) -> tuple[str, 
                 why=f"its components are: {', '.join(recipe.components)}",
                 fix="use these names with --with and --without",
             )
-    both = set(options.with_) & set(options.without)
+    both = ", ".join(sorted(set(options.with_) & set(options.without)))
     if both:
-        raise UsageError(
-            f"{', '.join(sorted(both))} is in both --with and --without", fix="list it in only one of them"
-        )
+        raise UsageError(f"{both} is in both --with and --without", fix="list it in only one of them")
     for name in options.with_:
         targets = recipe.components[name].targets
         if device not in targets:
@@ -122,96 +118,64 @@ def _components(options: Options, recipe: Recipe, device: Device) -> tuple[str, 
                 why=f"recipe '{recipe.name}' has it only for {', '.join(targets)}",
                 fix=f"remove {name} from --with, or use --target {targets[0]}",
             )
-    chosen = {
+    waiting = [
         name
         for name, component in recipe.components.items()
         if (not component.optional or name in options.with_)
         and name not in options.without
         and device in component.targets
-    }
-    for name in chosen:
-        missing = [need for need in recipe.components[name].needs if need not in chosen]
+    ]
+    for name in waiting:
+        needs = recipe.components[name].needs
+        missing = [need for need in needs if need not in waiting]
         if missing:
             raise UnsatisfiableError(
                 f"'{name}' cannot be built without '{missing[0]}'",
-                why=f"the recipe says that {name} needs {', '.join(recipe.components[name].needs)}",
+                why=f"the recipe says that {name} needs {', '.join(needs)}",
                 fix=f"exclude both: --without {missing[0]},{name}",
             )
-    return _ordered(recipe, chosen)
-
-
-def _ordered(recipe: Recipe, chosen: set[str]) -> tuple[str, ...]:
-    """Return components in an order in which each comes after what it needs: a recipe has no circles."""
     ordered: list[str] = []
-    waiting = [name for name in recipe.components if name in chosen]
     while waiting:
-        ready = [n for n in waiting if all(need in ordered for need in recipe.components[n].needs)]
+        ready = [name for name in waiting if all(need in ordered for need in recipe.components[name].needs)]
         ordered.extend(ready)
         waiting = [name for name in waiting if name not in ready]
     return tuple(ordered)
 
 
-def _variant(options: Options, recipe: Recipe) -> str | None:
-    name = options.variant
-    if name is not None and name not in recipe.variants:
-        raise UsageError(
-            f"recipe '{recipe.name}' has no variant '{name}'",
-            why="it has " + (", ".join(recipe.variants) or "none"),
-            fix="omit --variant, or use one of these" if recipe.variants else "omit --variant",
-        )
-    return name
-
-
 def _abi(options: Options, recipe: Recipe, components: tuple[str, ...]) -> int:
-    wanted = recipe.abi.default if options.abi is None else options.abi
+    default = recipe.abi.default
+    wanted = default if options.abi is None else options.abi
     for name in components:
         component = recipe.components[name]
-        if component.kind == "wheel" and component.cxx11_abi not in (None, wanted):
-            raise _abi_of_wheel(recipe, name, component, wanted)
-    if wanted != recipe.abi.default and not recipe.abi.honoured:
+        own = component.cxx11_abi
+        if component.kind == "wheel" and own not in (None, wanted):
+            raise UnsatisfiableError(
+                f"C++11 ABI {wanted} was requested, but {component.dist} {component.version} has ABI {own}",
+                why=(
+                    f"recipe '{recipe.name}' uses a prebuilt wheel of {name}; code with ABI {wanted} links "
+                    f"against ABI {own}, but fails at import with undefined symbols"
+                ),
+                fix=(
+                    f"use ABI {own} (or omit --cxx11-abi); for ABI {wanted} choose a recipe that builds "
+                    f"{name} from source and honours the switch"
+                ),
+                commands=(f"xpubuild install {recipe.name} --cxx11-abi {own}", "xpubuild recipes list"),
+                evidence={"asked_abi": wanted, "torch_abi": own},
+            )
+    if wanted != default and not recipe.abi.honoured:
         raise UnsatisfiableError(
-            (
-                f"--cxx11-abi {wanted} was requested, but '{recipe.name}' always builds with C++11 ABI "
-                f"{recipe.abi.default}"
-            ),
+            f"--cxx11-abi {wanted} was requested, but '{recipe.name}' always builds with C++11 ABI {default}",
             why=recipe.abi.note or "this release ignores the switch, so the result would have the other ABI",
-            fix=f"use --cxx11-abi {recipe.abi.default}, or choose a release that honours the switch",
+            fix=f"use --cxx11-abi {default}, or choose a release that honours the switch",
             commands=("xpubuild recipes list",),
         )
     return wanted
 
 
-def _abi_of_wheel(recipe: Recipe, name: str, component: Component, wanted: int) -> UnsatisfiableError:
-    return UnsatisfiableError(
-        (
-            f"C++11 ABI {wanted} was requested, but {component.dist} {component.version} has ABI "
-            f"{component.cxx11_abi}"
-        ),
-        why=(
-            f"recipe '{recipe.name}' uses a prebuilt wheel of {name}; code with ABI {wanted} links against "
-            f"ABI {component.cxx11_abi}, but fails at import with undefined symbols"
-        ),
-        fix=(
-            f"use ABI {component.cxx11_abi} (or omit --cxx11-abi); for ABI {wanted} choose a recipe that "
-            f"builds {name} from source and honours the switch"
-        ),
-        commands=(
-            f"xpubuild install {recipe.name} --cxx11-abi {component.cxx11_abi}",
-            "xpubuild recipes list",
-        ),
-        evidence={"asked_abi": wanted, "torch_abi": component.cxx11_abi},
-    )
-
-
-def _switches(
-    recipe: Recipe, components: tuple[str, ...], variant: str | None
-) -> Mapping[str, Mapping[str, str]]:
-    result: dict[str, dict[str, str]] = {}
-    for name in components:
-        over = recipe.variants[variant].env.get(name, {}) if variant else {}
-        merged = {**recipe.env, **recipe.components[name].build.env, **over}
-        result[name] = {key: str(value) for key, value in merged.items()}
-    return result
+def _switches(recipe: Recipe, name: str, variant: str | None) -> Mapping[str, str]:
+    over = recipe.variants[variant].env.get(name, {}) if variant else {}
+    merged = {**recipe.env, **recipe.components[name].build.env, **over}
+    return {key: str(value) for key, value in merged.items()}
 
 
 def needed_archives(choice: Choice, name: str) -> dict[str, Archive]:
@@ -226,20 +190,19 @@ def needed_archives(choice: Choice, name: str) -> dict[str, Archive]:
 
 def _require_archives(choice: Choice) -> None:
     """Refuse a build that would download what is no longer there."""
-    recipe = choice.recipe
+    recipe = choice.recipe.name
     for name in choice.components:
         for key, item in needed_archives(choice, name).items():
             if choice.component(name).kind == "source" and item.gone:
                 of = f" built from commit {item.commit}" if item.commit else ""
                 raise UnsatisfiableError(
-                    f"'{name}' of recipe '{recipe.name}' cannot be built: its {key} can no longer be"
-                    " downloaded",
+                    f"'{name}' of recipe '{recipe}' cannot be built: its {key} can no longer be downloaded",
                     why=f"{item.url}: {item.gone}",
                     fix=(
-                        f"omit --with {name}; or write a recipe that extends '{recipe.name}' and sets"
+                        f"omit --with {name}; or write a recipe that extends '{recipe}' and sets"
                         f" components.{name}.build.env.{item.variable} to a folder with your own {key}{of}"
                     ),
-                    commands=(f"xpubuild recipes show {recipe.name}",),
+                    commands=(f"xpubuild recipes show {recipe}",),
                     evidence={"component": name, "archive": key, "url": item.url, "commit": item.commit},
                 )
 
@@ -273,17 +236,16 @@ def check_host(target: Target) -> Verdict:
     Raises:
         UnsatisfiableError: naming what was found and what is needed.
     """
-    recipe = target.recipe
-    if target.python_version not in SpecifierSet(recipe.needs.python):
+    recipe, python = target.recipe, target.python_version
+    if python not in SpecifierSet(recipe.needs.python):
         raise UnsatisfiableError(
-            f"'{recipe.name}' does not support Python {target.python_version}",
-            why=f"the recipe needs Python {recipe.needs.python}; {target.python} is {target.python_version}",
+            f"'{recipe.name}' does not support Python {python}",
+            why=f"the recipe needs Python {recipe.needs.python}; {target.python} is {python}",
             fix="use another interpreter with --python",
         )
     if target.device == "xpu" and recipe.needs.oneapi is not None and target.oneapi is None:
-        raise UnsatisfiableError(
-            f"'{recipe.name}' for XPU needs oneAPI {recipe.needs.oneapi}", why="no oneAPI was found"
-        )
+        what = f"'{recipe.name}' for XPU needs oneAPI {recipe.needs.oneapi}"
+        raise UnsatisfiableError(what, why="no oneAPI was found")
     verdict = solve(recipe, situation_of(target))
     if verdict.refused:
         raise refused(recipe, verdict)

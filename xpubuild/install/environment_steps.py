@@ -1,29 +1,26 @@
-"""The steps that create and fill the Python environment. Pure."""
+"""The steps that create and fill the Python environment. Pure.
+
+Each pip step has constraints, which keep it from replacing what was installed before: after a component is
+installed, its version is written to a file that all later steps of components that need it read.
+"""
 
 from __future__ import annotations
 
 import functools
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
+from xpubuild.artifacts.freeze import TRITON, HeldProof, portable_hold
 from xpubuild.artifacts.installed import InstalledProof, installed_stamp
 from xpubuild.artifacts.step_proofs import AbiOfInstalledProof, EnvironmentProof
 from xpubuild.engine.fingerprint import digest
 from xpubuild.engine.model import XPUBUILD, Command, Proof, Step
-from xpubuild.install.held import (
-    CompleteProof,
-    ComponentsCompleteProof,
-    constraints_of,
-    explain_held,
-    held_file,
-    held_proof,
-    hold_command,
-    with_constraints,
-)
+from xpubuild.errors import UnsatisfiableError
+from xpubuild.install.complete import CompleteProof, explain_held
 from xpubuild.install.target import Target
 from xpubuild.machine.envmark import MARK as ENV_MARK
 from xpubuild.machine.mkl import MklStaticProof
@@ -34,6 +31,7 @@ from xpubuild.machine.python_environment import (
     leave_out_command,
     make_env_command,
     repair_env_command,
+    write_constraints,
 )
 from xpubuild.supply.requirements import dist_info, pinned
 
@@ -53,124 +51,158 @@ def environment_step(target: Target) -> Step:
     )
 
 
+# --- what was installed before stays ---------------------------------------------------------------------
+
+
+def held_file(target: Target, name: str) -> str:
+    """Return the constraints file that says what a component's installation put there."""
+    return str(target.layout.build / "held" / f"{name}.txt")
+
+
+def _held_before(target: Target, name: str) -> tuple[str, ...]:
+    """Return the files of all components that one needs, directly or not, in the order they are installed."""
+    needed: set[str] = set()
+    frontier = list(target.component(name).needs)
+    while frontier:
+        other = frontier.pop()
+        if other not in needed:
+            needed.add(other)
+            frontier.extend(target.component(other).needs)
+    return tuple(held_file(target, other) for other in target.components if other in needed)
+
+
+def constraints_of(target: Target, name: str) -> tuple[str, ...]:
+    """Return the constraints files for the pip commands of a component."""
+    return (*known_beforehand(target), *_held_before(target, name))
+
+
+def known_beforehand(target: Target) -> Mapping[str, str]:
+    """Return the file (path -> text) with what the recipe itself says; empty where it says nothing.
+
+    Versions of prebuilt wheels are constrained before they are installed. If triton comes under one name, its
+    other names are excluded: their wheels contain the same folder.
+
+    Raises:
+        UnsatisfiableError: two of the chosen components have ``triton/``.
+    """
+    dists = {name: canonicalize_name(target.component(name).dist) for name in target.components}
+    triton = [name for name, dist in dists.items() if dist in TRITON]
+    if len(triton) > 1:
+        raise UnsatisfiableError(
+            f"the components {' and '.join(triton)} both contain the package triton/",
+            why="the second one would overwrite the first",
+            fix=f"exclude one of them: --without {triton[-1]}",
+        )
+    wheels = [name for name in target.components if target.component(name).kind == "wheel"]
+    pins: dict[str, str] = {dists[name]: str(target.component(name).version) for name in wheels}
+    forbidden = [dist for dist in TRITON if triton and dist != dists[triton[0]]]
+    text = write_constraints(pins, forbidden=forbidden)
+    return {str(target.layout.build / "held" / "by-the-recipe.txt"): text} if text else {}
+
+
+def hold_command(target: Target, name: str) -> Command:
+    """Return the command, the last of an installation, that writes down what was installed."""
+    dist, file = target.component(name).dist, held_file(target, name)
+    return Command(
+        argv=(XPUBUILD, "plumbing", "hold", str(target.layout.env), dist, file),
+        portable=portable_hold(str(target.layout.python), dist, file),
+    )
+
+
+def held_proof(target: Target, name: str, *, own: bool = True) -> HeldProof:
+    """Return the proof for a pip step of a component; ``own`` where it installs the component itself."""
+    files = (*_held_before(target, name), *((held_file(target, name),) if own else ()))
+    return HeldProof(str(target.site_packages), files)
+
+
+def words(option: str, values: Sequence[str]) -> tuple[str, ...]:
+    """Return an option once for each value."""
+    return tuple(word for value in values for word in (option, value))
+
+
+# --- what pip installs -----------------------------------------------------------------------------------
+
+
 def _requirements_step(
     target: Target,
     names: Sequence[str],
-    *,
     identifier: str,
     title: str,
+    *,
     needs: tuple[str, ...],
     after: tuple[str, ...] = (),
+    component: str | None = None,
     indexes: Sequence[str] = (),
-    constraints: Sequence[str] = (),
-    held: str | None = None,
-    last: tuple[Command, ...] = (),
-    proofs: tuple[Proof, ...] = (),
     left_out: tuple[str, ...] = (),
 ) -> Step:
-    """Return a step that installs hashed requirement files; ``last`` are commands after that.
+    """Return a step that installs hashed requirement files.
 
-    ``held`` is the file in which what the step installs was written down, the last time. ``left_out`` are
-    distributions that are not installed although something declares them.
+    ``component`` is the one they are of; ``left_out`` are distributions that are not installed although
+    something declares them.
     """
     texts = [target.requirements[name] for name in names]
     pins = [pin for text in texts for pin in pinned(text, target.python_version)]
-    env, site = target.layout.env, target.site_packages
+    env, site = str(target.layout.env), target.site_packages
     files = [str(target.requirement_path(name)) for name in names]
     reports = [target.layout.pip_report(identifier, Path(name).stem) for name in names]
     pin_names = tuple(name for name, _ in pins)
-    more = [*_words("--constraint", constraints), *_words("--index", indexes)]
+    constraints = constraints_of(target, component) if component is not None else ()
+    more = (*words("--constraint", constraints), *words("--index", indexes))
+    proofs: tuple[Proof, ...] = (InstalledProof(str(site), pin_names),)
+    commands = [repair_env_command(env)]
     if left_out:
-        proofs = (CompleteProof(str(site), target.python_version, pin_names, left_out), *proofs)
+        proofs += (CompleteProof(str(site), target.python_version, pin_names, left_out),)
+        leave_out, more = leave_out_command(env, left_out), ("--no-deps", *more)
+        by_uv = (XPUBUILD, "plumbing", "leave-out", env, *left_out) if target.installer.uv else ()
+        commands.append(replace(leave_out, shortcut=by_uv))
+    for file, report in zip(files, reports, strict=True):
+        command = install_command(env, file, indexes=indexes, constraints=constraints, whole=not left_out)
+        commands.append(_by_uv(target, _reported(command, report), file, report, more))
+    explain = explain_held if constraints else explain_pip_failure
     return Step(
         id=identifier,
         title=title,
         needs=needs,
         after=after,
-        commands=(
-            repair_env_command(str(env), held=held),
-            *((_leave_out(target, left_out),) if left_out else ()),
-            *(
-                _by_uv(
-                    target,
-                    _reported(
-                        install_command(
-                            str(env), path, indexes=indexes, constraints=constraints, whole=not left_out
-                        ),
-                        report,
-                    ),
-                    (path, report),
-                    (*(("--no-deps",) if left_out else ()), *more),
-                )
-                for path, report in zip(files, reports, strict=True)
-            ),
-            *last,
-        ),
-        proofs=(InstalledProof(str(site), pin_names), *proofs),
+        commands=tuple(commands),
+        proofs=proofs,
         inputs=(*files, *constraints),
-        outputs=(str(env), *map(str, reports)),
+        outputs=(env, *map(str, reports)),
         witnesses=tuple(str(site / f"{dist_info(*pin)}" / "RECORD") for pin in pins),
         outputs_stamp=functools.partial(installed_stamp, site, pin_names),
         relevant={"requirements": digest(texts)},
-        explain=explain_held(indexes)
-        if constraints
-        else functools.partial(explain_pip_failure, indexes=tuple(indexes)),
+        explain=functools.partial(explain, indexes=tuple(indexes)),
     )
 
 
-def _by_uv(target: Target, command: Command, files: tuple[str, Path], words: Sequence[str]) -> Command:
-    """Return a command of pip that looks where this plan does; with uv before it, where that can be used.
-
-    ``files`` are the requirements and the report of what was installed.
-    """
-    installer = target.installer
-    shortcut: tuple[str, ...] = ()
+def _by_uv(target: Target, command: Command, file: str, report: Path, more: Sequence[str]) -> Command:
+    """Return a command of pip that looks where this plan does; with uv before it, where that can be used."""
+    installer, shortcut = target.installer, tuple[str, ...]()
     if installer.uv is not None:
         shortcut = (
-            XPUBUILD, "plumbing", "link-packages", str(target.layout.env), files[0], "--uv", installer.uv,
+            XPUBUILD, "plumbing", "link-packages", str(target.layout.env), file, "--uv", installer.uv,
             "--cache", str(installer.cache), "--python-version", target.python_version,
-            "--report", str(files[1]), *words,
+            "--report", str(report), *more,
         )  # fmt: skip
     return replace(command, tuning=target.downloads.pip, shortcut=shortcut)
-
-
-def _leave_out(target: Target, names: tuple[str, ...]) -> Command:
-    env = str(target.layout.env)
-    command = leave_out_command(env, names)
-    if target.installer.uv is None:
-        return command
-    return replace(command, shortcut=(XPUBUILD, "plumbing", "leave-out", env, *names))
-
-
-def _words(option: str, values: Sequence[str]) -> tuple[str, ...]:
-    return tuple(word for value in values for word in (option, value))
 
 
 def _reported(command: Command, report: Path) -> Command:
     """Let pip write a report of what it installed, with the hashes it checked."""
     extra = ("--report", str(report))
-    return replace(
-        command,
-        argv=(*command.argv, *extra),
-        alternatives=tuple((*argv, *extra) for argv in command.alternatives),
-    )
+    others = tuple((*argv, *extra) for argv in command.alternatives)
+    return replace(command, argv=(*command.argv, *extra), alternatives=others)
 
 
 def toolchain_step(target: Target) -> Step:
     """Return the step that installs cmake, ninja, MKL and the build backends, with hashes."""
-    tools = target.recipe.toolchain
-    proofs: tuple[Proof, ...] = ()
-    if tools.mkl is not None:
-        proofs = (MklStaticProof(str(target.layout.env), tools.mkl),)
-    return _requirements_step(
-        target,
-        tools.requirements,
-        identifier="toolchain",
-        title="install build tools and MKL",
-        needs=("env",),
-        proofs=proofs,
-        left_out=_left_out(target),
+    tools, left_out = target.recipe.toolchain, _left_out(target)
+    title = "install build tools and MKL"
+    step = _requirements_step(
+        target, tools.requirements, "toolchain", title, needs=("env",), left_out=left_out
     )
+    mkl = (MklStaticProof(str(target.layout.env), tools.mkl),) if tools.mkl is not None else ()
+    return replace(step, proofs=(*step.proofs, *mkl))
 
 
 def _left_out(target: Target) -> tuple[str, ...]:
@@ -178,72 +210,59 @@ def _left_out(target: Target) -> tuple[str, ...]:
 
     A prebuilt torch for XPU has its libraries from such packages.
     """
-    pins = {
-        canonicalize_name(name)
-        for text in target.requirements.values()
-        for name, _ in pinned(text, target.python_version)
-    }
-    names = map(canonicalize_name, target.recipe.toolchain.leave_out)
-    return tuple(sorted({*names} - pins))
+    pins = [pin for text in target.requirements.values() for pin in pinned(text, target.python_version)]
+    names = {canonicalize_name(name) for name in target.recipe.toolchain.leave_out}
+    return tuple(sorted(names - {canonicalize_name(name) for name, _ in pins}))
 
 
 def with_components_proof(target: Target, step: Step) -> Step:
     """Return the last step that installs something, with the proof that no component lacks a dependency."""
     names = tuple(target.component(name).dist for name in target.components)
-    python, left_out = target.python_version, _left_out(target)
-    proof = ComponentsCompleteProof(str(target.site_packages), python, names, left_out)
+    site, left_out = str(target.site_packages), _left_out(target)
+    proof = CompleteProof(site, target.python_version, names, left_out, of_components=True)
     return replace(step, proofs=(*step.proofs, proof))
 
 
 def requirements_step(target: Target, name: str, needs: tuple[str, ...], after: tuple[str, ...]) -> Step:
     """Return the step that installs what a source component needs to be built beside the common tools."""
     component = target.component(name)
-    return _requirements_step(
-        target,
-        component.build.requirements,
-        identifier=f"{name}.requirements",
-        title=f"install build requirements of {component.dist}",
-        needs=needs,
-        after=after,
-        constraints=constraints_of(target, name),
-        proofs=(held_proof(target, name, own=False),),
+    title = f"install build requirements of {component.dist}"
+    files = component.build.requirements
+    step = _requirements_step(
+        target, files, f"{name}.requirements", title, needs=needs, after=after, component=name
     )
+    return replace(step, proofs=(*step.proofs, held_proof(target, name, own=False)))
 
 
 def wheel_component_step(
     target: Target, name: str, needs: tuple[str, ...], after: tuple[str, ...] = ()
 ) -> Step:
     """Return the step that installs a prebuilt wheel at its pin."""
-    component = target.component(name)
-    proofs: tuple[Proof, ...] = (held_proof(target, name, own=True),)
+    component, held = target.component(name), held_file(target, name)
+    title = f"install prebuilt {component.dist} {component.version}"
+    if component.requirements is None:
+        step = _unhashed_step(target, name, title, needs, after)
+    else:
+        files, indexes = [component.requirements], component.indexes
+        step = _requirements_step(
+            target, files, name, title, needs=needs, after=after, component=name, indexes=indexes
+        )
+    proofs: tuple[Proof, ...] = (*step.proofs, held_proof(target, name))
     if component.cxx11_abi is not None:
         folder = target.site_packages / component.dist.replace("-", "_") / "lib"
         proofs += (AbiOfInstalledProof(component.dist, str(folder), component.cxx11_abi),)
-    if component.requirements is None:
-        return _unhashed_step(target, name, needs, after, proofs)
-    step = _requirements_step(
-        target,
-        [component.requirements],
-        identifier=name,
-        title=f"install prebuilt {component.dist} {component.version}",
-        needs=needs,
-        after=after,
-        indexes=component.indexes,
-        constraints=constraints_of(target, name),
-        held=held_file(target, name),
-        last=(hold_command(target, name),),
+    repair = repair_env_command(str(target.layout.env), held=held)
+    return replace(
+        step,
+        commands=(repair, *step.commands[1:], hold_command(target, name)),
         proofs=proofs,
+        outputs=(*step.outputs, held),
+        witnesses=(*step.witnesses, held),
     )
-    held = held_file(target, name)
-    return replace(step, outputs=(*step.outputs, held), witnesses=(*step.witnesses, held))
 
 
 def _unhashed_step(
-    target: Target,
-    name: str,
-    needs: tuple[str, ...],
-    after: tuple[str, ...],
-    proofs: tuple[Proof, ...],
+    target: Target, name: str, title: str, needs: tuple[str, ...], after: tuple[str, ...]
 ) -> Step:
     """Install a wheel whose hash is not known beforehand: from the recipe's own index only, and alone.
 
@@ -251,33 +270,30 @@ def _unhashed_step(
     is in pip's report, with its hash, and so in the receipt.
     """
     component, env, site = target.component(name), target.layout.env, target.site_packages
-    dist, report = component.dist, target.layout.pip_report(name, name)
-    held = held_file(target, name)
+    pin, report, held = f"{component.dist}=={component.version}", target.layout.pip_report(name, name), (
+        constraints_of(target, name)
+    )  # fmt: skip
     argv = (
         env_python(env), "-I", "-u", "-m", "pip", "install", "--only-binary", ":all:", "--no-deps",
         "--no-input", "--disable-pip-version-check", "--no-warn-script-location",
     )  # fmt: skip
     lines = tuple(
-        with_constraints(
-            (*argv, "--index-url", index, f"{dist}=={component.version}", "--report", str(report)),
-            constraints_of(target, name),
-        )
+        (*argv, "--index-url", index, pin, "--report", str(report), *words("--constraint", held))
         for index in component.indexes
     )
     return Step(
         id=name,
-        title=f"install prebuilt {dist} {component.version} (no hash known)",
+        title=f"{title} (no hash known)",
         needs=needs,
         after=after,
         commands=(
-            repair_env_command(str(env), held=held),
+            repair_env_command(str(env)),
             Command(argv=lines[0], alternatives=lines[1:], tuning=target.downloads.pip),
-            hold_command(target, name),
         ),
-        proofs=(InstalledProof(str(site), (f"{dist}=={component.version}",)), *proofs),
-        inputs=constraints_of(target, name),
-        outputs=(str(env), str(report), held),
-        witnesses=(str(site / dist_info(dist, str(component.version)) / "RECORD"), held),
-        outputs_stamp=functools.partial(installed_stamp, site, (dist,)),
-        explain=explain_held(component.indexes),
+        proofs=(InstalledProof(str(site), (pin,)),),
+        inputs=held,
+        outputs=(str(env), str(report)),
+        witnesses=(str(site / dist_info(component.dist, str(component.version)) / "RECORD"),),
+        outputs_stamp=functools.partial(installed_stamp, site, (component.dist,)),
+        explain=functools.partial(explain_held, indexes=tuple(component.indexes)),
     )

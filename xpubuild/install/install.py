@@ -1,6 +1,6 @@
 """``install`` as a library: options -> target -> plan -> apply -> receipt.
 
-``asked_plan.prepare_as_asked`` takes the options of the command line (``options``), or a lock. ``choose``
+``resolve.prepare_as_asked`` takes the options of the command line (``options``), or a lock. ``choose``
 holds them against the recipe, ``resolve`` adds what this machine says, once; the result is the ``Target``.
 ``planner`` makes its plan, and ``apply`` here locks the workspace, runs the plan and writes the receipt.
 """
@@ -11,28 +11,27 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from packaging.utils import canonicalize_name
-
 from xpubuild import __version__
 from xpubuild.engine import files
+from xpubuild.engine.environment import base_environment
 from xpubuild.engine.events import Sink
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.lock import WorkspaceLock
 from xpubuild.engine.model import Plan
+from xpubuild.engine.places import existing_quoted
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.redact import Redactor
 from xpubuild.engine.runner import needed_for, notify, run_plan
 from xpubuild.engine.state import StepState, plan_states
 from xpubuild.engine.temporary import DRAFT
-from xpubuild.errors import NoSpaceError, UsageError, XpuBuildError
+from xpubuild.errors import FetchError, NoSpaceError, SourceIntegrityError, UsageError, XpuBuildError
 from xpubuild.install.estimate import forecasting
 from xpubuild.install.kept import unanswered, with_stores
 from xpubuild.install.modulefiles import Modules
-from xpubuild.install.obstacles import before_steps
 from xpubuild.install.receipt import make_receipt, write_receipt
 from xpubuild.install.supplies import keep_resolved
 from xpubuild.install.target import Prepared
@@ -42,6 +41,7 @@ from xpubuild.workspace.layout import Layout
 from xpubuild.workspace.moved import settle_here
 
 _OURS = frozenset({"journal.db", "journal.db-wal", "journal.db-shm", ".lock", ".lock.owner"})
+_GIB = 1 << 30
 
 
 def open_workspace(root: Path) -> None:
@@ -78,12 +78,6 @@ def _was_ours(root: Path) -> bool:
     return (root / "receipt.json").is_file() or (root / "env" / ENV_MARK).is_file()
 
 
-def _adopt(root: Path, journal: Journal) -> None:
-    """Take build folders as ours where the journal that said so is lost; sources are judged by git."""
-    if not journal.runs() and _was_ours(root):
-        journal.add_made("adopted", [str(Layout(root).build), str(Layout(root).env)])
-
-
 def apply(
     prepared: Prepared,
     *,
@@ -118,7 +112,9 @@ def apply(
         receipt["up_to_date"] = outcome.up_to_date
         layout = Layout(Path(plan.workspace))
         if outcome.errors:
-            _try_write(layout, receipt)
+            # After a full disk the receipt may not fit either; the failure itself matters to the user.
+            with contextlib.suppress(NoSpaceError):
+                write_receipt(layout, receipt)
             raise outcome.errors[0]
         write_receipt(layout, receipt)
         if len(receipt["wheels"]) > 1:
@@ -126,7 +122,9 @@ def apply(
 
             check_documents(receipt["wheels"])
         if wheel_dir is not None:
-            receipt["wheel_dir"] = _hand_out(prepared, receipt, wheel_dir, cancel)
+            from xpubuild.install.wheel_folder import fill_wheel_folder
+
+            receipt["wheel_dir"] = fill_wheel_folder(prepared, receipt, wheel_dir, cancel)
         if modules is not None and receipt["status"] == "complete":
             receipt["modulefile"] = str(modules.write(layout.root, receipt))
     return receipt
@@ -167,38 +165,36 @@ def entered(
         found = settle_here(root, journal)
         if found is not None:
             notify(sink, found.told(settled=True), level="warning")
-        _adopt(root, journal)
+        if not journal.runs() and _was_ours(root):
+            # The journal that said so is lost; sources are judged by git.
+            layout = Layout(root)
+            journal.add_made("adopted", [str(layout.build), str(layout.env)])
         states = plan_states(prepared.plan, journal)
-        _refuse(prepared, states, until, cancel)
+        todo = [step.id for step in needed_for(prepared.plan, until) if not states[step.id].done]
+        for error in before_steps(prepared, todo, cancel):
+            raise error
         _warn(prepared, sink)
         redact = Redactor.from_environment(os.environ)
         journal.start_run(prepared.plan.recipe, [redact(item) for item in sys.argv], __version__)
-        with _closing_the_run(journal, cancel):
+        try:
             _before_the_steps(prepared, journal, states, sink, cancel)
+        except BaseException:
+            # Before the first step nobody else closes the run, and status would call it interrupted.
+            with contextlib.suppress(XpuBuildError):  # a full disk: the first error is the one that matters
+                journal.end_run("cancelled" if cancel else "failed")
+            raise
         yield lock, journal, states
-
-
-@contextlib.contextmanager
-def _closing_the_run(journal: Journal, cancel: Cancel) -> Iterator[None]:
-    """Close the run on any error: before the first step nobody else does, and status calls it interrupted."""
-    try:
-        yield
-    except BaseException:
-        with contextlib.suppress(XpuBuildError):  # a full disk: the first error is the one that matters
-            journal.end_run("cancelled" if cancel else "failed")
-        raise
 
 
 def _before_the_steps(
     prepared: Prepared, journal: Journal, states: Mapping[str, StepState], sink: Sink, cancel: Cancel
 ) -> None:
     """Write the plan's files, and check what the build will take from outside."""
-    plan = prepared.plan
-    layout = Layout(Path(plan.workspace))
+    plan, layout, downloads = prepared.plan, prepared.target.layout, prepared.target.downloads
     journal.add_made("install", [*plan.files, str(layout.plan)])
     # For a report of this install: what would be planned later may differ.
-    told = json.dumps(plan_document(plan, states), indent=1)
-    files.write_changed(layout.plan, Redactor.from_environment(os.environ)(told).encode())
+    text = json.dumps(plan_document(plan, states), indent=1)
+    files.write_changed(layout.plan, Redactor.from_environment(os.environ)(text).encode())
     keep_resolved(layout, prepared.target.resolved)
     for path, text in plan.files.items():
         files.write_changed(Path(path), text.encode())
@@ -207,43 +203,27 @@ def _before_the_steps(
     # pip writes its reports there, also where a recipe has no requirement file.
     with files.explained(layout.root, "making the workspace"):
         layout.pip_report("", "").parent.mkdir(parents=True, exist_ok=True)
-    done = [step.id for step in plan.steps if states[step.id].done]
-    if prepared.target.downloads.mirror is not None or prepared.target.downloads.offline:
+    if downloads.mirror is not None or downloads.offline:
         # What reads mirrors and package indexes takes a quarter of a second to import.
         from xpubuild.install.inventory import take_stock
 
+        done = [step.id for step in plan.steps if states[step.id].done]
         take_stock(prepared, done, report=lambda text: notify(sink, text), cancel=cancel)
 
 
 def _warn(prepared: Prepared, sink: Sink) -> None:
     """Warn about surprising results before the build."""
+    summary, oneapi = prepared.plan.summary, prepared.target.oneapi
+    texts = [*(oneapi.warnings if oneapi else ()), *prepared.target.warnings, *unanswered(prepared.plan)]
     if any(character.isspace() for character in prepared.plan.workspace):
         # Seen with torch 2.13: Inductor writes its compiler command as one text and splits it at blanks.
-        notify(
-            sink,
-            (
-                "the path of the workspace has a space: torch.compile for the CPU cannot link there, "
-                "everything else works"
-            ),
-            level="warning",
-        )
-    for text in prepared.target.oneapi.warnings if prepared.target.oneapi else ():
+        texts.insert(0, "the path of the workspace has a space: torch.compile for the CPU cannot link there, "
+                        "everything else works")  # fmt: skip
+    texts += [f"the build will lack: {text}" for text in summary.get("loses", ())]
+    for text in (*texts, *summary.get("notes", ())):
         notify(sink, text, level="warning")
-    for text in (*prepared.target.warnings, *unanswered(prepared.plan)):
-        notify(sink, text, level="warning")
-    summary = prepared.plan.summary
     if summary.get("chosen"):
         notify(sink, str(summary["chosen"]))
-    for text in summary.get("loses", ()):
-        notify(sink, f"the build will lack: {text}", level="warning")
-    for text in summary.get("notes", ()):
-        notify(sink, text, level="warning")
-
-
-def _try_write(layout: Layout, receipt: Mapping[str, Any]) -> None:
-    # After a full disk the receipt may not fit either; the failure itself is what the user must hear of.
-    with contextlib.suppress(NoSpaceError):
-        write_receipt(layout, receipt)
 
 
 def check_until(plan: Plan, until: str | None) -> None:
@@ -261,29 +241,53 @@ def check_until(plan: Plan, until: str | None) -> None:
         )
 
 
-def _refuse(prepared: Prepared, states: Mapping[str, StepState], until: str | None, cancel: Cancel) -> None:
-    """End with the first reason why the steps that are to do cannot end well."""
-    todo = [step.id for step in needed_for(prepared.plan, until) if not states[step.id].done]
-    for error in before_steps(prepared, todo, cancel):
-        raise error
+def before_steps(
+    prepared: Prepared, todo: Collection[str], cancel: Cancel, *, hasty: bool = False
+) -> Iterator[XpuBuildError]:
+    """Yield why the steps ``todo`` cannot all end well: no space, a wheel that nobody has.
+
+    Nothing is downloaded or written; indexes are asked for the prebuilt wheels that are not installed yet,
+    and get little time to answer if ``hasty``.
+
+    Raises:
+        InterruptedByUserError: ``cancel`` was set.
+    """
+    target, root = prepared.target, Path(prepared.plan.workspace)
+    free, needs = target.host["disk"]["free_bytes"], prepared.disk_gib
+    if prepared.plan.steps[0].id in todo and free is not None and free < needs * _GIB:
+        yield NoSpaceError(
+            f"{root} has {free / _GIB:.1f} GiB free,"
+            f" recipe '{prepared.plan.recipe}' needs about {needs:g} GiB",
+            why="sources, build trees, the Python environment and wheels are all kept in the workspace",
+            fix="free some space, or use a folder on a larger disk with --workspace",
+            commands=(f"df -h {existing_quoted(root)}",),
+        )
+    wanted = [target.component(name) for name in target.components if name in todo]
+    # pip could only download them.
+    if not target.downloads.offline and target.installer.uv and any(item.kind == "wheel" for item in wanted):
+        from xpubuild.recipe.prebuilt import prebuilt
+        from xpubuild.supply.uv.ask import Asker
+
+        environment = {**base_environment(), **target.downloads.pip}
+        asker = Asker(target.installer.uv, target.python_version, environment, cancel)
+        lacking = asker.first_lacking(prebuilt(wanted, target.requirements.__getitem__), hasty=hasty)
+        if lacking is not None:
+            yield lacking
 
 
-def _hand_out(prepared: Prepared, receipt: Mapping[str, Any], folder: Path, cancel: Cancel) -> dict[str, Any]:
-    """Fill the folder of --wheel-dir."""
-    from xpubuild.install.prebuilt_wheels import Supply, origins_of
-    from xpubuild.install.wheel_folder import WheelFolder
+def foreseen(prepared: Prepared, todo: Collection[str], cancel: Cancel) -> tuple[XpuBuildError, ...]:
+    """Return what would stop an install that runs the steps ``todo``; nothing is written.
 
-    layout, context = Layout(Path(prepared.plan.workspace)), prepared.target
-    supply = Supply(
-        python=layout.python,
-        site_packages=context.site_packages,
-        origins=origins_of([path for step in prepared.plan.steps for path in layout.pip_reports(step.id)]),
-        texts=tuple(prepared.target.requirements.values()),
-        mirror=prepared.target.downloads.mirror,
-        offline=prepared.target.downloads.offline,
-        cancel=cancel,
-    )
-    components = [context.component(name) for name in context.components]
-    dists = [component.dist for component in components]
-    sources = {canonicalize_name(component.dist) for component in components if component.kind == "source"}
-    return WheelFolder(folder, layout, context.site_packages, dists, sources, supply, cancel).fill(receipt)
+    Whether the content of a mirror is intact is left to the install: that takes minutes.
+    """
+    found = [*before_steps(prepared, todo, cancel, hasty=True)]
+    if prepared.target.downloads.offline:
+        # What reads mirrors and package indexes takes a quarter of a second to import.
+        from xpubuild.install.inventory import require_all
+
+        done = [step.id for step in prepared.plan.steps if step.id not in todo]
+        try:
+            require_all(prepared, done, cancel=cancel, bring=False)
+        except (FetchError, SourceIntegrityError) as error:
+            found.append(error)
+    return tuple(found)

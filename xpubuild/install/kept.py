@@ -1,14 +1,15 @@
-"""Adds to a plan what the stores know: between planning, which looks at nothing, and the first step."""
+"""The stores of built wheels that an install uses, and what they know of its plan."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import platformdirs
@@ -21,18 +22,74 @@ from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Keeper, Plan, Step
 from xpubuild.engine.state import from_journal
 from xpubuild.errors import AuditError, XpuBuildError
-from xpubuild.install.target import Prepared, Target
+from xpubuild.install.options import Options
+from xpubuild.install.target import Prepared, Stores, Target
 from xpubuild.supply.depot.contents import Contents
 from xpubuild.supply.depot.identity import build_inputs, identity
-from xpubuild.supply.depot.keeping import NotKept, WheelKeeper, look_up
+from xpubuild.supply.depot.keeping import NotKept, Store, WheelKeeper, look_up
+from xpubuild.supply.depot.kept_wheels import FolderStore
+from xpubuild.supply.depot.location import Location, Trust, trust_from
 from xpubuild.supply.depot.machine import Toolchain, machine_inputs
 from xpubuild.supply.depot.record import Record
+from xpubuild.supply.depot.wheel_server import ServedStore
 from xpubuild.workspace.layout import Layout
+
+if TYPE_CHECKING:
+    from xpubuild.supply.depot.served import Served
 
 #: A store that does not answer within this time is not waited for.
 _SECONDS = 10.0
 _WHEEL = ".wheel"
 _COMMAND = ("argv", "started", "duration_s", "user_s", "system_s", "max_rss_bytes", "peak_tree_bytes")
+
+
+def own_store(trust: Trust) -> FolderStore:
+    """Return the user's own store: the cache, in which repositories are kept too."""
+    return FolderStore(platformdirs.user_cache_path("xpubuild"), trust, own=True)
+
+
+def stores_of(options: Options) -> Stores:
+    """Return the user's own store and those of the options; a server is not asked offline.
+
+    Raises:
+        UsageError: an account that the configuration trusts does not exist.
+    """
+    trust = trust_from(os.environ)
+    named = (opened(place, trust, offline=options.offline) for place in options.store)
+    found = (own_store(trust), *(store for store in named if store is not None))
+    return Stores(found, read_only_because(options.store_read_only, os.environ))
+
+
+def opened(place: Path | Location, trust: Trust, *, offline: bool = False) -> Store | None:
+    """Return the store at a place, None for a server that is not to be asked."""
+    if not isinstance(place, Location):
+        return FolderStore(place, trust)
+    if offline:
+        return None
+
+    def connect() -> Served:
+        from xpubuild.supply.depot.served import Served  # noqa: PLC0415 - requests, for few
+
+        return Served(place)
+
+    return ServedStore(place, trust, connect)
+
+
+def read_only_because(asked: bool | None, environ: Mapping[str, str]) -> str:
+    """Return why no store is written: asked for, or a release or a change that nobody has reviewed yet in CI.
+
+    Sources: the default environment variables of GitHub Actions, the predefined CI/CD variables of GitLab.
+    """
+    if asked is not None:
+        return "--store-read-only" if asked else ""
+    event, kind = environ.get("GITHUB_EVENT_NAME", ""), environ.get("GITHUB_REF_TYPE", "")
+    if event in ("pull_request", "pull_request_target", "release") or kind == "tag":
+        return f"this is a CI job of a {'tag' if kind == 'tag' else event.replace('_', ' ')}"
+    if environ.get("GITLAB_CI") and environ.get("CI_MERGE_REQUEST_IID"):
+        return "this is a CI job of a merge request"
+    if environ.get("GITLAB_CI") and environ.get("CI_COMMIT_TAG"):
+        return "this is a CI job of a tag"
+    return ""
 
 
 def with_stores(prepared: Prepared, done: Collection[str] | None = None) -> Prepared:

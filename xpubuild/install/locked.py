@@ -6,7 +6,6 @@ Submodules, what a build clones and hashes that only the lock has are compared w
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +25,7 @@ from xpubuild.install.lock_file import clean_text, clean_url
 from xpubuild.install.lock_model import Difference, Lock, Repository, compare, differences
 from xpubuild.install.options import Options, Policy, Resolved
 from xpubuild.install.planner import inputs_of
+from xpubuild.install.receipt import pip_installed, sha256_of
 from xpubuild.install.target import Prepared
 from xpubuild.recipe.load import load
 from xpubuild.recipe.model import Recipe
@@ -242,11 +242,10 @@ class PipReportProof:
 
     def check(self) -> dict[str, Any]:
         """Return the hash that pip saw."""
-        found = None
-        for item in json.loads(Path(self.report).read_text("utf-8")).get("install", []):
-            if canonicalize_name(item["metadata"]["name"]) == canonicalize_name(self.dist):
-                found = item.get("download_info", {}).get("archive_info", {}).get("hashes", {}).get("sha256")
-        return {"sha256": found}
+        items = pip_installed([Path(self.report)])
+        name = canonicalize_name(self.dist)
+        named = [item for item in items if canonicalize_name(item["metadata"]["name"]) == name]
+        return {"sha256": sha256_of(named[-1]) if named else None}
 
 
 def proved(step: Step, lock: Lock, prepared: Prepared) -> Step:

@@ -52,7 +52,8 @@ class Modules:
         with explained(path, "writing the modulefile"):
             make_shared(path.parent)
             text = modulefile(root, receipt, self.form, self.depends_on)
-            _write(path, text)
+            write_atomic(path, text.encode("utf-8", "surrogateescape"))
+            path.chmod(_SHARED)
             self._choose_default()
         return path
 
@@ -69,12 +70,8 @@ class Modules:
         # A branch is newer than every release, but nobody's default.
         newest = max(versions, key=lambda name: (is_release_name(name), order_of(name)))
         lines = ("#%Module", f"# {MARK}.", f"module-version {FAMILY}/{newest} default", "")
-        _write(rc, "\n".join(lines))
-
-
-def _write(path: Path, text: str) -> None:
-    write_atomic(path, text.encode("utf-8", "surrogateescape"))
-    path.chmod(_SHARED)
+        write_atomic(rc, "\n".join(lines).encode())
+        rc.chmod(_SHARED)
 
 
 def _is_ours(path: Path) -> bool:

@@ -10,11 +10,9 @@ from xpubuild.engine.fingerprint import digest, fingerprints
 from xpubuild.engine.model import Plan, Step
 from xpubuild.frozen import frozen
 from xpubuild.install import build_steps, environment_steps, gate_steps, source_steps
-from xpubuild.install.build_compilers import compiler_files, compiler_links
+from xpubuild.install.build_compilers import compiler_files, links_steps
 from xpubuild.install.build_jobs import launcher_files, share_jobs
 from xpubuild.install.choose import needed_archives
-from xpubuild.install.compile_cache import cache_links
-from xpubuild.install.held import known_beforehand
 from xpubuild.install.source_steps import configured, pin_of
 from xpubuild.install.target import Target
 from xpubuild.recipe.model import ConfigureTime
@@ -55,9 +53,9 @@ def make_plan(target: Target) -> Plan:
 
 def _steps(target: Target) -> tuple[Step, ...]:
     every = _environment(target)
-    links = compiler_links(target)
+    links, cache = links_steps(target)
     base = (every[-1].id, *(step.id for step in links))
-    every += [*links, *cache_links(target)]
+    every += [*links, *cache]
     order = _installing(target)
     last_of: dict[str, str] = {}
     for name in target.components:
@@ -160,7 +158,11 @@ def _files(target: Target) -> dict[str, str]:
         from xpubuild.install.conda_environment import conda_files  # noqa: PLC0415 - for few
 
         files |= conda_files(target)
-    files |= {**known_beforehand(target), **compiler_files(target), **launcher_files(target)}
+    files |= {
+        **environment_steps.known_beforehand(target),
+        **compiler_files(target),
+        **launcher_files(target),
+    }
     for name in target.components:
         if target.component(name).kind == "source":
             files |= build_steps.scratch_config(target, name)

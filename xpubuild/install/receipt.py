@@ -5,48 +5,57 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from typing_extensions import NotRequired, TypedDict
 
 from xpubuild import __version__
+from xpubuild.artifacts.audit_json import AuditedWheel
 from xpubuild.documents import plain
 from xpubuild.engine.files import write_atomic
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.monitor import WATCHED
+from xpubuild.install.options import Resolved
 from xpubuild.install.target import Prepared
-from xpubuild.supply.caching import rows
+from xpubuild.machine.host_report import HostReport
+from xpubuild.supply.caching import StepCounts, rows
 from xpubuild.supply.depot.evidence import taken_from
 from xpubuild.workspace.layout import Layout
+
+_COMMAND = ("step", "argv", "started", "max_rss_bytes", "returncode", "log")
+_SECONDS = ("duration_s", "user_s", "system_s")
+_COUNTS = {"passed": "pass", "failed": "fail", "skipped": "skip", "crashed": "crash", "timed_out": "timeout"}
 
 
 def make_receipt(prepared: Prepared, journal: Journal) -> dict[str, Any]:
     """Return the ``xpubuild.receipt/1`` document for the present state of a workspace."""
     target, plan, layout = prepared.target, prepared.plan, prepared.target.layout
-    ids = {step.id for step in plan.steps}
+    ids, oneapi = {step.id for step in plan.steps}, target.oneapi
     # A record of another recipe or pin in the same workspace proves nothing about this plan.
     records = {
-        record.step: record
-        for record in journal.records()
-        if plan.fingerprints.get(record.step) == record.fingerprint
+        item.step: item for item in journal.records() if plan.fingerprints.get(item.step) == item.fingerprint
     }
+    done = [step.id for step in plan.steps if step.id in records and records[step.id].status == "done"]
     return {
         "schema": "xpubuild.receipt/1",
         "xpubuild": __version__,
         "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-        "status": "complete" if all(_done(records, name) for name in ids) else "partial",
+        "status": "complete" if len(done) == len(ids) else "partial",
         "recipe": plan.recipe,
         "lock_digest": plan.lock_digest,
         "summary": dict(plan.summary),
         "host": dict(target.host),
-        "oneapi": [dict(component) for component in target.oneapi.components] if target.oneapi else [],
-        "activation": {"oneapi": dict(target.oneapi.difference) if target.oneapi is not None else None},
+        "oneapi": [dict(component) for component in oneapi.components] if oneapi else [],
+        "activation": {"oneapi": dict(oneapi.difference) if oneapi else None},
         "resolved": plain(target.resolved),
+        # What a checked-out tree says about the repositories that its build clones while configuring.
         "pins": [
-            pin
-            for step in plan.steps
-            if _done(records, step.id)
-            for pin in _pins(step.id, records[step.id].evidence)
+            {"component": name.removesuffix(".source"), **pin}
+            for name in done
+            for item in records[name].evidence
+            for pin in item.get("pins", ())
         ],
         "workspace": plan.workspace,
         "python": str(layout.python),
@@ -62,103 +71,71 @@ def make_receipt(prepared: Prepared, journal: Journal) -> dict[str, Any]:
             }
             for step in plan.steps
         ],
-        "commands": [_command(item) for item in journal.commands() if item["step"] in ids],
+        "commands": [
+            {
+                **{name: item[name] for name in _COMMAND},
+                **{name: round(item[name], 3) for name in _SECONDS},
+                "peak_bytes": item["peak_tree_bytes"],
+            }
+            for item in journal.commands()
+            if item["step"] in ids
+        ],
         "wheels": [
             wheel
-            for step in plan.steps
-            if _done(records, step.id)
-            if f"{step.id.removesuffix('.wheel')}.portable" not in ids
-            for wheel in _wheels(records[step.id].evidence, _folder(layout, step.id))
+            for name in done
+            if f"{name.removesuffix('.wheel')}.portable" not in ids
+            for wheel in _wheels(
+                records[name].evidence, layout.portable if name.endswith(".portable") else layout.wheels
+            )
         ],
         "warnings": [
-            {"step": step.id, **{key: told[key] for key in ("id", "text", "lines")}}
-            for step in plan.steps
-            if _done(records, step.id)
-            for item in records[step.id].evidence
+            {"step": name, **{key: warning[key] for key in ("id", "text", "lines")}}
+            for name in done
+            for item in records[name].evidence
             if item["proof"] == WATCHED
-            for told in item["warnings"]
+            for warning in item["warnings"]
         ],
         "compile_cache": rows([records[step.id] for step in plan.steps if step.id in records], layout.build),
-        "prebuilt": _prebuilt(layout, [name for name in records if _done(records, name)]),
-        "verify": _verify(layout, done=_done(records, "verify")),
-    }
+        "prebuilt": [
+            {"step": name, "name": item["metadata"]["name"], "version": item["metadata"]["version"],
+             "sha256": sha256_of(item)}
+            for name in done
+            for item in pip_installed(layout.pip_reports(name))
+        ],
+        "verify": _verify(layout) if "verify" in done else None,
+    }  # fmt: skip
 
 
-def _pins(step: str, evidence: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return what a checked-out tree says about the repositories that its build clones while configuring."""
-    component = step.removesuffix(".source")
-    return [{"component": component, **pin} for item in evidence for pin in item.get("pins", ())]
+def _wheels(evidence: Iterable[Mapping[str, Any]], folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield the audits in a step's evidence, with the place the wheel was published at."""
+    for audit in (item["audit"] for item in evidence if isinstance(item.get("audit"), dict)):
+        path = folder / Path(str(audit["wheel"])).name
+        yield {"file": path.name, "path": str(path), **audit, "wheel": path.name}
 
 
-def _done(records: Mapping[str, Any], name: str) -> bool:
-    return name in records and records[name].status == "done"
+def pip_installed(reports: Iterable[Path]) -> Iterator[dict[str, Any]]:
+    """Yield what pip's reports say of each package that it installed."""
+    for report in reports:
+        yield from json.loads(report.read_text("utf-8")).get("install", [])
 
 
-def _command(item: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "step": item["step"],
-        "argv": item["argv"],
-        "started": item["started"],
-        "duration_s": round(item["duration_s"], 3),
-        "user_s": round(item["user_s"], 3),
-        "system_s": round(item["system_s"], 3),
-        "max_rss_bytes": item["max_rss_bytes"],
-        "peak_bytes": item["peak_tree_bytes"],
-        "returncode": item["returncode"],
-        "log": item["log"],
-    }
+def sha256_of(item: Mapping[str, Any]) -> str | None:
+    """Return the hash of a package in pip's report."""
+    found = item.get("download_info", {}).get("archive_info", {}).get("hashes", {}).get("sha256")
+    return None if found is None else str(found)
 
 
-def _folder(layout: Layout, step: str) -> Path:
-    return layout.portable if step.endswith(".portable") else layout.wheels
-
-
-def _wheels(evidence: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
-    """Return the audits in a step's evidence, with the place the wheel was published at."""
-    found = []
-    for item in evidence:
-        audit = item.get("audit")
-        if isinstance(audit, dict):
-            path = folder / Path(str(audit["wheel"])).name
-            found.append({"file": path.name, "path": str(path), **audit, "wheel": path.name})
-    return found
-
-
-def _prebuilt(layout: Layout, steps: Sequence[str]) -> list[dict[str, Any]]:
-    """Return what pip installed ready-made, with the hashes pip reported."""
-    found = []
-    for step in steps:
-        for report in layout.pip_reports(step):
-            for item in json.loads(report.read_text("utf-8")).get("install", []):
-                archive = item.get("download_info", {}).get("archive_info", {})
-                found.append(
-                    {
-                        "step": step,
-                        "name": item["metadata"]["name"],
-                        "version": item["metadata"]["version"],
-                        "sha256": archive.get("hashes", {}).get("sha256"),
-                    }
-                )
-    return found
-
-
-def _verify(layout: Layout, *, done: bool) -> dict[str, Any] | None:
-    if not done or not layout.verify_report.is_file():
-        return None
+def _verify(layout: Layout) -> dict[str, Any] | None:
     try:
         document = json.loads(layout.verify_report.read_text("utf-8"))
-    except ValueError:
+    except (OSError, ValueError):
         return None
     counts = Counter(check["status"] for check in document["checks"])
     return {
         "status": document["status"],
         "torch": document.get("torch", {}),
         "device": document.get("device", {}),
-        "passed": counts["pass"],
-        "failed": counts["fail"],
-        "skipped": counts["skip"],
-        "crashed": counts["crash"],
-        "timed_out": counts["timeout"],
+        **{name: counts[status] for name, status in _COUNTS.items()},
         "report": str(layout.verify_report),
         "checks": [
             {key: check[key] for key in ("id", "status", "duration_s")} for check in document["checks"]
@@ -169,3 +146,168 @@ def _verify(layout: Layout, *, done: bool) -> dict[str, Any] | None:
 def write_receipt(layout: Layout, receipt: Mapping[str, Any]) -> None:
     """Write the receipt durably."""
     write_atomic(layout.receipt, (json.dumps(receipt, indent=1, sort_keys=True) + "\n").encode())
+
+
+class ReceiptStep(TypedDict):
+    """One step and the results of its checks."""
+
+    id: str
+    title: str
+    status: Literal["done", "failed", "running", "to-do"]
+    fingerprint: str
+    store: NotRequired[str | None]
+    """The store that its wheel was taken from; null where it was built here."""
+    evidence: list[dict[str, Any]]
+    """One object per check."""
+
+
+class ReceiptCommand(TypedDict):
+    """One process that was run, with its cost."""
+
+    step: str
+    argv: list[str]
+    started: float
+    """Seconds since the epoch."""
+    duration_s: float
+    user_s: float
+    system_s: float
+    max_rss_bytes: int
+    """Of its largest process."""
+    peak_bytes: int
+    """Of the whole process tree at one moment."""
+    returncode: int
+    log: str
+
+
+class ReceiptWheel(AuditedWheel):
+    """A wheel that was built, where it is, and its audit."""
+
+    file: str
+    path: str
+
+
+class Prebuilt(TypedDict):
+    """A package that pip installed ready-made."""
+
+    step: str
+    name: str
+    version: str
+    sha256: str | None
+    """Hash of the archive, as pip reports it."""
+
+
+class OneapiComponent(TypedDict):
+    """A component of oneAPI that was built with."""
+
+    name: str
+    version: str
+    path: str
+
+
+class ReceiptVerifyCheck(TypedDict):
+    """One check; the report of verify has the rest."""
+
+    id: str
+    status: Literal["pass", "fail", "skip", "crash", "timeout"]
+    duration_s: float
+
+
+class ReceiptVerify(TypedDict):
+    """Summary of the last verify."""
+
+    status: Literal["pass", "fail"]
+    torch: dict[str, Any]
+    device: dict[str, Any]
+    passed: int
+    failed: int
+    skipped: int
+    crashed: int
+    timed_out: int
+    report: str
+    checks: list[ReceiptVerifyCheck]
+
+
+class Activation(TypedDict):
+    """What a shell needs to work in the workspace, apart from the Python environment."""
+
+    oneapi: dict[str, Any] | None
+    """What oneAPI's scripts change; null without oneAPI."""
+
+
+class ReceiptWarning(TypedDict):
+    """A feature that a build lost, or a library from another place, without a failure."""
+
+    step: str
+    id: str
+    """Name of the rule, as docs/reference/gate.md lists it."""
+    text: str
+    lines: list[str]
+    """The tool's own lines."""
+
+
+class TreePin(TypedDict):
+    """What a file of a checked-out tree says about a repository that the build clones while configuring."""
+
+    component: str
+    file: str
+    url: str
+    commit: NotRequired[str | None]
+    ref: NotRequired[str | None]
+
+
+class ReceiptWheelDir(TypedDict):
+    """What --wheel-dir was filled with."""
+
+    folder: str
+    wheels: list[str]
+    """Names of the wheels in it: those that were built, and all that they need."""
+    not_copied: list[str]
+    """Packages whose wheels could not be had; their hashes are in requirements.txt."""
+    command: str
+    """Installs all of it in another environment of the same Python."""
+
+
+class ReceiptDocument(TypedDict):
+    """What was built, from which inputs, with which commands, and the results of all checks."""
+
+    schema: Literal["xpubuild.receipt/1"]
+    """Name and version."""
+    xpubuild: str
+    """Version of xpubuild."""
+    created: str
+    """Local time with offset, such as 2026-01-31T12:00:00+0100."""
+    status: Literal["complete", "partial"]
+    recipe: str
+    lock_digest: str
+    summary: dict[str, Any]
+    host: HostReport
+    oneapi: list[OneapiComponent]
+    """Empty where the build used none."""
+    resolved: NotRequired[dict[str, Resolved]]
+    """By component; empty where the recipe pins every commit."""
+    pins: NotRequired[list[TreePin]]
+    """Read in the trees that were checked out."""
+    workspace: str
+    python: str
+    logs: str
+    steps: list[ReceiptStep]
+    commands: list[ReceiptCommand]
+    wheels: list[ReceiptWheel]
+    """Built here."""
+    compile_cache: NotRequired[list[StepCounts]]
+    """What compile caches hit in the last attempt of each step; empty without a cache."""
+    warnings: NotRequired[list[ReceiptWarning]]
+    """Optional features that finished steps lack."""
+    wheel_dir: NotRequired[ReceiptWheelDir | None]
+    """Printed only, with --wheel-dir; receipt.json does not have it."""
+    modulefile: NotRequired[str | None]
+    """Printed only, with --module-dir: the modulefile that was written."""
+    prebuilt: list[Prebuilt]
+    """Installed ready-made, each at its pinned hash."""
+    verify: ReceiptVerify | None
+    """Null where verify did not run or did not pass."""
+    activation: Activation
+    ran: list[str]
+    """Steps that ran in the last install."""
+    up_to_date: list[str]
+    """Steps that had nothing to do in the last install."""

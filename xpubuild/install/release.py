@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -169,6 +169,7 @@ def _why(release: Release, target: Target, passed: Sequence[str]) -> str:
 
 
 _MOST = 4
+_REASON = ("constraint", "concern", "answer", "wanted", "found", "todo", "source", "confidence")
 
 
 def refused(recipe: Recipe, verdict: Verdict) -> UnsatisfiableError:
@@ -185,23 +186,7 @@ def refused(recipe: Recipe, verdict: Verdict) -> UnsatisfiableError:
 
 def _evidence(reason: Reason) -> dict[str, str]:
     """Return a reason as it stands in documents."""
-    return {
-        "constraint": reason.constraint,
-        "concern": reason.concern,
-        "answer": reason.answer,
-        "wanted": reason.wanted,
-        "found": reason.found,
-        "todo": reason.todo,
-        "source": reason.source,
-        "confidence": reason.confidence,
-    }
-
-
-def fitting(known: Iterable[Release], situation: Situation) -> list[tuple[Release, Verdict]]:
-    """Return the releases that nothing speaks against here, newest first."""
-    free = replace(situation, components=None, versions={})
-    verdicts = ((release, solve(release.recipe, free)) for release in known)
-    return [(release, verdict) for release, verdict in verdicts if not verdict.refused]
+    return {name: str(getattr(reason, name)) for name in _REASON}
 
 
 def with_alternatives(
@@ -216,39 +201,29 @@ def with_alternatives(
     verdict = solve(recipe, situation)
     if not verdict.refused:
         return error
-    others = [item for item in fitting(releases(), situation) if item[0].recipe.name != recipe.name]
-    others = [item for item in others if item[0].recipe.release]
-    shown = ", ".join(_with_losses(release, found) for release, found in others[:_MOST])
-    shown += f" and {len(others) - _MOST} older" if len(others) > _MOST else ""
-    works = (
-        f"releases that nothing known rules out here: {shown}"
-        if shown
-        else "this host and these options rule out every other release too"
+    free = replace(situation, components=None, versions={})
+    others = [
+        item
+        for item in releases()
+        if item.recipe.name != recipe.name and item.recipe.release and not solve(item.recipe, free).refused
+    ]
+    names = [item.name for item in others]
+    works, plan = (
+        "this host and these options rule out every other release too",
+        "xpubuild recipes matrix --here",
     )
-    error.why = "; ".join(
-        part for part in (error.why, *(i.text for i in verdict.against() if not _says(error, i))) if part
-    )
+    if others:
+        more = f" and {len(names) - _MOST} older" if len(names) > _MOST else ""
+        works = f"releases that nothing known rules out here: {', '.join(names[:_MOST])}{more}"
+        given = {"--target": options.target, "--python": options.python, "--cxx11-abi": options.cxx11_abi}
+        words = [word for name, value in given.items() if value is not None for word in (name, value)]
+        # The newest release whose commit is known, so that planning it needs no network.
+        first = next((item.name for item in others if item.pinned), names[0])
+        plan = shlex.join(("xpubuild", "plan", first, *words))
+    against = verdict.against()
+    error.why = error.why or "; ".join(reason.text for reason in against)
     error.fix = f"{error.fix}; {works}" if error.fix else works
-    given = (("--target", options.target), ("--python", options.python), ("--cxx11-abi", options.cxx11_abi))
-    words = [word for name, value in given if value is not None for word in (name, value)]
-    # The newest release whose commit is known, so that planning it needs no network.
-    first = next(
-        (release.name for release, _ in others if release.pinned), others[0][0].name if others else ""
-    )
-    plan = shlex.join(("xpubuild", "plan", first, *words)) if others else "xpubuild recipes matrix --here"
     error.commands = (*error.commands, plan)
-    error.evidence["constraints"] = [_evidence(reason) for reason in verdict.against()]
-    error.evidence["would_fit"] = [release.name for release, _ in others]
+    error.evidence["constraints"] = [_evidence(reason) for reason in against]
+    error.evidence["would_fit"] = names
     return error
-
-
-def _with_losses(release: Release, verdict: Verdict) -> str:
-    lost = [item.feature for item in verdict.loses if item.certain]
-    return release.name + (f" (without {', '.join(lost)})" if lost else "")
-
-
-def _says(error: UnsatisfiableError, reason: Reason) -> bool:
-    """Whether an error that was raised elsewhere says the same already."""
-    words = {"cxx11_abi": "ABI", "oneapi": "oneAPI", "python": "Python", "gcc": "GCC", "host_compiler": "GCC"}
-    word = words.get(reason.constraint)
-    return reason.text in error.why or (word is not None and word in error.what)

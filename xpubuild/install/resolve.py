@@ -13,15 +13,14 @@ from packaging.specifiers import SpecifierSet
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import Cancel
-from xpubuild.errors import UnsatisfiableError, UsageError, XpuBuildError
-from xpubuild.install.build_compilers import build_compilers
+from xpubuild.errors import RecipeError, UnsatisfiableError, UsageError, XpuBuildError
+from xpubuild.install.build_compilers import build_compilers, compile_cache
 from xpubuild.install.build_jobs import capacity
 from xpubuild.install.choose import check_host, choose
-from xpubuild.install.compile_cache import compile_cache
-from xpubuild.install.options import Options
+from xpubuild.install.kept import stores_of
+from xpubuild.install.options import LockOptions, Options, is_lock
 from xpubuild.install.planner import make_plan
 from xpubuild.install.release import named, with_alternatives
-from xpubuild.install.stores import stores_of
 from xpubuild.install.supplies import (
     downloads_from,
     git_store,
@@ -38,11 +37,48 @@ from xpubuild.machine.python_choice import require_python, resolve_python
 from xpubuild.recipe.compatible_host import of_host
 from xpubuild.recipe.lint import unheard
 from xpubuild.recipe.load import load, requirement_file
-from xpubuild.recipe.model import Recipe
 from xpubuild.recipe.switches import switches
 from xpubuild.supply.depot.location import Location
 from xpubuild.supply.git.integrity import dirty_digest
 from xpubuild.workspace.layout import require_plain
+
+
+def prepare_as_asked(options: Options, lock: LockOptions, *, cancel: Cancel | None = None) -> Prepared:
+    """Return the plan of recipe and options, or of a lock if one is requested or passed as the recipe.
+
+    Raises:
+        RecipeError: the lock is missing or is no lock.
+        LockMismatchError: lock, recipe, options or machine do not agree; everything that differs is named.
+        XpuBuildError: see ``prepare``.
+    """
+    given = options.recipe if options.recipe is not None and is_lock(options.recipe) else None
+    if given is None and not lock.locked and lock.file is None:
+        return prepare(options, cancel=cancel)
+    if given is not None and lock.file is not None:
+        raise UsageError("two locks were passed", fix="pass the lock as RECIPE or with --lock, not both")
+    # What only a lock takes is not imported without one.
+    from xpubuild.install.lock_check import prepare_locked  # noqa: PLC0415
+
+    path = lock.file or (Path(given) if given else _lock_beside(options))
+    recipe = None if given else options.recipe
+    return prepare_locked(replace(options, recipe=recipe), path, lock.policy, cancel=cancel)
+
+
+def _lock_beside(options: Options) -> Path:
+    if options.recipe is None:
+        raise UsageError(
+            "--locked needs a recipe or a lock",
+            fix="pass a recipe, to use RECIPE.lock.yaml in the current folder, or a lock with --lock FILE",
+        )
+    path = Path(f"{load(options.recipe).recipe.name}.lock.yaml").absolute()
+    if not path.is_file():
+        raise RecipeError(
+            f"the lock {path} does not exist",
+            why="--locked uses RECIPE.lock.yaml in the current folder, unless --lock is passed",
+            fix="create it, or pass another one with --lock FILE",
+            commands=(f"xpubuild lock {options.recipe}",),
+        )
+    return path
 
 
 def prepare(options: Options, *, cancel: Cancel | None = None) -> Prepared:
@@ -63,7 +99,7 @@ def prepare(options: Options, *, cancel: Cancel | None = None) -> Prepared:
         target = resolve(choice, host.at(choice.layout.root), why, cancel)
         return Prepared(target, make_plan(target), loaded.recipe.needs.disk_gib)
     except UnsatisfiableError as error:
-        raise _with_alternatives(error, loaded.recipe, options, host.report) from error
+        raise with_alternatives(error, loaded.recipe, options, host.report) from error
 
 
 class _Host:
@@ -226,16 +262,3 @@ def _with_local_mirror(choice: Choice, cancel: Cancel | None) -> Choice:
     served = Served(options.mirror, cancel)
     mirror = local_copy(served, into, choice.recipe.name, sink=options.telling, cancel=cancel)
     return replace(choice, options=replace(options, mirror=mirror))
-
-
-def _with_alternatives(
-    error: UnsatisfiableError, recipe: Recipe, options: Options, host: HostReport
-) -> UnsatisfiableError:
-    """Return the error with the releases that would work here, where a constraint is what was broken."""
-    found = with_alternatives(error, recipe, options, host)
-    against = found.evidence.get("constraints", ())
-    if any(item["constraint"] == "ocloc" for item in against):
-        from xpubuild.install.xpu_toolchain import older_gcc  # noqa: PLC0415 - for XPU alone
-
-        found.commands = (*older_gcc(recipe, against, os.environ), *found.commands)
-    return found

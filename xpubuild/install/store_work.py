@@ -1,26 +1,29 @@
-"""The work of ``xpubuild store``: wheels from one store to another."""
+"""The work of ``xpubuild store``: wheels from one store to another, and who refers to them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from xpubuild.engine.fingerprint import file_sha256
+from xpubuild.engine.journal import Journal
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import FetchError, SourceIntegrityError, ToolchainError, UsageError, XpuBuildError
-from xpubuild.install.kept import with_stores
-from xpubuild.install.store_uses import uses_of
-from xpubuild.install.stores import opened, own_store
-from xpubuild.supply.depot.collect import why_not
+from xpubuild.install.kept import own_store, with_stores
+from xpubuild.install.options import default_workspace
+from xpubuild.install.target import Prepared
+from xpubuild.supply.depot.collect import Used, why_not
+from xpubuild.supply.depot.evidence import identity_of
 from xpubuild.supply.depot.keeping import NotKept, Store, WheelKeeper
 from xpubuild.supply.depot.kept_wheels import NOT_A_FOLDER, NOT_THERE, FolderStore
 from xpubuild.supply.depot.location import Location, trust_from
 from xpubuild.supply.depot.record import Record
-
-if TYPE_CHECKING:
-    from xpubuild.install.target import Prepared
+from xpubuild.workspace.activation import read_receipt
+from xpubuild.workspace.layout import Layout
+from xpubuild.workspace.overview import workspaces_in
 
 
 @dataclass
@@ -37,37 +40,44 @@ class Copies:
             why = f"{why.what} ({why.why})" if why.why else why.what
         self.rows.append({"name": name, "file": file, "store": store.name, "kept": not why, "why": why})
 
+    def copy(self, source: Store, record: Record, target: FolderStore) -> None:
+        """Copy one kept wheel, every byte of it hashed."""
+        why: str | XpuBuildError
+        try:
+            with scratch_folder("store") as folder:
+                why = target.keep(record, source.bring(record, folder))
+        except XpuBuildError as error:
+            why = error
+        except OSError as error:
+            why = ToolchainError(f"{record.file} cannot be copied", why=str(error.strerror or error))
+        self.add(record.dist, record.file, target, why)
+
     def failure(self) -> XpuBuildError | None:
         """Return the error of the whole: that of the first wheel which was not copied."""
-        if not self.failed:
-            return None
-        first = self.failed[0]
-        return type(first)(
-            f"{len(self.failed)} of {len(self.rows)} wheels were not copied",
-            why=f"{first.what} ({first.why})" if first.why else first.what,
-            fix=first.fix,
-            commands=first.commands,
-            evidence=first.evidence,
-        )
+        for first in self.failed:
+            first.why = f"{first.what} ({first.why})" if first.why else first.what
+            first.what = f"{len(self.failed)} of {len(self.rows)} wheels were not copied"
+            return first
+        return None
 
 
 def folder_stores(places: Sequence[Path | Location]) -> list[FolderStore]:
     """Return the user's own store and the folders that were named.
 
     Raises:
-        UsageError: a server was named, which cannot be listed.
+        UsageError: a server was named: it is only asked for what it has by name, and only read.
     """
-    trust = trust_from(os.environ)
-    found = [own_store(trust)]
-    for place in places:
-        if isinstance(place, Location):
-            raise UsageError(
-                f"the store {place} cannot be listed",
-                why="a store on a server is only asked for what it has by name",
-                fix="run the command on the server, with the folder of the store",
-            )
-        found.append(FolderStore(place, trust))
-    return found
+    return [own_store(trust_from(os.environ)), *map(_folder, places)]
+
+
+def _folder(place: Path | Location) -> FolderStore:
+    if isinstance(place, Location):
+        raise UsageError(
+            f"the store {place} is on a server",
+            why="servers are only read, and asked for what they have by name",
+            fix="run the command there with the folder of the store, or copy a folder with rsync",
+        )
+    return FolderStore(place, trust_from(os.environ))
 
 
 def require_there(stores: Iterable[FolderStore]) -> None:
@@ -77,15 +87,9 @@ def require_there(stores: Iterable[FolderStore]) -> None:
         UsageError: naming the first of them.
     """
     for store in stores:
-        why = why_not(store)
-        if why in (NOT_THERE, NOT_A_FOLDER):
-            raise _no_store(store, why)
-
-
-def _no_store(store: Store, why: str) -> UsageError:
-    return UsageError(
-        f"there is no store at {store.name}", why=why, fix="a store is a folder; name another with --store"
-    )
+        if (why := why_not(store)) in (NOT_THERE, NOT_A_FOLDER):
+            fix = "a store is a folder; name another with --store"
+            raise UsageError(f"there is no store at {store.name}", why=why, fix=fix)
 
 
 def push(places: Sequence[Path | Location], workspace: Path | None) -> Copies:
@@ -95,109 +99,107 @@ def push(places: Sequence[Path | Location], workspace: Path | None) -> Copies:
         UsageError: a store is on a server or no folder, or none was named.
         ToolchainError, NoSpaceError: a store is not believed, or cannot be made.
     """
-    own, others = own_store(trust_from(os.environ)), [_to_write(place) for place in places]
+    own, *others = folder_stores(places)
     if not others:
         raise UsageError("no store to push to was named", fix="name the folder of a store with --store")
     for store in others:
         store.make()
-        require_believed(store)
-    wanted = uses_of(workspace).identities if workspace is not None else {}
-    there = {path.stem: (path, found) for path, found in own.records()}
-    copies = Copies()
+        require_there([store])
+        if why := why_not(store):
+            raise ToolchainError(
+                f"the store {store.name} is not used",
+                why=why,
+                fix="if you trust all who can write to it, add it to trust.stores of a configuration file",
+                commands=("xpubuild config",),
+            )
+    wanted = identities_in(workspace) if workspace is not None else {}
+    there, copies = {path.stem: (path, found) for path, found in own.records()}, Copies()
     for store in others:
         for key, (path, found) in there.items():
             if workspace is not None and key not in wanted:
                 continue
             if isinstance(found, Record):
-                _copy(copies, own, found, store)
+                copies.copy(own, found, store)
             else:
-                copies.add(path.parent.name, "", store, _damaged(path, found))
+                fix = "remove it from the store; what it was for is built again"
+                copies.add(
+                    path.parent.name,
+                    "",
+                    store,
+                    SourceIntegrityError(f"{path} is damaged", why=found, fix=fix),
+                )
         for key in sorted(set(wanted).difference(there)):
-            _look(copies, wanted[key], key, store)
+            # A wheel of a workspace that the user's own store lacks; a folder may have it all the same.
+            here = next((item for path, item in store.records() if path.stem == key), None)
+            lost = FetchError("your own store does not have it", fix="install it again")
+            is_here = isinstance(here, Record)
+            copies.add(
+                wanted[key], here.file if isinstance(here, Record) else "", store, "" if is_here else lost
+            )
     return copies
-
-
-def _to_write(place: Path | Location) -> FolderStore:
-    """Return the store at a place that wheels are to be put into.
-
-    Raises:
-        UsageError: it is on a server.
-    """
-    store = opened(place, trust_from(os.environ))
-    if isinstance(store, FolderStore):
-        return store
-    raise UsageError(
-        f"the store {place} cannot be written",
-        why="servers are only read",
-        fix="run the command there with the folder of the store, or push to a folder and copy it with rsync",
-    )
-
-
-def _look(copies: Copies, step: str, key: str, store: FolderStore) -> None:
-    """Add a wheel of a workspace that the user's own store lacks; a folder may have it all the same."""
-    found = next((item for path, item in store.records() if path.stem == key), None)
-    if isinstance(found, Record):
-        copies.add(step, found.file, store)
-    else:
-        copies.add(step, "", store, FetchError("your own store does not have it", fix="install it again"))
-
-
-def _damaged(path: Path, why: str) -> SourceIntegrityError:
-    return SourceIntegrityError(
-        f"{path} is damaged", why=why, fix="remove it from the store; what it was for is built again"
-    )
 
 
 def pull(prepared: Prepared) -> Copies:
     """Copy the wheels of a plan from the stores that have them to the user's own."""
-    own, *_ = folder_stores(())
-    copies = Copies()
+    own, copies = own_store(trust_from(os.environ)), Copies()
     for step in with_stores(prepared, ()).plan.steps:
         keeper = step.keeper
         if isinstance(keeper, NotKept):
             copies.add(step.id, "", own, FetchError("no store can have it", why=keeper.why))
         elif isinstance(keeper, WheelKeeper):
-            found = keeper.found
-            if found.record is None or found.store is None:
+            record, store = keeper.found.record, keeper.found.store
+            if record is None or store is None:
                 why = "; ".join(keeper.unanswered())
                 copies.add(step.id, "", own, FetchError("no store has it", why=why, fix="install builds it"))
-            elif isinstance(found.store, FolderStore) and found.store.own:
-                copies.add(step.id, found.record.file, own)
+            elif isinstance(store, FolderStore) and store.own:
+                copies.add(step.id, record.file, own)
             else:
-                _copy(copies, found.store, found.record, own)
+                copies.copy(store, record, own)
     return copies
 
 
-def _copy(copies: Copies, source: Store, record: Record, target: FolderStore) -> None:
-    """Copy one kept wheel, every byte of it hashed."""
-    why: str | XpuBuildError
-    try:
-        with scratch_folder("store") as folder:
-            why = target.keep(record, source.bring(record, folder))
-    except XpuBuildError as error:
-        why = error
-    except OSError as error:
-        why = ToolchainError(f"{record.file} cannot be copied", why=str(error.strerror or error))
-    copies.add(record.dist, record.file, target, why)
+def used_by(
+    workspaces: Iterable[Path],
+    digests: Iterable[str] = (),
+    unread: Callable[[XpuBuildError], None] | None = None,
+) -> Used:
+    """Return what the workspaces of the default folder and others refer to, and lock digests.
 
-
-def require_believed(store: Store) -> None:
-    """Refuse a store that the configuration does not believe.
+    ``unread`` is told of each workspace that cannot be read; without it that is an error.
 
     Raises:
-        ToolchainError: naming the reason.
-        FetchError: it cannot be looked at.
+        UsageError, ToolchainError, FetchError: what a workspace refers to cannot be read.
     """
-    try:
-        why = store.why_not()
-    except OSError as error:
-        raise FetchError(f"the store {store.name} cannot be read", why=str(error.strerror)) from error
-    if why in (NOT_THERE, NOT_A_FOLDER):
-        raise _no_store(store, why)
-    if why:
-        raise ToolchainError(
-            f"the store {store.name} is not used",
-            why=why,
-            fix="if you trust all who can write to it, add it to trust.stores of a configuration file",
-            commands=("xpubuild config",),
-        )
+    identities, wheels, locks = set[str](), set[str](), set(digests)
+    for root in dict.fromkeys((*workspaces_in(default_workspace("any").parent), *workspaces)):
+        try:
+            identities |= identities_in(root).keys()
+            if Layout(root).receipt.is_file():
+                locks.add(str(read_receipt(root).get("lock_digest")))
+            else:
+                # Of an install that was killed; its wheels count by their content.
+                wheels |= {file_sha256(wheel) for wheel in Layout(root).wheels.glob("*.whl")}
+        except (XpuBuildError, OSError) as error:
+            found = (
+                error
+                if isinstance(error, XpuBuildError)
+                else FetchError(f"{root} cannot be read", why=str(error))
+            )
+            if unread is None:
+                raise found from error
+            unread(found)
+    return Used(frozenset(identities), frozenset(locks), frozenset(wheels))
+
+
+def identities_in(root: Path) -> dict[str, str]:
+    """Return the steps of a workspace's journal by the identities of their wheels.
+
+    Raises:
+        ToolchainError: the journal cannot be read.
+    """
+    path = Layout(root).journal
+    if not path.is_file():
+        return {}
+    with Journal(path, read_only=True) as journal:
+        found = ((identity_of(record.evidence), record.step) for record in journal.records())
+        return {key: step for key, step in found if key is not None}

@@ -15,11 +15,12 @@ from typing import Any
 from xpubuild.engine.model import Plan
 from xpubuild.frozen import frozen
 from xpubuild.install.options import Options, Resolved
-from xpubuild.install.stores import NO_STORES, Stores
 from xpubuild.recipe.model import Component, GitSource, LoadedRecipe, Recipe
 from xpubuild.recipe.situation import Situation, Verdict
 from xpubuild.recipe.values import Target as Device
 from xpubuild.supply.caching import CompileCache
+from xpubuild.supply.depot.keeping import Store
+from xpubuild.supply.depot.kept_wheels import FolderStore
 from xpubuild.workspace.layout import Layout
 
 
@@ -116,6 +117,20 @@ class Installer:
 
 
 @frozen
+class Stores:
+    """The stores of an install, in the order they are asked; ``read_only`` says why none is written."""
+
+    every: tuple[Store, ...] = ()
+    read_only: str = ""
+
+    @property
+    def writable(self) -> tuple[FolderStore, ...]:
+        """The stores that what was built is kept in."""
+        folders = (store for store in self.every if isinstance(store, FolderStore))
+        return () if self.read_only else tuple(store for store in folders if store.can_write())
+
+
+@frozen
 class Choice:
     """The options held against the recipe: complete and consistent.
 
@@ -190,7 +205,7 @@ class Target(Choice):
     makeflags: str = ""
     cores: int | None = None
     host: Mapping[str, Any] = field(default_factory=dict)
-    stores: Stores = NO_STORES
+    stores: Stores = Stores()
 
     @property
     def site_packages(self) -> Path:

@@ -2,134 +2,128 @@
 
 The folder has the wheels that were built, those of the packages that they need, a page of links, and a
 requirement file with the hash of every one. A wheel that cannot be had is in that file only, with its hash:
-pip then takes it from an index, or fails, but takes no other build of it.
+pip then takes it from an index, or fails, but takes no other build of it. A prebuilt wheel counts only if its
+content is what is installed, file by file: an index may have another build of the same version by now.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
-from packaging.utils import canonicalize_name, parse_wheel_filename
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.version import InvalidVersion, Version
 
+from xpubuild.artifacts.installed import wheel_matches_installed
 from xpubuild.artifacts.site_packages import InstalledDist, declared, installed_dists
+from xpubuild.artifacts.wheel import read_wheel
 from xpubuild.engine import files
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.execution import damaged_wheel
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.engine.process import Cancel, run
+from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import AuditError
 from xpubuild.frozen import frozen
-from xpubuild.install.prebuilt_wheels import Supply
-from xpubuild.workspace.layout import Layout
+from xpubuild.install.receipt import pip_installed, sha256_of
+from xpubuild.install.target import Prepared
+from xpubuild.supply.depot.folder import Depot
+from xpubuild.supply.requirements import hashed_pins
 
 REQUIREMENTS = "requirements.txt"
 PAGE = "index.html"
+#: What an audit of a wheel calls content that is not what its RECORD says.
+_DAMAGE = ("record", "changed", "damaged", "duplicate")
 
 
-@frozen
-class WheelFolder:
-    """The folder to fill, from the workspace with this layout.
+def fill_wheel_folder(
+    prepared: Prepared, receipt: Mapping[str, Any], folder: Path, cancel: Cancel
+) -> dict[str, Any]:
+    """Fill the folder of --wheel-dir; return what ``wheel_dir`` of the receipt says of it.
 
-    ``dists`` are the distributions of the components, ``built_here`` those of them that have sources.
+    Raises:
+        AuditError: a wheel is not what was proved, or pip cannot install from the folder.
+        NoSpaceError, ToolchainError, InterruptedByUserError.
     """
+    target = prepared.target
+    with files.explained(folder, "making the wheel folder"):
+        folder.mkdir(parents=True, exist_ok=True)
+    found = {str(wheel["name"]): _built(wheel, folder) for wheel in receipt["wheels"]}
+    components = [target.component(name) for name in target.components]
+    sources = {canonicalize_name(item.dist) for item in components if item.kind == "source"}
+    supply, lacking = _Supply.of(prepared, folder, cancel), dict[str, tuple[str, ...]]()
+    for dist in needed(target.site_packages, [item.dist for item in components]):
+        cancel.stop_here()
+        if dist.name in found:
+            continue
+        # What was built here, editable, has no wheel; an index may have something else of its name.
+        wheel = None if dist.name in sources else supply.get(dist)
+        if wheel is not None:
+            found[dist.name] = wheel
+        else:
+            lacking[f"{dist.name}=={dist.version}"] = supply.hashes(dist)
+    words = ["python", "-m", "pip", "install", *([] if lacking else ["--no-index"])]
+    words += ["--find-links", str(folder), "--require-hashes", "-r", str(folder / REQUIREMENTS)]
+    command = shlex.join(words)
+    _write(folder, found, lacking, command)
+    if found and not lacking:
+        _try(target.layout.python, folder, command, cancel)
+    return {
+        "folder": str(folder),
+        "wheels": sorted(path.name for path in found.values()),
+        "not_copied": sorted(lacking),
+        "command": command,
+    }
 
-    folder: Path
-    layout: Layout
-    site_packages: Path
-    dists: Sequence[str]
-    built_here: Collection[str]
-    supply: Supply
-    cancel: Cancel
 
-    def fill(self, receipt: Mapping[str, Any]) -> dict[str, Any]:
-        """Fill the folder; return what ``wheel_dir`` of the receipt says of it.
+def _built(wheel: Mapping[str, Any], folder: Path) -> Path:
+    source = Path(str(wheel["path"]))
+    found = file_sha256(source)
+    if found != wheel["sha256"]:
+        raise damaged_wheel(str(source), found, str(wheel["sha256"]))
+    target = folder / source.name
+    return target if target.exists() and target.samefile(source) else files.copy_durable(source, folder)
 
-        Raises:
-            AuditError: a wheel is not what was proved, or pip cannot install from the folder.
-            NoSpaceError, ToolchainError, InterruptedByUserError.
-        """
-        with files.explained(self.folder, "making the wheel folder"):
-            self.folder.mkdir(parents=True, exist_ok=True)
-        found = {str(wheel["name"]): self._built(wheel) for wheel in receipt["wheels"]}
-        lacking: dict[str, tuple[str, ...]] = {}
-        for dist in needed(self.site_packages, self.dists):
-            self.cancel.stop_here()
-            if dist.name in found:
-                continue
-            # What was built here, editable, has no wheel; an index may have something else of its name.
-            wheel = None if dist.name in self.built_here else self.supply.bring(dist, self.folder)
-            if wheel is not None:
-                found[dist.name] = wheel
-            else:
-                lacking[f"{dist.name}=={dist.version}"] = self.supply.hashes(dist)
-        self._write(found, lacking)
-        command = self.command(whole=not lacking)
-        if not lacking and found:
-            self._try()
-        return {
-            "folder": str(self.folder),
-            "wheels": sorted(path.name for path in found.values()),
-            "not_copied": sorted(lacking),
-            "command": command,
-        }
 
-    def command(self, *, whole: bool) -> str:
-        """Return the command that installs from the folder, in an environment of the same Python."""
-        words = ["python", "-m", "pip", "install", *(["--no-index"] if whole else [])]
-        words += ["--find-links", str(self.folder), "--require-hashes"]
-        return shlex.join([*words, "-r", str(self.folder / REQUIREMENTS)])
+def _write(
+    folder: Path, found: Mapping[str, Path], lacking: Mapping[str, Sequence[str]], command: str
+) -> None:
+    hashes = {path: file_sha256(path) for path in found.values()}
+    pins = {f"{name}=={parse_wheel_filename(path.name)[1]}": (hashes[path],) for name, path in found.items()}
+    lines = [
+        " ".join([pin if known else f"# no wheel: {pin}", *(f"--hash=sha256:{sha256}" for sha256 in known)])
+        for pin, known in sorted({**pins, **lacking}.items())
+    ]
+    head = f"# Install in an empty environment:\n#   {command}\n"
+    files.write_atomic(folder / REQUIREMENTS, "\n".join([head, *lines, ""]).encode())
+    links = [
+        f'<a href="{quote(path.name)}#sha256={hashes[path]}">{escape(path.name)}</a><br>'
+        for path in sorted(found.values())
+    ]
+    text = "\n".join(["<!DOCTYPE html>", "<title>Wheels</title>", *links, ""])
+    files.write_atomic(folder / PAGE, text.encode())
 
-    def _built(self, wheel: Mapping[str, Any]) -> Path:
-        source = Path(str(wheel["path"]))
-        found = file_sha256(source)
-        if found != wheel["sha256"]:
-            raise damaged_wheel(str(source), found, str(wheel["sha256"]))
-        target = self.folder / source.name
-        return (
-            target if target.exists() and target.samefile(source) else files.copy_durable(source, self.folder)
+
+def _try(python: Path, folder: Path, command: str, cancel: Cancel) -> None:
+    """Let pip resolve and hash everything as in an empty environment, from this folder alone."""
+    argv = [
+        str(python), "-I", "-m", "pip", "--isolated", "install", "--dry-run", "--ignore-installed",
+        "--disable-pip-version-check", "--no-input", "--quiet", "--no-index", "--find-links", str(folder),
+        "--require-hashes", "-r", str(folder / REQUIREMENTS),
+    ]  # fmt: skip
+    result = run(argv, env={**base_environment(), "PIP_CONFIG_FILE": "/dev/null"}, cancel=cancel)
+    cancel.stop_here()
+    if not result.ok:
+        raise AuditError(
+            f"pip cannot install what was built from {folder}",
+            why="; ".join(line for line in result.tail if line.strip())[-600:],
+            fix="run the command below to see all that pip says; the workspace is as proved",
+            commands=(f"{command} --dry-run --ignore-installed",),
         )
-
-    def _write(self, found: Mapping[str, Path], lacking: Mapping[str, Sequence[str]]) -> None:
-        hashes = {path: file_sha256(path) for path in found.values()}
-        pins = {
-            f"{name}=={parse_wheel_filename(path.name)[1]}": (hashes[path],) for name, path in found.items()
-        }
-        lines = [
-            " ".join(
-                [pin if known else f"# no wheel: {pin}", *(f"--hash=sha256:{sha256}" for sha256 in known)]
-            )
-            for pin, known in sorted({**pins, **lacking}.items())
-        ]
-        head = f"# Install in an empty environment:\n#   {self.command(whole=not lacking)}\n"
-        files.write_atomic(self.folder / REQUIREMENTS, "\n".join([head, *lines, ""]).encode())
-        links = [
-            f'<a href="{quote(path.name)}#sha256={hashes[path]}">{escape(path.name)}</a><br>'
-            for path in sorted(found.values())
-        ]
-        text = "\n".join(["<!DOCTYPE html>", "<title>Wheels</title>", *links, ""])
-        files.write_atomic(self.folder / PAGE, text.encode())
-
-    def _try(self) -> None:
-        """Let pip resolve and hash everything as in an empty environment, from this folder alone."""
-        argv = [
-            str(self.layout.python), "-I", "-m", "pip", "--isolated", "install", "--dry-run",
-            "--ignore-installed", "--disable-pip-version-check", "--no-input", "--quiet", "--no-index",
-            "--find-links", str(self.folder), "--require-hashes", "-r", str(self.folder / REQUIREMENTS),
-        ]  # fmt: skip
-        result = run(argv, env={**base_environment(), "PIP_CONFIG_FILE": "/dev/null"}, cancel=self.cancel)
-        self.cancel.stop_here()
-        if not result.ok:
-            raise AuditError(
-                f"pip cannot install what was built from {self.folder}",
-                why="; ".join(line for line in result.tail if line.strip())[-600:],
-                fix="run the command below to see all that pip says; the workspace is as proved",
-                commands=(self.command(whole=True) + " --dry-run --ignore-installed",),
-            )
 
 
 def needed(site_packages: Path, names: Sequence[str]) -> list[InstalledDist]:
@@ -142,3 +136,84 @@ def needed(site_packages: Path, names: Sequence[str]) -> list[InstalledDist]:
             found[name] = present[name]
             waiting += [canonicalize_name(item.name) for item in declared(present[name])]
     return [found[name] for name in sorted(found)]
+
+
+@frozen
+class _Supply:
+    """Where prebuilt wheels come from; ``origins`` are (url, sha256) that pip reported, by name."""
+
+    prepared: Prepared
+    folder: Path
+    origins: Mapping[str, tuple[str, str]]
+    cancel: Cancel
+
+    @staticmethod
+    def of(prepared: Prepared, folder: Path, cancel: Cancel) -> _Supply:
+        """Return the supply of a plan that was run."""
+        layout = prepared.target.layout
+        reports = [path for step in prepared.plan.steps for path in layout.pip_reports(step.id)]
+        origins = {
+            str(canonicalize_name(item["metadata"]["name"])): (
+                str(item["download_info"]["url"]), sha256_of(item) or ""
+            )
+            for item in pip_installed(reports)
+        }  # fmt: skip
+        return _Supply(prepared, folder, origins, cancel)
+
+    def get(self, dist: InstalledDist) -> Path | None:
+        """Put the wheel of a distribution into the folder; None where it cannot be had."""
+        downloads = self.prepared.target.downloads
+        here = [path for path in sorted(self.folder.glob("*.whl")) if self._is_it(path, dist)]
+        if here:
+            return here[0]
+        for entry in Depot(downloads.mirror).files() if downloads.mirror is not None else ():
+            path = (downloads.mirror or Path()) / entry.files[0].path
+            if canonicalize_name(entry.dist) == dist.name and self._is_it(path, dist):
+                return files.copy_durable(path, self.folder)
+        for requirement in self._asked(dist):
+            with scratch_folder("wheels", self.folder) as scratch:
+                argv = [
+                    str(self.prepared.target.layout.python), "-I", "-m", "pip", "download", "--no-deps",
+                    "--only-binary", ":all:", "--no-input", "--disable-pip-version-check", "--quiet",
+                    "--dest", str(scratch), requirement,
+                ]  # fmt: skip
+                run(argv, env=base_environment(), cwd=scratch, cancel=self.cancel)
+                self.cancel.stop_here()
+                for path in scratch.glob("*.whl"):
+                    if self._is_it(path, dist):
+                        return files.publish_file(path, self.folder)
+        return None
+
+    def _asked(self, dist: InstalledDist) -> Iterator[str]:
+        """Yield what pip is asked for: what it took, from where it came, else that version of an index."""
+        url, sha256 = self.origins.get(dist.name, ("", ""))
+        offline = self.prepared.target.downloads.offline
+        if url and (not offline or urlsplit(url).scheme == "file"):
+            yield f"{dist.name} @ {url}" + (f"#sha256={sha256}" if sha256 else "")
+        if not offline:
+            yield f"{dist.name}=={dist.version}"
+
+    def hashes(self, dist: InstalledDist) -> tuple[str, ...]:
+        """Return the hashes that a distribution's wheel may have."""
+        _, sha256 = self.origins.get(dist.name, ("", ""))
+        pins = (pin for text in self.prepared.target.requirements.values() for pin in hashed_pins(text))
+        named = (
+            pin for pin in pins if (canonicalize_name(pin.name), pin.version) == (dist.name, dist.version)
+        )
+        return (sha256,) if sha256 else tuple(sorted({item for pin in named for item in pin.hashes}))
+
+    def _is_it(self, wheel: Path, dist: InstalledDist) -> bool:
+        """Whether a wheel is the one that is installed, by its name and then by every file."""
+        _, sha256 = self.origins.get(dist.name, ("", ""))
+        try:
+            name, version, _, _ = parse_wheel_filename(wheel.name)
+            if (name, version) != (dist.name, Version(dist.version)):
+                return False
+            # Its RECORD against what is installed, then all that it holds against its RECORD.
+            if wheel_matches_installed(wheel, self.prepared.target.site_packages):
+                return False
+            if sha256:
+                return file_sha256(wheel) == sha256
+            return not any(problem.kind in _DAMAGE for problem in read_wheel(wheel).problems)
+        except (InvalidWheelFilename, InvalidVersion, AuditError):
+            return False
