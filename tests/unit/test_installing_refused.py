@@ -13,10 +13,9 @@ from xpubuild.engine.events import Notice
 from xpubuild.engine.model import Plan, Step
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import XpuBuildError
-from xpubuild.install.install import _warn, before_steps, check_until, open_workspace
+from xpubuild.install.install import _warn, before_steps, check_until, open_workspace, prepare_as_asked
 from xpubuild.install.modulefiles import Modules
 from xpubuild.install.options import LockOptions, Options
-from xpubuild.install.resolve import prepare_as_asked
 from xpubuild.install.target import OneapiFacts, Prepared
 from xpubuild.machine.envmark import MARK
 

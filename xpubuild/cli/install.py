@@ -68,10 +68,9 @@ def command(
     from xpubuild.cli.plan import show_plan
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import cancel_on_signals
-    from xpubuild.install.install import apply, check_until
+    from xpubuild.install.install import apply, check_until, prepare_as_asked
     from xpubuild.install.modulefiles import Modules
     from xpubuild.install.options import LockOptions, Options
-    from xpubuild.install.resolve import prepare_as_asked
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.run_views import final_view
     from xpubuild.ui.sinks import make_sink

@@ -59,8 +59,8 @@ def command(
     **build: Any,
 ) -> int:
     """Show what install would do for RECIPE, without building or fetching anything."""
+    from xpubuild.install.install import prepare_as_asked
     from xpubuild.install.options import LockOptions, Options
-    from xpubuild.install.resolve import prepare_as_asked
 
     asked = Options(**build, telling=options.new_sink)
     lock = LockOptions(locked, lock_file, lock_policy)

@@ -53,9 +53,9 @@ def command(
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import cancel_on_signals
     from xpubuild.errors import XpuBuildError
+    from xpubuild.install.install import prepare_as_asked
     from xpubuild.install.options import LockOptions, Options
     from xpubuild.install.rehearse import planned, rehearse
-    from xpubuild.install.resolve import prepare_as_asked
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.run_views import rehearsal_view
     from xpubuild.ui.sinks import make_sink

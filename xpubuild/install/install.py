@@ -1,6 +1,6 @@
 """``install`` as a library: options -> target -> plan -> apply -> receipt.
 
-``resolve.prepare_as_asked`` takes the options of the command line (``options``), or a lock. ``choose``
+``prepare_as_asked`` takes the options of the command line (``options``), or a lock. ``choose``
 holds them against the recipe, ``resolve`` adds what this machine says, once; the result is the ``Target``.
 ``planner`` makes its plan, and ``apply`` here locks the workspace, runs the plan and writes the receipt.
 """
@@ -12,6 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,20 +29,68 @@ from xpubuild.engine.redact import Redactor
 from xpubuild.engine.runner import needed_for, notify, run_plan
 from xpubuild.engine.state import StepState, plan_states
 from xpubuild.engine.temporary import DRAFT
-from xpubuild.errors import FetchError, NoSpaceError, SourceIntegrityError, UsageError, XpuBuildError
+from xpubuild.errors import (
+    FetchError,
+    NoSpaceError,
+    RecipeError,
+    SourceIntegrityError,
+    UsageError,
+    XpuBuildError,
+)
 from xpubuild.install.estimate import forecasting
 from xpubuild.install.kept import unanswered, with_stores
 from xpubuild.install.modulefiles import Modules
+from xpubuild.install.options import LockOptions, Options, is_lock
 from xpubuild.install.receipt import make_receipt, write_receipt
+from xpubuild.install.resolve import prepare
 from xpubuild.install.supplies import keep_resolved
 from xpubuild.install.target import Prepared
 from xpubuild.machine.envmark import MARK as ENV_MARK
+from xpubuild.recipe.load import load
 from xpubuild.workspace.documents import plan_document
 from xpubuild.workspace.layout import Layout
 from xpubuild.workspace.moved import settle_here
 
 _OURS = frozenset({"journal.db", "journal.db-wal", "journal.db-shm", ".lock", ".lock.owner"})
 _GIB = 1 << 30
+
+
+def prepare_as_asked(options: Options, lock: LockOptions, *, cancel: Cancel | None = None) -> Prepared:
+    """Return the plan of recipe and options, or of a lock if one is requested or passed as the recipe.
+
+    Raises:
+        RecipeError: the lock is missing or is no lock.
+        LockMismatchError: lock, recipe, options or machine do not agree; everything that differs is named.
+        XpuBuildError: see ``prepare``.
+    """
+    given = options.recipe if options.recipe is not None and is_lock(options.recipe) else None
+    if given is None and not lock.locked and lock.file is None:
+        return prepare(options, cancel=cancel)
+    if given is not None and lock.file is not None:
+        raise UsageError("two locks were passed", fix="pass the lock as RECIPE or with --lock, not both")
+    # What only a lock takes is not imported without one.
+    from xpubuild.install.lock_check import prepare_locked
+
+    path = lock.file or (Path(given) if given else _lock_beside(options))
+    recipe = None if given else options.recipe
+    return prepare_locked(replace(options, recipe=recipe), path, lock.policy, cancel=cancel)
+
+
+def _lock_beside(options: Options) -> Path:
+    if options.recipe is None:
+        raise UsageError(
+            "--locked needs a recipe or a lock",
+            fix="pass a recipe, to use RECIPE.lock.yaml in the current folder, or a lock with --lock FILE",
+        )
+    path = Path(f"{load(options.recipe).recipe.name}.lock.yaml").absolute()
+    if not path.is_file():
+        raise RecipeError(
+            f"the lock {path} does not exist",
+            why="--locked uses RECIPE.lock.yaml in the current folder, unless --lock is passed",
+            fix="create it, or pass another one with --lock FILE",
+            commands=(f"xpubuild lock {options.recipe}",),
+        )
+    return path
 
 
 def open_workspace(root: Path) -> None:

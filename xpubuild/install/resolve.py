@@ -13,12 +13,12 @@ from packaging.specifiers import SpecifierSet
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import Cancel
-from xpubuild.errors import RecipeError, UnsatisfiableError, UsageError, XpuBuildError
+from xpubuild.errors import UnsatisfiableError, UsageError, XpuBuildError
 from xpubuild.install.build_compilers import build_compilers, compile_cache
 from xpubuild.install.build_jobs import capacity
 from xpubuild.install.choose import check_host, choose
 from xpubuild.install.kept import stores_of
-from xpubuild.install.options import LockOptions, Options, is_lock
+from xpubuild.install.options import Options
 from xpubuild.install.planner import make_plan
 from xpubuild.install.release import named, with_alternatives
 from xpubuild.install.supplies import (
@@ -41,44 +41,6 @@ from xpubuild.recipe.switches import switches
 from xpubuild.supply.depot.location import Location
 from xpubuild.supply.git.integrity import dirty_digest
 from xpubuild.workspace.layout import require_plain
-
-
-def prepare_as_asked(options: Options, lock: LockOptions, *, cancel: Cancel | None = None) -> Prepared:
-    """Return the plan of recipe and options, or of a lock if one is requested or passed as the recipe.
-
-    Raises:
-        RecipeError: the lock is missing or is no lock.
-        LockMismatchError: lock, recipe, options or machine do not agree; everything that differs is named.
-        XpuBuildError: see ``prepare``.
-    """
-    given = options.recipe if options.recipe is not None and is_lock(options.recipe) else None
-    if given is None and not lock.locked and lock.file is None:
-        return prepare(options, cancel=cancel)
-    if given is not None and lock.file is not None:
-        raise UsageError("two locks were passed", fix="pass the lock as RECIPE or with --lock, not both")
-    # What only a lock takes is not imported without one.
-    from xpubuild.install.lock_check import prepare_locked  # noqa: PLC0415
-
-    path = lock.file or (Path(given) if given else _lock_beside(options))
-    recipe = None if given else options.recipe
-    return prepare_locked(replace(options, recipe=recipe), path, lock.policy, cancel=cancel)
-
-
-def _lock_beside(options: Options) -> Path:
-    if options.recipe is None:
-        raise UsageError(
-            "--locked needs a recipe or a lock",
-            fix="pass a recipe, to use RECIPE.lock.yaml in the current folder, or a lock with --lock FILE",
-        )
-    path = Path(f"{load(options.recipe).recipe.name}.lock.yaml").absolute()
-    if not path.is_file():
-        raise RecipeError(
-            f"the lock {path} does not exist",
-            why="--locked uses RECIPE.lock.yaml in the current folder, unless --lock is passed",
-            fix="create it, or pass another one with --lock FILE",
-            commands=(f"xpubuild lock {options.recipe}",),
-        )
-    return path
 
 
 def prepare(options: Options, *, cancel: Cancel | None = None) -> Prepared:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from xpubuild.errors import UsageError
 from xpubuild.frozen import frozen
+from xpubuild.install.install import prepare_as_asked
 from xpubuild.install.options import LockOptions, Options
-from xpubuild.install.resolve import prepare_as_asked
 from xpubuild.jobs.cells import cell_of, require_possible
 from xpubuild.jobs.folder import require_place, write
 from xpubuild.jobs.matrix import Row, matrix_of
