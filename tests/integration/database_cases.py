@@ -40,22 +40,6 @@ def sort(*indices, **kwargs):
     )
 
 
-def mode(value, index):
-    reference = [torch.tensor([1]), torch.tensor([0])]
-    return said("mode", [[1, 1, 2, 2, 3]], [torch.tensor([value]), torch.tensor([index])], reference)
-
-
-def gradient(*indices):
-    source, weight = torch.tensor([5.0, 1.0, 5.0]), torch.tensor([0.5, 0.25])
-    record = {
-        "results": [{"value": torch.tensor([5.0, 5.0])}, {"value": torch.tensor([0, 2])}],
-        "backward": {"weights": [weight], "values": [{"value": torch.tensor([0.5, 0.0, 0.25])}]},
-    }
-    results = [torch.tensor([5.0, 5.0]), torch.tensor(indices)]
-    sample = SimpleNamespace(args=(2,), kwargs={})
-    return choice.Choice(torch, "topk", sample, source).gradient(results, record)[0]["value"].tolist()
-
-
 def distinct(name, numbers, dtype):
     made = choice.made_distinct(torch, name, torch.tensor(numbers, dtype=dtype)).tolist()
     return [None if math.isnan(one) else one for one in made]  # NaN
@@ -113,14 +97,8 @@ sys.stdout.write(json.dumps({
     "sort: one of two equal twice": sort(1, 1, 0, 2),
     "sort: outside": sort(1, 3, 0, 4),
     "sort: not stable": sort(3, 1, 2, 0, stable=True),
-    "mode: other value as often": mode(2, 3),
-    "mode: less often": mode(3, 4),
-    "mode: the index of another value": mode(2, 0),
-    "gradient: other of two equal": gradient(2, 0),
-    "gradient: another value": gradient(1, 0),
     "distinct": distinct("median", [3.0, nan, 1.0, 3.0, 0.0], torch.float32),
     "distinct: too few numbers": distinct("sort", [256.0, 256.0, 257.0], torch.bfloat16),
-    "distinct: mode": distinct("mode", [1.0, 1.0], torch.float32),
     "derivative: equal": choice.has_derivative(torch, "quantile", torch.ones(2)),
     "derivative: different": choice.has_derivative(torch, "quantile", torch.arange(2.0)),
     "eig: other order": eigen(2, 0, 1),

@@ -3,45 +3,45 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from xpubuild.verify.suite.children import Ended, run_beside, run_one
+from xpubuild.verify.suite.children import Ended, Talking, run_beside, run_one
 
 
 def program(code: str) -> list[str]:
     return [sys.executable, "-c", code]
 
 
-def test_success_keeps_the_output_of_both_streams(tmp_path: Path) -> None:
+def test_a_program_has_its_environment_folder_and_both_streams(tmp_path: Path) -> None:
+    (tmp_path / "where").mkdir()
+    code = (
+        "import os, sys; print(os.environ['ADDED'], os.getcwd(), flush=True); print('err', file=sys.stderr)"
+    )
     ended = run_one(
-        program("import sys; print('out', flush=True); print('err', file=sys.stderr)"),
-        deadline_s=30,
-        folder=tmp_path,
+        program(code), deadline_s=30, folder=tmp_path / "a", env={"ADDED": "yes"}, cwd=tmp_path / "where"
     )
     assert ended.ok
-    assert ended.output.split() == ["out", "err"]
-    assert not list(tmp_path.iterdir())
+    assert ended.output.split() == ["yes", os.path.realpath(tmp_path / "where"), "err"]
+    assert not list((tmp_path / "a").iterdir())
 
 
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        (
-            "print('no such model'); raise SystemExit(3)",
-            "the script exited with code 3: no such model",
-        ),
+        ("print('no such model'); raise SystemExit(3)", "the script exited with code 3: no such model"),
         ("import os; os.abort()", "the script was killed by SIGABRT"),
         ("import ctypes; ctypes.string_at(0)", "the script was killed by SIGSEGV"),
     ],
 )
 def test_failures_are_told_apart(tmp_path: Path, code: str, said: str) -> None:
     ended = run_one(program(code), deadline_s=30, folder=tmp_path)
-    assert not ended.ok
-    assert ended.describe("the script") == said
+    assert (ended.ok, ended.describe("the script")) == (False, said)
+    assert Ended(-250, timed_out=False, output="").describe("it") == "it was killed by signal 250"
 
 
 def test_what_hangs_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
@@ -73,17 +73,18 @@ def test_one_that_fails_ends_the_others(tmp_path: Path, first: bool) -> None:
     assert not any(end.timed_out for end in ended)
 
 
-def test_environment_and_folder_are_handed_on(tmp_path: Path) -> None:
-    (tmp_path / "where").mkdir()
-    ended = run_one(
-        program("import os; print(os.environ['ADDED'], os.getcwd())"),
-        deadline_s=30,
-        folder=tmp_path,
-        env={"ADDED": "yes"},
-        cwd=tmp_path / "where",
+@pytest.mark.parametrize("group", [True, False])
+def test_a_program_that_talks(tmp_path: Path, *, group: bool) -> None:
+    code = (
+        "import os, sys; print(dict(os.environ).get('A'), os.getpgrp() == os.getpid(), flush=True);"
+        " print(sys.stdin.readline(), file=sys.stderr); sys.exit(3)"
     )
-    assert ended.output.split() == ["yes", os.path.realpath(tmp_path / "where")]
-
-
-def test_a_signal_without_a_name_is_said_by_number() -> None:
-    assert Ended(-250, timed_out=False, output="").describe("it") == "it was killed by signal 250"
+    talking = Talking([sys.executable, "-c", code], {"A": "b"}, log=tmp_path / "log", group=group)
+    assert talking.line(20.0) == f"b {group}\n".encode()
+    assert talking.line(0.01) is None
+    talking.send(b"a line")
+    assert talking.line(20.0) == b""
+    assert talking.end(20.0) == 3
+    assert (tmp_path / "log").read_text() == "a line\n\n"
+    silent = Talking([sys.executable, "-c", "import time; time.sleep(600)"], dict(os.environ), group=group)
+    assert silent.end() == -signal.SIGKILL

@@ -30,11 +30,13 @@ while current:
     for kind in kinds:
         tell(event="begin", operator=name, type=kind)
         if name == "crash":
-            os.abort()
+            print("Fatal Python error: one\\nthe stack", file=sys.stderr)
+            sys.exit(5)
         if name == "hang":
             time.sleep(60)
-        tell(event="end", operator=name, type=kind, state="passed", detail="", runs={{}}, seconds=0.0)
+        tell(event="end", operator=name, type=kind, state="passed", detail="", runs={{"out": 2}}, seconds=0.5)
     current = following
+sys.exit(int(os.environ["STATUS"]))
 """
 
 
@@ -45,57 +47,72 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(database_shards, "python", lambda *_: [sys.executable, str(worker)])
 
     def start(
-        names: list[str],
-        *,
-        shards: int = 1,
-        cell_s: float = 30.0,
-        whole_s: float | None = None,
-        fit: bool = True,
-    ) -> tuple[dict[tuple[str, str], str], Pool]:
+        names: list[str], *, shards: int = 1, cell_s: float = 30.0, whole_s: float | None = None,
+        fit: bool = True, status: int = 0, on_cell: Any = lambda _: None,
+    ) -> tuple[dict[tuple[str, str], dict[str, Any]], Pool]:  # fmt: skip
         if not fit:
             broken.touch()
-        cells: list[dict[str, Any]] = []
-        pool = Pool(["cpu"] * shards, tmp_path, Limits(cell_s, whole_s), cells.append, {})
+        cells: dict[tuple[str, str], dict[str, Any]] = {}
+
+        def keep(cell: dict[str, Any]) -> None:
+            on_cell(cell)
+            key = (cell.pop("operator"), cell.pop("type"))
+            assert key not in cells
+            cells[key] = cell
+
+        pool = Pool(["cpu"] * shards, tmp_path, Limits(cell_s, whole_s), keep, {"STATUS": str(status)})
         pool.run([(name, ["float32", "int64"]) for name in names])
-        found = {(one["operator"], one["type"]): one["state"] for one in cells}
-        assert len(found) == len(cells)  # none twice
-        return found, pool
+        return cells, pool
 
     return start
 
 
-def both(name: str, first: str = "passed", second: str = "passed") -> dict[tuple[str, str], str]:
-    return {(name, "float32"): first, (name, "int64"): second}
+def states(cells: dict[tuple[str, str], dict[str, Any]]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for (name, _), cell in sorted(cells.items()):
+        found.setdefault(name, []).append(cell["state"])
+    return found
 
 
 @pytest.mark.parametrize("shards", [1, 3])
 def test_each_operator_is_run_once(run: Any, shards: int) -> None:
-    found, pool = run([f"op{number}" for number in range(7)], shards=shards)
-    assert found == {key: state for number in range(7) for key, state in both(f"op{number}").items()}
+    cells, pool = run([f"op{number}" for number in range(7)], shards=shards)
+    assert states(cells) == {f"op{number}": ["passed", "passed"] for number in range(7)}
+    assert cells["op3", "int64"] == {"state": "passed", "detail": "", "runs": {"out": 2}, "seconds": 0.5}
     assert pool.restarts == 0
 
 
 def test_a_crash_costs_one_operator(run: Any) -> None:
-    found, pool = run(["one", "crash", "two", "three"])
-    assert found == {**both("one"), **both("crash", "crashed", "not run"), **both("two"), **both("three")}
+    cells, pool = run(["one", "crash", "two", "three"])
+    passed = ["passed", "passed"]
+    assert states(cells) == {"one": passed, "crash": ["crashed", "not run"], "two": passed, "three": passed}
+    # Of a native stack the line above it is told.
+    detail = cells["crash", "float32"]["detail"]
+    assert detail == "its process exited with code 5: Fatal Python error: one"
+    assert cells["crash", "int64"]["detail"] == "it crashed in float32"
     assert pool.restarts == 1
-
-
-def test_a_crash_of_the_last_operator_is_not_lost(run: Any) -> None:
-    found, pool = run(["one", "crash"])
-    assert found == {**both("one"), **both("crash", "crashed", "not run")}
-    assert pool.restarts == 0
+    assert states(run(["last", "crash"])[0])["crash"] == ["crashed", "not run"]
 
 
 def test_a_hang_costs_one_operator(run: Any) -> None:
-    found, _ = run(["one", "hang", "two"], cell_s=3.0)
-    assert found == {**both("one"), **both("hang", "timed out", "not run"), **both("two")}
+    cells, _ = run(["one", "hang", "two"], cell_s=3.0)
+    assert states(cells) == {
+        "one": ["passed", "passed"], "hang": ["timed out", "not run"], "two": ["passed", "passed"],
+    }  # fmt: skip
 
 
 def test_when_the_time_is_over_nothing_more_begins(run: Any) -> None:
     assert run(["one", "two"], whole_s=1e-9)[0] == {}
 
 
-def test_a_process_that_cannot_start_ends_the_run_with_its_words(run: Any) -> None:
+def test_processes_that_cannot_start_or_end_well_end_the_run_with_their_words(run: Any) -> None:
+    with pytest.raises(RuntimeError, match=r"^a process of operators exited with code 4"):
+        run(["one"], status=4)
+
+    def fails(_: object) -> None:
+        raise KeyError("a bug")
+
+    with pytest.raises(KeyError):
+        run(["one", "two", "three"], shards=2, on_cell=fails)
     with pytest.raises(RuntimeError, match=r"at its start.*no torch here"):
         run(["one", "two"], fit=False)

@@ -108,13 +108,11 @@ def skips(_: Any) -> Any:
 def test_what_upstream_says_against_a_case(decorators: Decorators, reason: str) -> None:
     info = Info(by_test={("test_out", "xpu"): decorators})
     assert objections(TORCH, info, TORCH.float16, "xpu:0") == ({"out": reason} if reason else {})
-    wide = [(test, "xpu", "float64", {}) for test in ("test_fn_grad", "test_forward_mode_AD")]
     assert info.asked == [
         ("test_compare_cpu", "xpu", "float16", {}), ("test_compare_cpu", "cuda", "float16", {}),
         ("test_noncontiguous_samples", "xpu", "float16", {}),
         ("test_variant_consistency_eager", "xpu", "float16", {}), ("test_out", "xpu", "float16", {}),
-        ("test_fn_grad", "xpu", "float16", {}), wide[0],
-        ("test_forward_mode_AD", "xpu", "float16", {}), wide[1],
+        ("test_fn_grad", "xpu", "float16", {}), ("test_fn_grad", "xpu", "float64", {}),
     ]  # fmt: skip
 
 
@@ -153,6 +151,10 @@ def test_tolerances_are_the_widest_of_uncompiled_code(monkeypatch: pytest.Monkey
 def context(monkeypatch: pytest.MonkeyPatch, name: str, torch: Any) -> SuiteContext:
     monkeypatch.setitem(sys.modules, "torch", torch)
     return SuiteContext(BACKENDS[name], frozenset({"ops"}), {"source": "/s"})
+
+
+def test_what_is_not_unique_is_not_compared() -> None:
+    assert "as frequent" in objections(TORCH, Info("mode"), TORCH.float32, "cpu")["forward"]
 
 
 def test_a_context_has_the_device_and_its_module(monkeypatch: pytest.MonkeyPatch) -> None:

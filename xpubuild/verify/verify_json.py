@@ -81,7 +81,7 @@ class VerifyOperatorsDocument(TypedDict):
     states: OperatorStates
     """How many pairs of operator and type are in each state."""
     runs: dict[str, int]
-    """How often each part was run: forward, strided, in-place, out, backward, forward-mode."""
+    """How often each part was run: forward, strided, in-place, out, backward."""
     unexpected: list[str]
     """Known failures that pass."""
     regressions: list[str]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import selectors
 import signal
 import subprocess
 import sys
@@ -119,6 +120,14 @@ class Talking:
         """Write a line; what a program that is gone does not read is lost."""
         with contextlib.suppress(BrokenPipeError):
             _there(self._process.stdin).write(line + b"\n")
+
+    def line(self, seconds: float) -> bytes | None:
+        """Return the next line; b"" at the end of its output, None where neither came in time."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.output, selectors.EVENT_READ)
+            if not selector.select(max(0.0, seconds)):
+                return None
+        return self.output.readline()
 
     def end(self, grace_s: float = 0.0) -> int:
         """Wait ``grace_s`` for its end, then kill it; return its exit status as ``Ended`` has it."""

@@ -17,6 +17,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from .database_choice import NOT_UNIQUE
+
 #: Part of a run -> upstream's test that does the same; where that is skipped or expected to fail, so is this.
 ASPECTS = {
     "forward": ("TestCommon", "test_compare_cpu"),
@@ -24,7 +26,6 @@ ASPECTS = {
     "in-place": ("TestCommon", "test_variant_consistency_eager"),
     "out": ("TestCommon", "test_out"),
     "backward": ("TestBwdGradients", "test_fn_grad"),
-    "forward-mode": ("TestFwdGradients", "test_forward_mode_AD"),
 }
 #: Tests of compiled code: their tolerances are not those of kernels.
 _COMPILED = ("TestInductorOpInfo", "TestDecomp", "TestJit", "TestNNCOpInfo")
@@ -83,12 +84,12 @@ def objections(torch: Any, info: Any, dtype: Any, device: str) -> dict[str, str]
     """
     kind = device.partition(":")[0]
     wide = torch.complex128 if dtype.is_complex else torch.float64
-    found = {}
+    found = {"forward": NOT_UNIQUE[name_of(info)]} if name_of(info) in NOT_UNIQUE else {}
     for aspect, test in ASPECTS.items():
         asked = [(kind, dtype)]
         if aspect == "forward":
             asked.append(("cuda", dtype))
-        if aspect in ("backward", "forward-mode"):
+        if aspect == "backward":
             asked.append((kind, wide))
         for device_kind, asked_dtype in asked:
             reason = _objection(info.get_decorators(*test, device_kind, asked_dtype, {}), device_kind)

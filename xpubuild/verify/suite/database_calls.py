@@ -77,26 +77,6 @@ def sources_of(torch: Any, arguments: Arguments) -> list[Any]:
     return [one for one in flat if isinstance(one, torch.Tensor) and one.requires_grad]
 
 
-def pushed(
-    torch: Any, sample: Any, arguments: Arguments, tangents: list[Any], call: Callable[..., Any]
-) -> list[Any]:
-    """Return the derivatives of results along ``tangents`` by forward-mode AD; None where one is zero."""
-    forward_ad = importlib.import_module("torch.autograd.forward_ad")
-    pytree = importlib.import_module("torch.utils._pytree")
-    flat, structure = pytree.tree_flatten(arguments)
-    left = iter(tangents)
-    with forward_ad.dual_level():
-        dual = [
-            forward_ad.make_dual(one.detach(), next(left))
-            if isinstance(one, torch.Tensor) and one.requires_grad
-            else one
-            for one in flat
-        ]
-        results = results_of(torch, sample, call(pytree.tree_unflatten(dual, structure)))
-        parts = [forward_ad.unpack_dual(one).tangent for one in results]
-        return [None if part is None else part.detach().clone() for part in parts]
-
-
 def wide(torch: Any, tensor: Any) -> Any:
     """Return a tensor in double precision, if it is one of numbers that round."""
     if tensor.is_complex():

@@ -55,15 +55,15 @@ class Comparison:
     device: str
     inputs: list[Any]
 
-    def all_close(self, what: str, found: Any, expected: list[dict[str, Any]]) -> None:
-        """Compare derivatives; one that is None is zero."""
+    def all_close(self, found: Any, expected: list[dict[str, Any]]) -> None:
+        """Compare gradients; one that is None is zero."""
         for number, (one, wanted) in enumerate(zip(found, expected)):
             if one is None:
                 if bool((wanted["value"] != 0).any()):
-                    raise WrongError(f"{what} {number} is missing")
+                    raise WrongError(f"gradient {number} is missing")
                 continue
             value = wanted["value"].expand(one.shape) if wanted["value"].dim() == 0 else wanted["value"]
-            self.close(f"{what} {number}: ", one, {**wanted, "value": value}, DERIVATIVE)
+            self.close(f"gradient {number}: ", one, {**wanted, "value": value}, DERIVATIVE)
 
     def nan_arrives(self, results: list[Any], expected: list[dict[str, Any]]) -> bool:
         """Compare where results are NaN, of an input with a NaN: where the CPU's are, at least.

@@ -21,7 +21,6 @@ from .database_calls import (
     double_by_default,
     ends_of,
     own_seeds,
-    pushed,
     quiet,
     results_of,
     sources_of,
@@ -71,12 +70,9 @@ class Reference:
             found["fault"] = f"{type(error).__name__}: {error}".splitlines()[0][:200]
             return found
         found["types"], found["random"] = self._types()
-        if gradients and self._differentiable():
-            for aspect, compute_one in (("backward", backward), ("forward-mode", tangents)):
-                supported = aspect == "backward" or (self.info.supports_forward_ad and self._is_wide())
-                if aspect not in against and supported:
-                    with contextlib.suppress(Exception):  # it has none for these arguments
-                        found[aspect] = compute_one(self)
+        if gradients and "backward" not in against and self._differentiable():
+            with contextlib.suppress(Exception):  # it has none for these arguments
+                found["backward"] = backward(self)
         return found
 
     def _differentiable(self) -> bool:
@@ -84,14 +80,10 @@ class Reference:
             return False
         return bool(sources_of(self.torch, mapped(self.torch, self.sample, lambda _, one: one)))
 
-    def _is_wide(self) -> bool:
-        """Whether no input is of a short type: upstream tests forward-mode in double precision alone."""
-        short = (self.torch.float16, self.torch.bfloat16)
-        return not any(one.dtype in short for one in self.tensors)
-
     def _jumps(self) -> bool:
         """Whether results jump where a quotient is rounded: the reference then has the same short type."""
-        return name_of(self.info) in _JUMPS and not self._is_wide()
+        short = (self.torch.float16, self.torch.bfloat16)
+        return name_of(self.info) in _JUMPS and any(one.dtype in short for one in self.tensors)
 
     def arguments(self, seed: int | None = None) -> Arguments:
         """Return the arguments in double precision, of new tensors; ``seed`` moves each a little."""
@@ -210,22 +202,12 @@ def backward(sample: Any) -> dict[str, Any]:
             found = torch.autograd.grad(ends, sources_of(torch, arguments), given, allow_unused=True)
         return [torch.zeros(()) if one is None else dense(torch, one) for one in found]
 
-    return _expected(sample, weights, gradients)
-
-
-def tangents(sample: Any) -> dict[str, Any]:
-    """Return derivatives of the results along random tangents of the inputs, and their spread."""
-    torch = sample.torch
-    weights = _weights(torch, sources_of(torch, sample.arguments()), 1977)
-
-    def derivatives(seed: int | None = None) -> list[Any]:
-        given = _moved_weights(torch, weights, seed)
-        with double_by_default(torch):
-            call = lambda arguments: call_backward(sample.info, arguments)  # noqa: E731
-            found = pushed(torch, sample.sample, sample.arguments(seed), given, call)
-        return [torch.zeros(()) if one is None else dense(torch, one) for one in found]
-
-    return _expected(sample, weights, derivatives)
+    values = [one.clone() for one in gradients()]  # no two of them on one memory
+    pairs = zip(values, spread(torch, values, gradients))
+    return {
+        "weights": [one.clone() for one in weights],
+        "values": [{"value": one, "spread": changes} for one, changes in pairs],
+    }
 
 
 def _weights(torch: Any, tensors: list[Any], first: int) -> list[Any]:
@@ -242,11 +224,3 @@ def _moved_weights(torch: Any, weights: list[Any], seed: int | None) -> list[Any
     if seed is None:
         return weights
     return [_moved(torch, one, 7000 + 100 * number + seed) for number, one in enumerate(weights)]
-
-
-def _expected(sample: Any, weights: list[Any], compute_one: Callable[..., list[Any]]) -> dict[str, Any]:
-    values = [one.clone() for one in compute_one()]  # no two of them on one memory
-    spreads = spread(sample.torch, values, compute_one)
-    pairs = zip(values, spreads)
-    weights = [one.clone() for one in weights]
-    return {"weights": weights, "values": [{"value": one, "spread": changes} for one, changes in pairs]}

@@ -27,8 +27,8 @@ from typing import Any
 from .backends import BACKENDS
 from .context import CheckFaultError, SuiteContext
 from .database import differentiable, load, name_of, objections
-from .database_calls import Arguments, call_backward, ends_of, pushed, quiet, results_of, sources_of
-from .database_choice import Choice, reordered
+from .database_calls import Arguments, call_backward, ends_of, quiet, results_of, sources_of
+from .database_choice import allowed, reordered
 from .database_compare import Comparison, WrongError
 from .database_samples import evenly, leaves, rebuilt, samples
 from .references import References, own_output
@@ -71,9 +71,8 @@ class Forms:
                 self.found.attempt("in-place", self.what, self._in_place)
             if info.supports_out and "out" not in against and self._plain_results():
                 self.found.attempt("out", self.what, self._out)
-        for aspect, run in (("backward", self._backward), ("forward-mode", self._forward_mode)):
-            if aspect in record and "forward" not in against:
-                self.found.attempt(aspect, self.what, run)
+        if "backward" in record and "forward" not in against:
+            self.found.attempt("backward", self.what, self._backward)
 
     def _arguments(self, change: Callable[[Any], Any] = lambda one: one, *, grad: bool = False) -> Arguments:
         """Return the arguments on the device, with the tensors of the references' process."""
@@ -164,24 +163,11 @@ class Forms:
         arguments = self._arguments(grad=True)
         results = results_of(torch, self.sample, call_backward(self.info, arguments))
         ends = ends_of(torch, results)
-        weights = [self._there(weight, end.dtype) for weight, end in zip(expected["weights"], ends)]
+        weights = [
+            one.to(device=self.bench.device, dtype=end.dtype) for one, end in zip(expected["weights"], ends)
+        ]
         found = torch.autograd.grad(ends, sources_of(torch, arguments), weights, allow_unused=True)
-        self.comparison.all_close("gradient", found, self._choice().gradient(results, self.record))
-
-    def _forward_mode(self) -> None:
-        torch, expected = self.torch, self.record["forward-mode"]
-        arguments = self._arguments(grad=True)
-        sources = sources_of(torch, arguments)
-        tangents = [self._there(weight, one.dtype) for weight, one in zip(expected["weights"], sources)]
-        call = lambda given: call_backward(self.info, given)  # noqa: E731
-        found = pushed(torch, self.sample, arguments, tangents, call)
-        self.comparison.all_close("tangent", found, expected["values"])
-
-    def _choice(self) -> Choice:
-        return Choice(self.torch, self.name, self.sample, self.record["inputs"][0])
-
-    def _there(self, weight: Any, dtype: Any) -> Any:
-        return weight.to(device=self.bench.device, dtype=dtype)
+        self.comparison.all_close(found, expected["values"])
 
     def _same(self, results: list[Any], *, compare: bool = True) -> None:
         expected, types = self.record["results"], self.record["types"]
@@ -191,7 +177,8 @@ class Forms:
             compare = self.comparison.nan_arrives(results, expected) if compare else False
         elif compare and self.record["inputs"]:
             results = reordered(self.torch, self.name, results, expected)
-            expected = self._choice().allowed(results, expected)
+            source = self.record["inputs"][0]
+            expected = allowed(self.torch, self.name, self.sample, results, expected, source=source)
         # Numbers and shapes come as CPU tensors; the result of an operator on a tensor stays on the device.
         single = len(expected) == 1 and isinstance(self.sample.input, self.torch.Tensor) and types is not None
         here = self.bench.device.partition(":")[0]

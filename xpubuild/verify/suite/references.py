@@ -11,7 +11,6 @@ import importlib
 import itertools
 import json
 import os
-import selectors
 import signal
 import sys
 import tempfile
@@ -261,17 +260,13 @@ class References:
 
     def _wait(self, number: int) -> bool:
         """Wait until a number is there; the other process says them in the order they were asked for."""
-        if self._process is None:
-            return False
-        output, end = self._process.output, time.monotonic() + self._deadline_s
-        with selectors.DefaultSelector() as selector:
-            selector.register(output, selectors.EVENT_READ)
-            while self._told != number:
-                line = output.readline() if selector.select(max(0.0, end - time.monotonic())) else b""
-                if not line:
-                    return False
-                self._told = int(line)
-        return True
+        end = time.monotonic() + self._deadline_s
+        while self._process is not None and self._told != number:
+            line = self._process.line(end - time.monotonic())
+            if not line:
+                return False
+            self._told = int(line)
+        return self._process is not None
 
 
 def own_output() -> IO[str]:

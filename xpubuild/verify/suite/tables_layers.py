@@ -155,8 +155,8 @@ def convolve(torch: Any) -> Iterator[Case]:
     # fmt: off
     yield from rows(
         torch,
-        ("conv2d channels last", lambda x, w: f.conv2d(last(x), w, padding=1), f"{image} n6x4x3x3",
-         "n3x8x71x67 n8x8x3x3"),
+        ("conv2d channels last", lambda x, w, b: f.conv2d(last(x), w, b, padding=1), f"{image} n6x4x3x3 n6",
+         "n3x8x71x67 n8x8x3x3 n8"),
         ("conv2d 1x1", f.conv2d, "n2x64x14x14 n32x64x1x1 n32"),
         ("conv2d 7x7", named(f, "conv2d", stride=2, padding=3), "n1x3x56x56 n64x3x7x7 n64"),
         ("conv2d of one pixel", f.conv2d, "n1x5x1x1 n7x5x1x1 n7"),
