@@ -1,7 +1,7 @@
 """Broken on purpose: each way is caught by the check that should, and named rightly.
 
 Every check of the smoke suite and of the groups runtime, aten and onednn is made to fail by at least one
-mutation here or in test_verify_interpreter.py (but for device.stream_event, which a CPU cannot run).
+mutation here or in test_verify_interpreter.py.
 What a CPU lacks is simulated; mutations that only a device can show are run by scripts/verify-mutations.py.
 Of each group of checks the first mutation is tried always, the others by make test with --on-demand.
 Wrong results are looked for by an interpreter that is forked (warm_python.py); crashes, hangs and what the
@@ -56,7 +56,7 @@ def test_wrong_results_are_found_by_their_check(target: Target, warm: Path, muta
 def test_every_check_has_a_mutation() -> None:
     """A check that nothing can make fail is no check. A CPU has no streams and compiles no kernels when they
     run; other tests have the rest, test_verify_workflows.py those of torchvision and torchaudio."""
-    elsewhere = {"import.torch", "device.availability", "device.stream_event", "ops.import", "runtime.no_jit"}
+    elsewhere = {"import.torch", "device.availability", "ops.import", "runtime.no_jit"}
     covered = {
         check.id
         for check in list_checks()
@@ -145,18 +145,6 @@ def test_extension_that_is_absent_is_skipped_unless_required(target: Target, war
     said = "xpubuild_ops is not installed; --require makes this a failure"
     assert by_id(report)["ops.import"].detail == said
     assert by_id(report)["ops.mkl_sgemm"].detail == "needs ops.import, which failed"
-
-
-def test_torchvision_that_does_not_work_is_said_and_replaced(target: Target, warm: Path) -> None:
-    folder = target.work / "vision" / "torchvision"
-    folder.mkdir(parents=True)
-    (folder / "__init__.py").write_text(
-        "raise RuntimeError('operator torchvision::nms does not exist')", "utf-8"
-    )
-    report = target.verify("model.resnet50_inference", path=[folder.parent], python=warm)
-    assert report.status == "pass"
-    detail = by_id(report)["model.resnet50_inference"].detail
-    assert "torchvision cannot be used: RuntimeError: operator torchvision::nms does not exist" in detail
 
 
 @pytest.mark.parametrize(

@@ -115,16 +115,6 @@ def test_packages_that_a_script_imports_are_named_before_it_runs(tree: Path) -> 
     assert said == "benchmarks/dynamo/torchbench.py needs torchbenchmark, which are not installed"
 
 
-def test_a_result_file_of_another_form_is_said(tree: Path) -> None:
-    script = tree / "benchmarks" / "dynamo" / "huggingface.py"
-    script.write_text(SCRIPT.replace('"accuracy"]', '"speedup"]'), "utf-8")
-    said = failing("dynamo.huggingface", tree, models="One")
-    assert (
-        said == "huggingface_inference.csv lacks the columns name and accuracy: dev, name, batch_size,"
-        " speedup"
-    )
-
-
 def test_test_files_are_run_and_counted(tree: Path) -> None:
     context = run("upstream.tests", tree, tests="test/test_good.py")
     assert context.metrics == {"run": 3, "skipped": 1, "failed": 0}
@@ -141,19 +131,6 @@ def test_failing_tests_are_named_and_the_rest_goes_on(tree: Path) -> None:
 def test_a_file_that_cannot_be_collected_is_said(tree: Path) -> None:
     said = failing("upstream.tests", tree, tests="test/test_broken.py")
     assert "test/test_broken.py exited with code 2" in said
-
-
-def test_without_pytest_unittest_runs_them(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from xpubuild.verify.suite import check_upstream
-
-    real = check_upstream.importlib.util.find_spec
-    monkeypatch.setattr(
-        check_upstream.importlib.util, "find_spec", lambda name: None if name == "pytest" else real(name)
-    )
-    context = run("upstream.tests", tree, tests="test/test_good.py")
-    assert context.metrics == {"run": 3, "skipped": 1, "failed": 0}
-    said = failing("upstream.tests", tree, tests="test/test_bad.py")
-    assert said == "test/test_bad.py: test_wrong"
 
 
 def test_names_of_test_files_are_looked_for_before_any_runs(tree: Path) -> None:

@@ -21,10 +21,7 @@ from xpubuild.verify.child import require_interpreter
 from xpubuild.verify.harness import run_suite
 from xpubuild.verify.model import CheckResult, VerifyReport
 from xpubuild.verify.reports import failure, write_reports
-from xpubuild.verify.suite import check_upstream as source_tree
 from xpubuild.verify.suite import triton_pairing
-from xpubuild.verify.suite.backends import BACKENDS
-from xpubuild.verify.suite.context import CheckFailedError, CheckSkippedError, SuiteContext
 from xpubuild.verify.target import Target, check_options, resolve_target
 
 
@@ -226,26 +223,6 @@ def test_a_baseline_is_kept_where_the_new_run_measured_nothing(tmp_path: Path) -
     assert baseline.read(path) == Baseline("another", "2.13")
     baseline.update(report, tmp_path / "new.json")
     assert baseline.read(tmp_path / "new.json") == made
-
-
-def test_the_tree_of_the_option_source(tmp_path: Path) -> None:
-    def context(**options: str) -> SuiteContext:
-        return SuiteContext(BACKENDS["cpu"], frozenset(), options)
-
-    with pytest.raises(CheckSkippedError, match=r"^needs a PyTorch source tree \(--source\)$"):
-        source_tree.tree(context())
-    with pytest.raises(CheckFailedError, match=f"^the --source folder {tmp_path}/no does not exist$"):
-        source_tree.tree(context(source=f"{tmp_path}/no"))
-    assert source_tree.tree(context(source=str(tmp_path))) == tmp_path
-    (tmp_path / "one.py").touch()
-    assert source_tree.script(tmp_path, "one.py") == tmp_path / "one.py"
-    with pytest.raises(CheckFailedError, match=r"contains no two\.py: it is not a PyTorch source tree, or"):
-        source_tree.script(tmp_path, "two.py")
-    source_tree.need_packages("it", ["json"])
-    with pytest.raises(CheckFailedError, match=r"^it needs no_a, no_b, which are not installed$"):
-        source_tree.need_packages("it", ["no_a", "json", "no_b"])
-    assert source_tree.names(context(models="a,,b"), "models", ["c"]) == ["a", "b"]
-    assert source_tree.names(context(), "models", ["c"]) == ["c"]
 
 
 def _distribution(folder: Path, name: str, version: str, *requires: str) -> None:

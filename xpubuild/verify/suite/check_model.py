@@ -26,7 +26,7 @@ def _infer(context: SuiteContext, dtype: Any) -> None:
 
     context.full_precision()
     side = _SIDE_SHORT_ON_CPU if context.backend.name == "cpu" and dtype else _SIDE
-    model, batch = build(context), images(2, side, seed=2)
+    model, batch = build(), images(2, side, seed=2)
     reference = inference_reference(2, side, seed=2)
     with torch.inference_mode():
         there, data = model.to(context.device), batch.to(context.device)
@@ -78,7 +78,7 @@ def resnet50_compile(context: SuiteContext) -> None:
     from .workload import LAYERS, WIDEST, build, images
 
     context.full_precision()
-    model = build(context)
+    model = build()
     batch = images(2, _SIDE, seed=2)
     before = int(counters["stats"]["unique_graphs"])
     with torch.inference_mode():

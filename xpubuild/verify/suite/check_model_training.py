@@ -78,9 +78,8 @@ def _expected(side: int) -> _Run:
 
     from .workload import generated, images, labels
 
-    model, _ = generated()
     data = images(_BATCH, side, seed=3).double()
-    return _train(torch, copy.deepcopy(model).double(), data, labels(_BATCH))
+    return _train(torch, copy.deepcopy(generated()).double(), data, labels(_BATCH))
 
 
 def _backward(torch: Any, loss: Any, model: Any) -> None:
@@ -110,7 +109,7 @@ def _check_training(context: SuiteContext, dtype: Any) -> None:
 
     context.full_precision()
     side = _SIDE_ON_CPU if context.backend.name == "cpu" else _SIDE
-    model = build(context)
+    model = build()
     there = copy.deepcopy(model).to(context.device)
     data = images(_BATCH, side, seed=3).to(context.device)
     target = labels(_BATCH).to(context.device)
@@ -166,78 +165,59 @@ def resnet50_train_amp(context: SuiteContext) -> None:
     _check_training(context, torch.bfloat16 if context.backend.name == "cpu" else torch.float16)
 
 
-def _state(context: SuiteContext) -> dict[str, Any]:
-    """Return a small network after two steps of Adam, with its optimizer and the generator's state."""
-    torch = context.torch
-    torch.manual_seed(5)
-    model = torch.nn.Sequential(
-        torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.Flatten(), torch.nn.Linear(8 * 36, 4)
-    ).to(context.device)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
-    data = torch.randn(4, 3, 8, 8, generator=torch.Generator().manual_seed(6)).to(context.device)
-    for _ in range(2):
-        optimizer.zero_grad()
-        model(data).square().mean().backward()
-        optimizer.step()
-    return {"model": model, "optimizer": optimizer, "data": data}
-
-
-def _tensors(tree: Any, path: str = "") -> dict[str, Any]:
-    """Return every tensor and number of nested dicts and lists by its path."""
-    if isinstance(tree, (list, tuple)):
-        tree = dict(enumerate(tree))
-    if not isinstance(tree, dict):
-        return {path: tree}
-    parts = [_tensors(value, f"{path}.{key}" if path else str(key)) for key, value in tree.items()]
-    return {name: leaf for part in parts for name, leaf in part.items()}
-
-
 @check("model.checkpoint", "a checkpoint can be loaded and training resumed")
 def checkpoint(context: SuiteContext) -> None:
     """Save model and optimizer from the device, load on the CPU and on the device, and take one more step."""
     torch = context.torch
+    from torch.utils._pytree import tree_flatten
+
     from .placement import require_placed
 
-    state = _state(context)
-    saved = {"model": state["model"].state_dict(), "optimizer": state["optimizer"].state_dict()}
-    wanted = {name: copy.deepcopy(leaf) for name, leaf in _tensors(saved).items()}
+    torch.manual_seed(5)
+    layers = (torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.Flatten(), torch.nn.Linear(288, 4))
+    model = torch.nn.Sequential(*layers).to(context.device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    data = torch.randn(4, 3, 8, 8).to(context.device)
+
+    def step(network: Any, one: Any) -> None:
+        one.zero_grad()
+        network(data).square().mean().backward()
+        one.step()
+
+    step(model, optimizer)
+    step(model, optimizer)
+    saved = copy.deepcopy({"model": model.state_dict(), "optimizer": optimizer.state_dict()})
     with tempfile.TemporaryDirectory(prefix="checkpoint-") as folder:
         path = Path(folder) / "checkpoint.pt"
         torch.save(saved, path)
         context.metric("bytes", path.stat().st_size)
-        on_cpu = torch.load(path, map_location="cpu", weights_only=True)
-        there = torch.load(path, map_location=context.device, weights_only=True)
-    for what, loaded in (("on the CPU", _tensors(on_cpu)), ("on the device", _tensors(there))):
-        lost = sorted(set(wanted) - set(loaded))
-        require(not lost, f"loaded {what}, {', '.join(lost[:3])} is missing")
-        changed = [name for name, leaf in wanted.items() if not _same(torch, leaf, loaded[name])]
-        require(not changed, f"loaded {what}, {', '.join(changed[:3])} differs")
+        loaded = {
+            where: torch.load(path, map_location=where, weights_only=True)
+            for where in ("cpu", context.device)
+        }
+    wanted, form = tree_flatten(saved)
+    for where, state in loaded.items():
+        found, same_form = tree_flatten(state)
+        same = same_form == form and all(_same(torch, a, b) for a, b in zip(wanted, found))
+        require(same, f"loaded on {where}, the state differs from what was saved")
+    there = loaded[context.device]
     require_placed(context, "loaded parameters are", there["model"].values())
-    _trains_on(context, state, there)
-    context.metric("tensors", sum(isinstance(leaf, torch.Tensor) for leaf in wanted.values()))
+    twin = copy.deepcopy(model)
+    with torch.no_grad():
+        for parameter in twin.parameters():
+            parameter.zero_()
+    twin.load_state_dict(there["model"])
+    resumed = torch.optim.AdamW(twin.parameters(), lr=0.5)
+    resumed.load_state_dict(there["optimizer"])
+    step(model, optimizer)
+    step(twin, resumed)
+    for (name, left), (_, right) in zip(model.named_parameters(), twin.named_parameters()):
+        # Gradients of convolutions are summed in no fixed order on some devices.
+        close = torch.allclose(left, right, rtol=1e-3, atol=1e-5)
+        require(close, f"the next step after loading changes {name} differently")
 
 
 def _same(torch: Any, left: Any, right: Any) -> bool:
     if isinstance(left, torch.Tensor):
         return isinstance(right, torch.Tensor) and torch.equal(left.cpu(), right.cpu())
     return bool(left == right)
-
-
-def _trains_on(context: SuiteContext, state: dict[str, Any], loaded: dict[str, Any]) -> None:
-    """Take the next step with the saved network and with the loaded one."""
-    torch = context.torch
-    twin = copy.deepcopy(state["model"])
-    with torch.no_grad():
-        for parameter in twin.parameters():
-            parameter.zero_()
-    twin.load_state_dict(loaded["model"])
-    optimizer = torch.optim.AdamW(twin.parameters(), lr=0.5)
-    optimizer.load_state_dict(loaded["optimizer"])
-    for model, one in ((state["model"], state["optimizer"]), (twin, optimizer)):
-        one.zero_grad()
-        model(state["data"]).square().mean().backward()
-        one.step()
-    for (name, left), (_, right) in zip(state["model"].named_parameters(), twin.named_parameters()):
-        # Gradients of convolutions are summed in no fixed order on some devices.
-        close = torch.allclose(left, right, rtol=1e-3, atol=1e-5)
-        require(close, f"the next step after loading changes {name} differently")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .context import CheckSkippedError, SuiteContext, require
-from .registry import check
+from .registry import SMOKE, check
 from .runtime import Load, need_devices, need_streams
 
 _NUMBER = 1 << 24
@@ -69,9 +69,9 @@ def copy_async(context: SuiteContext) -> None:
     require(pending, "a non-blocking copy was blocking")
 
 
-@check("runtime.copy_conversion", "copies that change dtype or layout are correct")
+@check("runtime.copy_conversion", "copies between dtypes, layouts and devices are correct", suites=SMOKE)
 def copy_conversion(context: SuiteContext) -> None:
-    """Copy between layouts and dtypes to the device, on it, and back."""
+    """Copy between layouts and dtypes to the device, on it, and back; bits must not change."""
     torch = context.torch
     source = torch.arange(-3000, 3000, dtype=torch.int32).reshape(20, 300)
     there = source.to(context.device)
@@ -82,9 +82,13 @@ def copy_conversion(context: SuiteContext) -> None:
         "unfolded": lambda x: x.unfold(1, 8, 5),
         "flipped": lambda x: x.flip(0, 1),
         "with an offset": lambda x: x.reshape(-1)[1:-1],
+        "empty": lambda x: x[:, :0],
+        "one element": lambda x: x[0, 0],
     }
+    dtypes = (torch.int32, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int8,
+              torch.uint8, torch.bool, torch.complex64)  # fmt: skip
     for name, view in views.items():
-        for dtype in (torch.int32, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.bool):
+        for dtype in dtypes:
             expected = view(source).to(dtype)
             for what, found in (
                 ("on the device", view(there).to(dtype)),

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from .context import CheckSkippedError, SuiteContext, require
-from .registry import check
+from .registry import SMOKE, check
 from .runtime import Load, need_streams, timed_event
 
 _TIMES = 4
@@ -40,7 +40,7 @@ def _elapsed(begin: Any, end: Any, context: SuiteContext) -> float:
         raise
 
 
-@check("runtime.event_timing", "elapsed_time between two events matches the work")
+@check("runtime.event_timing", "elapsed_time between two events matches the work", suites=SMOKE)
 def event_timing(context: SuiteContext) -> None:
     """Compare with the host's clock, and the time of four repetitions with the time of one."""
     need_streams(context)

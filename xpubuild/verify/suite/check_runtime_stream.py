@@ -5,10 +5,8 @@ from __future__ import annotations
 import time
 
 from .context import SuiteContext, require
-from .registry import check
+from .registry import SMOKE, check
 from .runtime import Load, leave_by_exception, need_streams
-
-_NEEDS = ("device.availability",)
 
 
 @check("runtime.stream_order", "work on one stream runs in order")
@@ -97,7 +95,7 @@ def stream_overlap(context: SuiteContext) -> None:
     context.note("overlap observed" if seen else "no overlap observed (not required)")
 
 
-@check("runtime.stream_wait", "wait_stream and wait_event order work on different streams")
+@check("runtime.stream_wait", "wait_stream and wait_event order work on different streams", suites=SMOKE)
 def stream_wait(context: SuiteContext) -> None:
     """Synchronize streams in every available way; a stream that does not wait reads zeros."""
     need_streams(context)

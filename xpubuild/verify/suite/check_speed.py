@@ -177,7 +177,7 @@ def resnet50(context: SuiteContext) -> None:
 
     torch = context.torch
     number, side = (128, 224) if context.backend.streams else (2, 112)
-    model = build(context).to(context.device).to(memory_format=torch.channels_last)
+    model = build().to(context.device).to(memory_format=torch.channels_last)
     data = torch.randn(number, 3, side, side, device=context.device).to(memory_format=torch.channels_last)
     types = [None, torch.bfloat16]
     if context.backend.streams:

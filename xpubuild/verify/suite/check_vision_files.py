@@ -47,7 +47,7 @@ def files(context: SuiteContext) -> None:
     u = unit_roundoff(torch, torch.float32)
     # Weights of a row and a column, and their sums over some pixels each.
     context.within("transform_error", relative_error(torch, made, wanted), 16 * u)
-    model = build(context)
+    model = build()
     with torch.inference_mode():
         there = model.to(context.device)
         with on_device(context, 2**16):

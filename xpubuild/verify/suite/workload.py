@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .context import SuiteContext, require
+from .context import require
 from .resnet import PARAMETERS, ResNet50
 
 #: Layers that round what they store: 53 convolutions, as many normalisations, 16 sums and the classifier.
@@ -21,39 +21,23 @@ WIDEST = 4608
 KINKS = 49 + 1
 
 
-def _architecture() -> tuple[nn.Module, str]:
-    """Return an uninitialised resnet50 and where its definition is from."""
-    try:
-        import torchvision
-        from torchvision.models import resnet50
-
-        return resnet50(weights=None), f"torchvision {torchvision.__version__}"
-    except ImportError:
-        return ResNet50(), "the suite (no torchvision)"
-    except Exception as error:  # noqa: BLE001 - a torchvision of another torch dies in many ways
-        return ResNet50(), f"the suite (torchvision cannot be used: {type(error).__name__}: {error})"[:300]
-
-
-def build(context: SuiteContext) -> nn.Module:
+def build() -> nn.Module:
     """Return resnet50 on the CPU, in float32, with generated weights and calibrated normalisation."""
-    model, origin = generated()
-    context.note(f"resnet50 of {origin}")
-    context.metric("definition", origin)
+    model = generated()
     number = sum(parameter.numel() for parameter in model.parameters())
     require(number == PARAMETERS, f"resnet50 has {number} parameters instead of {PARAMETERS}")
     return copy.deepcopy(model)
 
 
 @functools.cache
-def generated() -> tuple[nn.Module, str]:
-    """Return the network that all checks of a process start from, and where its definition is from.
+def generated() -> nn.Module:
+    """Return the network that all checks of a process start from.
 
-    Weights come from one seeded generator in the order of the parameters' names, so both definitions get
-    the same. Two things keep rounding errors from growing with depth, as in a trained network: running
-    statistics are those of one batch, and the last normalisation of a block, which weighs the block against
-    its shortcut, is small.
+    Weights come from one seeded generator in the order of the parameters' names. Two things keep rounding
+    errors from growing with depth, as in a trained network: running statistics are those of one batch, and
+    the last normalisation of a block, which weighs the block against its shortcut, is small.
     """
-    model, origin = _architecture()
+    model = ResNet50()
     generator = torch.Generator().manual_seed(2015)
     with torch.no_grad():
         for name, parameter in sorted(model.named_parameters()):
@@ -68,15 +52,14 @@ def generated() -> tuple[nn.Module, str]:
         model.train()(images(4, 64, seed=1))
         for norm in norms:
             norm.momentum = 0.1
-    return model.eval(), origin
+    return model.eval()
 
 
 @functools.cache
 def inference_reference(number: int, side: int, seed: int) -> Any:
     """Return what the network makes of ``images`` with the same arguments, in float64 on the CPU."""
-    model, _ = generated()
     with torch.no_grad():
-        return copy.deepcopy(model).double()(images(number, side, seed=seed).double())
+        return copy.deepcopy(generated()).double()(images(number, side, seed=seed).double())
 
 
 def _norm_parameter(name: str) -> float:
