@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xpubuild.engine.activity import Activity
-from xpubuild.engine.estimate import Estimate
 from xpubuild.engine.events import NullSink, StepOutput, StepProgress, StepStarted
-from xpubuild.engine.forecast import Forecaster, edge_key
+from xpubuild.engine.forecast import Estimate, Forecaster, edge_key
 from xpubuild.engine.model import Step
 from xpubuild.workspace.ninja_log import read
 
@@ -56,7 +54,7 @@ def error_at(
     now = part * build.seconds
     run = Forecaster(
         NullSink(), (Step(_STEP, _STEP),), {_STEP: Estimate(expected)},
-        {_STEP: history} if history is not None else {}, clock=lambda: now, look=Activity,
+        {_STEP: history} if history is not None else {}, clock=lambda: now,
     )  # fmt: skip
     run.emit(StepStarted(0.0, _STEP, _STEP, ""))
     total = len(build.edges)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from docgen import markdown as md
-from xpubuild.workspace.layout import Layout
+from xpubuild.workspace.layout import Layout, Place
 
 _ABOUT = """
 A workspace is one folder; without `--workspace` it is `$XDG_DATA_HOME/xpubuild/RECIPE`
 (`~/.local/share/xpubuild/RECIPE`). It is a new or empty folder, or an existing
-workspace. A workspace that is moved is rebuilt, because Python environments contain absolute paths.
+workspace. One that was moved or copied is refused, because Python environments contain absolute paths.
 `xpubuild clean` removes only what xpubuild created, as recorded in the journal.
 """
 _OTHERS = (
@@ -32,13 +30,8 @@ command runs; the next command that needs it fills it again. Without a network, 
 
 def page() -> str:
     """Return the page."""
-    root = Path("/")
-    layout = Layout(root)
-    rows = []
-    for name, member in vars(Layout).items():
-        if isinstance(member, property):
-            path = getattr(layout, name).relative_to(root).as_posix()
-            rows.append((md.code(path), md.prose(member.__doc__)))
+    places = [member for member in vars(Layout).values() if isinstance(member, Place)]
+    rows = [(md.code(place.name), md.prose(place.about)) for place in places]
     rows += [(md.code(name), text) for name, text in _OTHERS]
     head = md.head("Workspaces", "xpubuild/install/request.py")
     return head + _ABOUT + "\n" + md.table(("path", "what it is"), rows) + _CACHE

@@ -17,7 +17,7 @@ from integration.gitserver import GitServer, Upstream, git_server, gitmodules
 from support.artifacts import wheel_files
 
 from xpubuild.engine.events import NullSink
-from xpubuild.engine.watch import Cancel
+from xpubuild.engine.process import Cancel
 from xpubuild.install.fetch import Fetch
 from xpubuild.install.planner import Inputs, Repository, RequirementFile
 from xpubuild.install.wanted import Wanted

@@ -241,31 +241,6 @@ def test_a_killed_launcher_frees_its_share_when_its_compiler_has_ended(site: Sit
     assert site.lines()[-2:] == ["+ second", "- second"]
 
 
-def test_a_killed_compiler_frees_its_share(site: Site) -> None:
-    site.needs("first", 900)
-    site.needs("second", 900)
-    site.runs_until("first", "false")
-    with started(site.argv("first"), site.env()) as first:
-        assert eventually(lambda: "+ first" in site.lines(), _LONG_S) is not None
-        with started(site.argv("second"), site.env()) as second:
-            os.kill(compiler_of(site, "first"), signal.SIGKILL)
-            assert first.wait(timeout=_LONG_S) == -signal.SIGKILL
-            assert second.wait(timeout=_LONG_S) == 0
-
-
-def test_without_settings_the_launcher_becomes_the_compiler(site: Site) -> None:
-    env = site.env()
-    del env["XPUBUILD_ADMIT"]
-    site.runs_until("plain", "false")
-    with started(site.argv("plain"), env) as process:
-        assert eventually(lambda: "+ plain" in site.lines(), _LONG_S) is not None
-        assert (
-            Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")[1]
-            == str(site.root / "cc").encode()
-        )
-    assert not (site.root / "learned").exists()
-
-
 def test_a_ledger_that_cannot_be_written_is_said_and_holds_nobody_up(site: Site) -> None:
     (site.root / "ledger").write_text("a file")
     done = subprocess.run(
@@ -298,29 +273,6 @@ def test_an_inherited_jobserver_is_kept_to(site: Site) -> None:
         assert os.read(fd, 9) == b"+", "as many slots as before"
     assert max(map(len, site.beside())) <= 2
     assert not any({"heavy0", "heavy1"} <= group for group in site.beside())
-
-
-@pytest.mark.needs("ccache", "g++")
-def test_only_what_ccache_does_not_have_is_admitted(site: Site) -> None:
-    source, record = site.root / "a.cpp", site.root / "learned" / "a.o"
-    source.write_text("int a() { return 1; }\n")
-    argv = ["ccache", "g++", "-c", str(source), "-o", str(site.root / "a.o")]
-    env = site.env(
-        CCACHE_PREFIX=str(site.launcher), CCACHE_DIR=str(site.root / "ccache"), HOME=str(site.root)
-    )
-    subprocess.run(argv, env=env, check=True, timeout=_LONG_S)
-    assert admit.known_of(str(record)) > 10 * MIB
-    record.unlink()
-    subprocess.run(argv, env=env, check=True, timeout=_LONG_S)
-    assert not record.exists()
-    # What one site compiled another takes, with the launcher or without.
-    del env["CCACHE_PREFIX"]
-    found = subprocess.run([*argv[:-1], str(site.root / "b.o")], check=False, env=env, timeout=_LONG_S)
-    assert found.returncode == 0
-    counted = subprocess.run(
-        ["ccache", "--print-stats"], env=env, check=True, capture_output=True, text=True
-    ).stdout
-    assert "cache_miss\t1\n" in counted
 
 
 @pytest.mark.needs("cmake", "g++")

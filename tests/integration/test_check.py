@@ -14,7 +14,7 @@ import pytest
 from integration.small_world import SmallWorld, small_world
 from support.documents import check
 
-from xpubuild.engine.lock import WorkspaceLock
+from xpubuild.engine.lock import workspace_lock
 from xpubuild.recipe.load import load
 from xpubuild.supply.git.pin import mirror_name
 
@@ -194,7 +194,7 @@ def test_a_damaged_repository_of_the_cache_is_found(world: SmallWorld) -> None:
 
 
 def test_verify_does_not_test_what_another_process_changes(world: SmallWorld) -> None:
-    with WorkspaceLock(world.workspace, command="xpubuild install small"):
+    with workspace_lock(world.workspace, command="xpubuild install small"):
         told = world("verify", "--workspace", str(world.workspace), "--device", "cpu")
     assert told.status == 75
     assert "xpubuild install small" in told.err

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from support.documents import check
 from support.engine import Recorder, make_plan, shell
 
@@ -32,23 +31,11 @@ def build(root: Path, script: str, status: str) -> Step:
     return Step("lib.wheel", "build", commands=(tuned,), outputs=(str(root / "build" / "lib"),))
 
 
-def test_a_build_that_ended_well_is_the_last_time(tmp_path: Path) -> None:
-    root = tmp_path / "ws"
-    (root / "build" / "lib").mkdir(parents=True)
-    run(root, build(root, "true", "1"))
-    assert last_time(root) == {}
-    run(root, build(root, f"sleep 0.3; head -c 300000 /dev/zero > '{root}/build/lib/x'", "0"))
-    found = last_time(root)["lib.wheel"]
-    assert found.seconds is not None
-    assert found.seconds >= 0.3
-    assert (found.disk_bytes or 0) >= 300_000
-    assert found.source == "last time, in ws"
-
-
-def test_downloads_are_counted_once_each(tmp_path: Path) -> None:
-    counts = "".join(f"echo Progress {done} of {size};" for size in (500, 70) for done in (0, 10, size, size))
-    run(tmp_path, Step("torch", "download", commands=(shell(counts),)))
-    assert last_time(tmp_path)["torch"].download_bytes == 570
+def test_a_build_that_ended_well_is_the_last_time_with_the_tries_before(tmp_path: Path) -> None:
+    run(tmp_path, build(tmp_path, "sleep 0.3", "1"))
+    assert last_time(tmp_path) == {}
+    run(tmp_path, build(tmp_path, "sleep 0.2", "0"))
+    assert 0.5 <= last_time(tmp_path)["lib.wheel"] < 5
 
 
 def test_what_is_no_journal_says_nothing(tmp_path: Path) -> None:
@@ -75,13 +62,3 @@ def test_plan_tells_what_its_steps_will_take(tmp_path: Path) -> None:
     together = next(line for line in table.splitlines() if line.startswith("together"))
     assert "MB" in together
     assert "min" in together
-
-
-@pytest.mark.parametrize(
-    "text", ["[]", '{"tuning": {"MAX_JOBS": 1}, "downloaded_bytes": 1, "disk_bytes": 1}']
-)
-def test_a_damaged_journal_tells_nothing(tmp_path: Path, text: str) -> None:
-    run(tmp_path, Step("torch", "download", commands=(shell("echo Progress 5 of 5"),)))
-    with Journal(Layout(tmp_path).journal) as journal:
-        journal._db.execute("UPDATE entries SET data=? WHERE kind='amount'", (text,))
-    assert last_time(tmp_path) == {}

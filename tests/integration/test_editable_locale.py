@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from xpubuild.engine.environment import base_environment
-from xpubuild.workspace.activation import assignments
-from xpubuild.workspace.pth_locale import needed_locale
+from xpubuild.workspace.activation import assignments, needed_locale
 
 SETUP = "from setuptools import setup\nsetup(name='far', packages=['far'], package_dir={'': 'python'})\n"
 CALLER = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}

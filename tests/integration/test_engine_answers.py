@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -14,10 +12,8 @@ import pytest
 
 from xpubuild.engine.answers import Answers, Decides, says_itself
 from xpubuild.engine.environment import base_environment
-from xpubuild.engine.results import QueryResult
+from xpubuild.engine.process import QueryResult
 from xpubuild.errors import ToolchainError
-from xpubuild.machine.pythons import probe_python
-from xpubuild.machine.tools import probe_compiler, probe_tool
 from xpubuild.supply.git.git import Git
 
 _TOOL = """
@@ -98,32 +94,6 @@ def test_another_program_in_its_place_is_asked(world: _World) -> None:
     assert world.ask() == "tool version 1.2.4\n"
 
 
-def test_a_program_that_was_written_into_is_asked(world: _World) -> None:
-    world.ask()
-    before = world.program.stat()
-    content = world.program.read_bytes().replace(b"1.2.3", b"1.2.5")
-    world.program.write_bytes(content)
-    os.utime(world.program, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert world.ask() == "tool version 1.2.5\n"
-
-
-def test_a_link_that_leads_elsewhere_is_followed(world: _World) -> None:
-    first, second = world.program.rename(world.root / "first"), _tool(world.root / "second", "2.0.0")
-    world.program.symlink_to(first)
-    assert world.ask() == "tool version 1.2.3\n"
-    world.program.unlink()
-    world.program.symlink_to(second)
-    assert world.ask() == "tool version 2.0.0\n"
-
-
-def test_another_environment_is_another_question(world: _World) -> None:
-    world.ask()
-    world.ask(HOME="/elsewhere")
-    world.ask(HOME="/elsewhere")
-    assert world.started() == 2
-    assert len(list(world.folder.iterdir())) == 1
-
-
 @pytest.mark.parametrize(
     "change", [lambda file: file.write_text("other"), lambda file: file.unlink()], ids=["changed", "removed"]
 )
@@ -187,29 +157,10 @@ def test_what_cannot_be_believed_is_asked(world: _World, damage: Callable[[Path]
     assert world.started() == 2
 
 
-def test_a_folder_that_cannot_be_made_costs_nothing_but_time(world: _World) -> None:
-    world.folder.write_text("a file")
-    assert world.ask() == "tool version 1.2.3\n"
-
-
 def test_no_value_of_the_environment_is_kept(world: _World) -> None:
     world.ask(HTTPS_PROXY="http://user:password@proxy")
     (file,) = world.folder.iterdir()
     assert "password" not in file.read_text()
-
-
-def test_an_interpreter_says_what_it_has_read(tmp_path: Path) -> None:
-    answers = Answers(tmp_path / "answers", settled_ns=0)
-    venv = tmp_path / "venv"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
-    python = venv / "bin" / "python"
-    fresh = probe_python(python)
-    assert [probe_python(python, answers=answers) for _ in range(2)] == [fresh, fresh]
-    (file,) = answers_in(tmp_path)
-    assert str(Path(fresh.include) / "Python.h") in file.read_text()
-    assert fresh.virtual
-    (venv / "pyvenv.cfg").unlink()
-    assert probe_python(python, answers=answers).virtual is False
 
 
 def test_git_is_not_asked_twice_for_its_version(tmp_path: Path) -> None:
@@ -224,14 +175,3 @@ def test_git_is_not_asked_twice_for_its_version(tmp_path: Path) -> None:
 
 def answers_in(folder: Path) -> list[Path]:
     return list((folder / "answers").iterdir())
-
-
-def test_compiler_and_tool_are_the_same_from_memory(tmp_path: Path) -> None:
-    answers, env = Answers(tmp_path / "answers", settled_ns=0), base_environment()
-    compiler, tool = shutil.which("g++"), str(_tool(tmp_path / "cmake", "3.28.3"))
-    assert compiler is not None
-    env["STARTS"] = str(tmp_path / "starts")
-    fresh = probe_compiler(compiler, env), probe_tool(tool, env)
-    for _ in range(2):
-        assert (probe_compiler(compiler, env, answers), probe_tool(tool, env, answers)) == fresh
-    assert len((tmp_path / "starts").read_text()) == 2

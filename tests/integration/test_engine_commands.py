@@ -12,7 +12,7 @@ from integration.engine_plans import go, step
 from support.engine import Recorder, lines_of, make_plan, shell
 
 from xpubuild.engine.events import Notice
-from xpubuild.engine.lock import WorkspaceLock
+from xpubuild.engine.lock import workspace_lock
 from xpubuild.engine.model import XPUBUILD, Command, Step
 from xpubuild.errors import BuildError
 
@@ -33,12 +33,6 @@ def test_alternatives_are_tried_in_order(workspace: Path) -> None:
     assert lines_of(note) == ["one", "two", "three"]
     log = (workspace / "logs" / "a.log").read_text()
     assert log.count("$ sh -c") == 3
-
-
-def test_of_alternatives_that_all_fail_the_last_is_told(workspace: Path) -> None:
-    command = shell("exit 1", alternatives=(("sh", "-c", "echo error: second; exit 2"),))
-    (error,) = go(make_plan(workspace, Step(id="a", title="a", commands=(command,)))).errors
-    assert error.why == "'sh' exited with code 2: error: second"
 
 
 def test_after_a_deadline_no_alternative_is_tried(workspace: Path) -> None:
@@ -92,14 +86,6 @@ def test_a_module_in_the_callers_folder_is_not_imported(
     assert outcome.ran == ["a"], (workspace / "logs" / "a.log").read_text()
 
 
-def test_the_folder_of_a_command(workspace: Path, tmp_path: Path) -> None:
-    plan = make_plan(
-        workspace, Step(id="a", title="a", commands=(Command(("sh", "-c", "pwd > pwd"), cwd=str(tmp_path)),))
-    )
-    go(plan)
-    assert lines_of(tmp_path / "pwd") == [str(tmp_path)]
-
-
 def test_secrets_reach_neither_log_nor_journal_nor_events(
     workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,17 +108,10 @@ def test_secrets_reach_neither_log_nor_journal_nor_events(
 
 
 def test_commands_hold_the_lock(workspace: Path) -> None:
-    with WorkspaceLock(workspace, command="test") as lock:
+    with workspace_lock(workspace, command="test") as lock:
         plan = make_plan(workspace, step("a", "ls -l /proc/self/fd | grep -c '/\\.lock$'"))
-        outcome = go(plan, lock_fd=lock.fd)
+        outcome = go(plan, lock_fd=lock)
     assert outcome.ran == ["a"], "grep found nothing"
-
-
-def test_the_log_of_the_last_time_is_kept(workspace: Path) -> None:
-    for turn in ("one", "two", "three"):
-        go(make_plan(workspace, step("a", f"echo {turn}")))
-    assert lines_of(workspace / "logs" / "a.log")[-1] == "three"
-    assert lines_of(workspace / "logs" / "a.log.1")[-1] == "two"
 
 
 def test_a_shortcut_is_all_that_runs_where_it_works(workspace: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,10 +30,7 @@ from xpubuild.errors import (
     BuildError,
     FetchError,
     NoSpaceError,
-    NoXpuError,
-    OutOfMemoryError,
     ToolchainError,
-    XpuBuildError,
 )
 
 #: Also after errors.
@@ -54,43 +51,6 @@ def test_a_proof_that_fails_is_a_failure_with_the_log(workspace: Path) -> None:
     assert "built" in error.log.read_text()
     assert statuses(workspace) == {"a": "failed"}
     assert [type(error) for error in go(plan).errors] == [BuildError], "not done, so it runs again"
-
-
-def test_evidence_of_proofs_is_kept(workspace: Path) -> None:
-    target = workspace / "out"
-    plan = make_plan(workspace, step("a", f"echo x > '{target}'", proofs=(FileProof(str(target), "x\n"),)))
-    go(plan)
-    with Journal(workspace / "journal.db", read_only=True) as journal:
-        record = journal.record("a")
-    assert record is not None
-    assert record.evidence == [{"proof": "out has the right content", "bytes": 2}]
-
-
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        ("kill -KILL $$", BuildError),
-        ("sh -c 'kill -KILL $$'", BuildError),
-        ("sh -c 'kill -KILL $$'; echo after; exit 1", BuildError),
-        ("cat /dev/zero > /dev/full", NoSpaceError),
-        ("echo 'g++: fatal error: Killed signal terminated program cc1plus'; exit 1", BuildError),
-        ("echo 'cc1plus: out of memory allocating 65536 bytes'; exit 1", OutOfMemoryError),
-        ("exit 9", BuildError),
-        ("kill -SEGV $$", BuildError),
-    ],
-)
-def test_a_failure_is_classified(text: str, kind: type[XpuBuildError], workspace: Path) -> None:
-    (error,) = go(make_plan(workspace, step("a", text))).errors
-    assert type(error) is kind
-    assert error.log == workspace / "logs" / "a.log"
-
-
-def test_the_step_explains_its_own_tool(workspace: Path) -> None:
-    def explain(lines: Sequence[str]) -> XpuBuildError | None:
-        return NoXpuError("XPU is off") if any("USE_XPU : OFF" in line for line in lines) else None
-
-    (error,) = go(make_plan(workspace, step("a", "echo '--  USE_XPU : OFF'; exit 1", explain=explain))).errors
-    assert isinstance(error, NoXpuError)
 
 
 def test_a_child_xpubuild_speaks_for_itself(workspace: Path) -> None:
@@ -194,18 +154,3 @@ def test_a_full_disk_keeps_what_is_done_and_the_next_run_goes_on(tmp_path: Path)
         outcome = go(plan)
         assert (outcome.ran, outcome.up_to_date, outcome.errors) == (["b"], ["a"], [])
         assert lines_of(note) == ["a", "b", "b"]
-
-
-@pytest.mark.needs("mount")
-def test_a_disk_filled_by_a_log_is_told_as_such(tmp_path: Path) -> None:
-    with small_disk(tmp_path / "disk", "1m") as workspace:
-        mark = new_mark()
-        plan = make_plan(
-            workspace,
-            Step(id="a", title="a", commands=(shell("yes a long line of output", env={MARK: mark}),)),
-        )
-        with nothing_left(mark):
-            outcome = go(plan)
-        assert isinstance(outcome.errors[0], NoSpaceError)
-        (workspace / "logs" / "a.log").unlink()
-        assert go(make_plan(workspace, step("a", "echo short"))).ran == ["a"]

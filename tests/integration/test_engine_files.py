@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import random
 import signal
-import subprocess
 import tempfile
 import time
 from pathlib import Path
 
 import pytest
-from support.engine import program, small_disk
+from support.engine import program
 
 from xpubuild.engine import files
-from xpubuild.errors import NoSpaceError, ToolchainError
 
 #: Writes one file again and again, each time whole and of another letter. Arguments: file, how to write it.
 WRITER = """
@@ -48,7 +45,7 @@ def test_a_writer_that_is_killed_leaves_the_old_or_the_new(how: str, tmp_path: P
         with program(WRITER, str(target), how) as writer:
             assert writer.stdout is not None
             assert writer.stdout.readline() == "ready\n"
-            time.sleep(source.uniform(0.0, 0.04))
+            time.sleep(source.uniform(0.0, 0.1))
             os.kill(writer.pid, signal.SIGKILL)
             writer.wait()
         data = target.read_bytes()
@@ -58,42 +55,6 @@ def test_a_writer_that_is_killed_leaves_the_old_or_the_new(how: str, tmp_path: P
     assert len(letters) > 1, "no writer was killed between two writes"
     files.write_atomic(target, b"last")
     assert target.read_bytes() == b"last"
-
-
-@pytest.mark.needs("mount")
-def test_a_full_disk(tmp_path: Path) -> None:
-    with small_disk(tmp_path / "sm\u00e4ll disk", "256k") as disk:
-        target = disk / "receipt.json"
-        files.write_atomic(target, b"old" * 1000)
-        with pytest.raises(NoSpaceError, match="while writing"):
-            files.write_atomic(target, b"x" * 1_000_000)
-        big = tmp_path / "big.whl"
-        big.write_bytes(b"x" * 1_000_000)
-        with pytest.raises(NoSpaceError, match="while copying"):
-            files.copy_durable(big, disk / "wheels")
-        assert target.read_bytes() == b"old" * 1000
-        assert sorted(path.name for path in disk.rglob("*")) == ["receipt.json", "wheels"]
-
-
-@pytest.mark.needs("mount")
-def test_a_read_only_disk(tmp_path: Path) -> None:
-    with small_disk(tmp_path / "disk", "256k") as disk:
-        (disk / "tree").mkdir()
-        (disk / "tree" / "file").write_text("x")
-        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
-        for act in (
-            lambda: files.write_atomic(disk / "receipt.json", b"x"),
-            lambda: files.write_atomic(disk / "new" / "receipt.json", b"x"),
-            lambda: files.remove_tree(disk / "tree"),
-            lambda: files.remove_tree(disk / "tree" / "file"),
-            lambda: files.publish_file(disk / "tree" / "file", disk),
-            lambda: files.copy_durable(disk / "tree" / "file", disk),
-        ):
-            with pytest.raises(ToolchainError) as caught:
-                act()
-            assert os.strerror(errno.EROFS) in caught.value.why
-            assert "--workspace" in caught.value.fix
-        assert (disk / "tree" / "file").read_text() == "x"
 
 
 #: As an ordinary user, whom permissions stop: root may write anywhere.

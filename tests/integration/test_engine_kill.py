@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import functools
 import os
@@ -94,27 +93,6 @@ def test_a_lock_is_free_only_when_the_last_descendant_is_gone(tmp_path: Path) ->
             assert not left
 
 
-def open_in(pid: int) -> list[str]:
-    found: list[str] = []
-    with contextlib.suppress(OSError):  # it ended meanwhile
-        found.extend(str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir())
-    return found
-
-
-def test_a_lock_that_is_not_held_for_commands_is_not_inherited(tmp_path: Path) -> None:
-    mark = new_mark()
-    text = CALLER.replace("hold=(fd,)", "hold=()")
-    with (
-        nothing_left(mark, AT_ONCE_S),
-        program(text, str(tmp_path / "lock"), TREE, mark, mark=mark) as caller,
-    ):
-        assert caller.stdout is not None
-        assert caller.stdout.readline() == "ready\n"
-        descriptors = [target for pid in marked(mark) if pid != caller.pid for target in open_in(pid)]
-        assert descriptors
-        assert not [target for target in descriptors if target.endswith("/lock")]
-
-
 def has_child(pid: int) -> bool:
     return bool(psutil.Process(pid).children())
 
@@ -158,23 +136,6 @@ print(child.result["returncode"], flush=True)
     assert out == "done\n0\n"
 
 
-def test_a_caller_that_is_stopped_loses_nothing(tmp_path: Path) -> None:
-    """Ctrl-Z and later fg: the command goes on or waits, and its output arrives."""
-    mark = new_mark()
-    text = "for i in 1 2 3 4 5; do echo $i; sleep 0.1; done"
-    with (
-        nothing_left(mark, AT_ONCE_S),
-        program(CALLER, str(tmp_path / "lock"), text, mark, mark=mark) as caller,
-    ):
-        assert caller.stdout is not None
-        assert caller.stdout.readline() == "1\n"
-        os.kill(caller.pid, signal.SIGSTOP)
-        time.sleep(0.8)
-        os.kill(caller.pid, signal.SIGCONT)
-        out, _ = caller.communicate(timeout=60)
-        assert out == "2\n3\n4\n5\nreturned\n"
-
-
 def test_two_levels_of_supervisors_die_together(tmp_path: Path) -> None:
     """A step may be a child xpubuild, which runs commands of its own."""
     mark = new_mark()
@@ -192,17 +153,3 @@ def test_two_levels_of_supervisors_die_together(tmp_path: Path) -> None:
         os.kill(caller.pid, signal.SIGKILL)
         assert eventually(lambda: not marked(mark), AT_ONCE_S) is not None
         assert not locked(tmp_path / "inner lock")
-
-
-def test_the_caller_is_a_zombie_nobody_reaps(tmp_path: Path) -> None:
-    """As under a container's init that reaps nothing: its descriptors are closed all the same."""
-    mark = new_mark()
-    with (
-        nothing_left(mark, AT_ONCE_S),
-        program(CALLER, str(tmp_path / "lock"), TREE, mark, mark=mark) as caller,
-    ):
-        assert caller.stdout is not None
-        assert caller.stdout.readline() == "ready\n"
-        os.kill(caller.pid, signal.SIGKILL)
-        assert eventually(lambda: not marked(mark), AT_ONCE_S) is not None
-        assert psutil.Process(caller.pid).status() == psutil.STATUS_ZOMBIE

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import psutil
 import pytest
 from support.engine import MARK, PATH, marked, new_mark, nothing_left
 
-from xpubuild.engine import watch
+from xpubuild.engine import process
 from xpubuild.engine.process import Cancel, ProcessResult, query, run
 
 BASE = {"PATH": PATH}
@@ -58,7 +57,7 @@ def shell(text: str, **options: Any) -> ProcessResult:
 
 @pytest.fixture
 def short_ladder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "LADDER", ((signal.SIGINT, 0.3), (signal.SIGTERM, 0.3)))
+    monkeypatch.setattr(process, "LADDER", ((signal.SIGINT, 0.3), (signal.SIGTERM, 0.3)))
 
 
 @pytest.mark.usefixtures("short_ladder")
@@ -88,19 +87,7 @@ def test_the_first_rung_is_enough_for_what_listens() -> None:
     assert (result.returncode, result.cancelled, result.ok) == (5, True, False)
     assert result.tail == ("ready", "bye")
     assert result.describe() == "was interrupted"
-    assert time.monotonic() - started < watch.LADDER[0][1]
-
-
-def test_cancelled_from_another_thread() -> None:
-    cancel = Cancel()
-    mark = new_mark()
-    timer = threading.Timer(0.5, cancel.set, ["test"])
-    timer.start()
-    with nothing_left(mark):
-        result = run(["sh", "-c", "sleep 300 & sleep 301 & wait"], env={**BASE, MARK: mark}, cancel=cancel)
-    timer.join()
-    assert result.cancelled
-    assert result.returncode == -signal.SIGINT
+    assert time.monotonic() - started < process.LADDER[0][1]
 
 
 def test_what_is_cancelled_beforehand_is_not_started(tmp_path: Path) -> None:
@@ -115,7 +102,7 @@ def test_what_is_cancelled_beforehand_is_not_started(tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize("delay_ms", [0, 2, 5, 10, 15, 20, 25, 30, 35, 40, 50, 60, 80, 120])
+@pytest.mark.parametrize("delay_ms", [0, 10, 20, 35, 60])
 def test_stopped_while_it_starts(delay_ms: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The signal must wait until the supervisor can pass it on: neither lost nor a traceback in the log."""
     monkeypatch.setattr("xpubuild.engine.process.TICK_S", 0.001)
@@ -182,12 +169,6 @@ def test_a_pipe_held_by_what_nobody_can_find_does_not_hang_the_caller() -> None:
         os.kill(pid, signal.SIGKILL)
     assert result.returncode == -signal.SIGKILL
     assert time.monotonic() - started < 25
-
-
-def test_fifty_runs_leave_no_zombie() -> None:
-    for number in range(50):
-        assert shell(f"sleep 0 & exit {number % 2}").returncode == number % 2
-        assert not psutil.Process().children()
 
 
 def test_a_listener_that_raises_ends_the_command() -> None:

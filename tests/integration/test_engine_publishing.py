@@ -42,14 +42,6 @@ def test_publishing_replaces_what_the_step_published_before(workspace: Path) -> 
     assert go(make_plan(workspace, build_wheel(workspace, "a-2"))).up_to_date == ["wheel"]
 
 
-def test_a_published_file_that_is_lost_is_made_again(workspace: Path) -> None:
-    plan = make_plan(workspace, build_wheel(workspace, "a-1"))
-    go(plan)
-    (workspace / "wheels" / "a-1.whl").unlink()
-    assert go(plan).ran == ["wheel"]
-    assert wheels(workspace) == ["a-1.whl"]
-
-
 def test_what_a_killed_run_staged_or_published_does_not_stay(workspace: Path) -> None:
     """Killed after it had moved one wheel, with another still in the stage; the next run makes neither."""
     stage = workspace / "wheels" / ".stage-a"
@@ -62,23 +54,6 @@ def test_what_a_killed_run_staged_or_published_does_not_stay(workspace: Path) ->
     (stage / "a-2.whl").write_text("left in the stage")
     assert go(plan).ran == ["wheel"]
     assert wheels(workspace) == ["a-3.whl"]
-
-
-def test_a_stage_is_empty_even_where_the_plan_forgot_to_say_so(workspace: Path) -> None:
-    stage = workspace / "stage"
-    stage.mkdir()
-    (stage / "old.whl").write_text("x")
-    plan = make_plan(
-        workspace,
-        Step(
-            id="wheel",
-            title="wheel",
-            commands=(shell(f"touch '{stage}/new.whl'"),),
-            publish=Publish(str(stage), str(workspace / "wheels")),
-        ),
-    )
-    assert go(plan).ran == ["wheel"]
-    assert wheels(workspace) == ["new.whl"]
 
 
 def test_somebody_elses_folder_is_in_the_way_and_stays(workspace: Path) -> None:

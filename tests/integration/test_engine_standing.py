@@ -13,13 +13,12 @@ import pytest
 from support.engine import make_plan, shell
 
 from xpubuild.engine.journal import Journal
-from xpubuild.engine.lock import WorkspaceLock, began_under, held_by
+from xpubuild.engine.lock import held_by, workspace_lock
 from xpubuild.engine.model import Plan, Step
 from xpubuild.ui.console import show
 from xpubuild.ui.views import status_view
-from xpubuild.workspace.documents import plan_document, status_document
 from xpubuild.workspace.layout import Layout
-from xpubuild.workspace.status import standing
+from xpubuild.workspace.status import plan_document, standing, status_document
 
 
 @pytest.fixture
@@ -32,7 +31,7 @@ def plan(tmp_path: Path) -> Plan:
 def at_work(plan: Plan, step: str, command: str = "xpubuild install test") -> Iterator[None]:
     """Hold the workspace as an install does that is inside a step."""
     root = Path(plan.workspace)
-    with WorkspaceLock(root, command=command), Journal(root / "journal.db") as journal:
+    with workspace_lock(root, command=command), Journal(root / "journal.db") as journal:
         journal.begin(step, plan.fingerprints[step])
         yield
 
@@ -67,28 +66,13 @@ def test_another_process_that_came_later_does_not_run_what_was_interrupted(plan:
     with at_work(plan, "one"):
         pass
     root = Path(plan.workspace)
-    with WorkspaceLock(root, command="xpubuild clean"):
+    with workspace_lock(root, command="xpubuild clean"):
         note = json.loads((root / ".lock.owner").read_text())
         later = time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(time.time() + 60))
         (root / ".lock.owner").write_text(json.dumps({**note, "since": later}))
         shown, states = standing(plan)
     assert states["one"].reason == "was interrupted"
     assert "xpubuild clean" in shown.summary["in_use"]
-
-
-def test_a_step_that_runs_with_other_inputs_says_so(plan: Plan) -> None:
-    other = make_plan(Path(plan.workspace), Step("one", "one", commands=(shell("false"),)))
-    with at_work(plan, "one"):
-        _, states = standing(other)
-    assert states["one"].reason.endswith(", with other inputs")
-
-
-def test_a_lock_without_a_note_is_somebodys(plan: Plan) -> None:
-    with at_work(plan, "one"):
-        (Path(plan.workspace) / ".lock.owner").unlink()
-        _, states = standing(plan)
-    assert states["one"].reason == "is running now, by another process"
-    assert began_under({"since": "soon"}, 0.0)
 
 
 def test_what_changed_since_the_last_install_is_named(tmp_path: Path) -> None:

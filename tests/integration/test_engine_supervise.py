@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import os
 import signal
@@ -70,14 +69,6 @@ def supervised(
             yield Supervisor(process, life, result)
         # With its life pipe at an end it ends, whatever the test left running.
         process.wait(60)
-
-
-def test_it_needs_nothing_but_the_standard_library() -> None:
-    """It runs without site-packages, in any interpreter the package runs in."""
-    tree = ast.parse(SCRIPT.read_text("utf-8"))
-    found = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    found |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    assert {name.partition(".")[0] for name in found} <= sys.stdlib_module_names
 
 
 def test_an_interpreter_without_site_packages(tmp_path: Path) -> None:
@@ -169,13 +160,6 @@ def test_the_command_dies_with_a_supervisor_that_is_killed() -> None:
         supervisor.process.kill()
         assert supervisor.document() == {}
         assert eventually(lambda: not marked(mark)) is not None
-
-
-def test_the_command_has_no_descriptor_of_the_supervisor() -> None:
-    """Were one inherited, the supervisor would wait for its own error pipe for as long as a daemon lives."""
-    with supervised("/bin/ls", "/proc/self/fd") as supervisor:
-        assert supervisor.document()["returncode"] == 0
-        assert supervisor.out.split() == ["0", "1", "2", "3"]
 
 
 def test_orphans_are_reaped_while_the_command_runs() -> None:

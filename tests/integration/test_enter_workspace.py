@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from support.cli import XPUBUILD, Xpubuild, child
+from support.cli import XPUBUILD, Xpubuild
 from support.documents import check
 from support.entered import CHANGES, make_workspace
 
@@ -76,18 +76,6 @@ def test_each_shell_gets_the_same(workspace: Path, name: str, argv: list[str], a
     if name == "csh":  # its backquotes know no line breaks: only a file brings them
         found["XT_ODD"] = found["XT_ODD"].replace("two\\ lines", "two\nlines")
     assert found == wanted
-
-
-@pytest.mark.needs("tcsh")
-def test_csh_reads_it_from_a_file_to_the_letter(workspace: Path, tmp_path: Path) -> None:
-    text = tmp_path / "activate.csh"
-    lines = child("env", "--format", "csh", "--workspace", str(workspace), **CALLER).out
-    text.write_text(lines)
-    env = {**os.environ, **CALLER}
-    shown = subprocess.run(
-        ["tcsh", "-f", "-c", f"source '{text}'; {SHOW}"], env=env, capture_output=True, text=True, check=True
-    )
-    assert environment(shown.stdout)["XT_ODD"] == CHANGES["set"]["XT_ODD"]
 
 
 def test_json_has_the_values_and_the_changes(xpubuild: Xpubuild, workspace: Path) -> None:
@@ -154,16 +142,6 @@ def test_run_passes_the_exit_status_and_signals_on(workspace: Path) -> None:
         assert process.stdout.readline() == "ready\n"
         process.send_signal(signal.SIGUSR1)
         assert process.wait(timeout=30) == 9
-
-
-def test_run_says_what_is_missing(xpubuild: Xpubuild, workspace: Path) -> None:
-    forgotten = xpubuild("run", str(workspace), "python", "train.py")
-    assert forgotten.status == 2
-    assert "put -- before the command" in forgotten.err
-    answer = xpubuild("run", str(workspace), "--", "no-such-program")
-    assert answer.status == 2
-    assert "'no-such-program' cannot be run" in answer.err
-    assert "there is no workspace" in xpubuild("run", "/no/such", "--", "true").err
 
 
 class Session:

@@ -14,9 +14,8 @@ from support.artifacts import pack
 from support.indexes import PackageIndex, sha256
 
 from xpubuild.engine.events import NullSink
-from xpubuild.engine.process import run
+from xpubuild.engine.process import Cancel, run
 from xpubuild.engine.reporter import Teller
-from xpubuild.engine.watch import Cancel
 from xpubuild.errors import FetchError, RecipeError, SourceIntegrityError, XpuBuildError
 from xpubuild.install.fetch_packages import fetch_wheels, lacking, needs_of, wheels_here
 from xpubuild.install.planner import Inputs, OpenWheel, RequirementFile

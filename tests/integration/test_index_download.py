@@ -17,7 +17,7 @@ import pytest
 from support.index_demo import DATA, NAME, PATH, configure, parts, remote
 from support.indexes import PackageIndex, noise, sha256
 
-from xpubuild.engine.watch import Cancel
+from xpubuild.engine.process import Cancel
 from xpubuild.errors import (
     FetchError,
     InterruptedByUserError,

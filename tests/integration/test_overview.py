@@ -12,7 +12,7 @@ from support.cli import Xpubuild
 from support.documents import check
 
 from xpubuild.engine.journal import Journal
-from xpubuild.engine.lock import WorkspaceLock
+from xpubuild.engine.lock import workspace_lock
 
 DAY_S = 86_400
 
@@ -75,7 +75,7 @@ def test_all_workspaces_and_caches_are_listed(xpubuild: Xpubuild, home: Home) ->
     told = xpubuild.ok("status", "--all").out
     assert "3 days ago" in told
     assert "pass, today" in told
-    with WorkspaceLock(home.workspaces / "2.8", command="test"):
+    with workspace_lock(home.workspaces / "2.8", command="test"):
         held = xpubuild.json("status", "--all")["workspaces"]
         assert [row["state"] for row in held if row["name"] == "2.8"] in (["in use"], ["complete"])
 

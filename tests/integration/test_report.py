@@ -14,7 +14,7 @@ from support.pages import page_of
 from support.report_world import HOSTILE, SECRET
 
 from xpubuild.engine.journal import Journal
-from xpubuild.engine.lock import WorkspaceLock
+from xpubuild.engine.lock import workspace_lock
 
 pytestmark = [pytest.mark.needs("ninja"), pytest.mark.xdist_group("report")]
 
@@ -84,22 +84,12 @@ def test_no_secret_is_in_page_and_document(
     assert SECRET not in found + file.read_text()
 
 
-def test_the_page_goes_where_it_was_asked_for(
-    xpubuild: Xpubuild, failed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    before = sorted(failed.rglob("*"))
-    assert str(tmp_path / "page.html") in xpubuild.ok("status", str(failed), "--html", "page.html").out
-    page_of(tmp_path / "page.html")
-    assert sorted(failed.rglob("*")) == before
-
-
 def test_a_build_that_runs_and_one_that_was_killed(xpubuild: Xpubuild, copy: Path, tmp_path: Path) -> None:
     report_world.run(copy, fails=False)
     assert xpubuild.json("status", str(copy), "--html", "-")["status"] == "complete"
     report_world.interrupt(copy)
     file = tmp_path / "page.html"
-    with WorkspaceLock(copy, command="xpubuild install test"):
+    with workspace_lock(copy, command="xpubuild install test"):
         running = check(xpubuild.json("status", str(copy), "--html", str(file)), "report")
     assert running["status"] == "running"
     assert "running" in page_of(file).said
@@ -146,11 +136,3 @@ def test_a_page_hides_and_turns_no_text_and_reads_no_file_elsewhere(
     assert "half ? turned and [31m red" in said
     assert "private" not in said
     assert not {"\u202e", "\x1b"} & set(file.read_text())
-
-
-def test_a_workspace_in_which_nothing_ran(xpubuild: Xpubuild, tmp_path: Path) -> None:
-    Journal(tmp_path / "journal.db").close()
-    file = tmp_path / "page.html"
-    document = check(xpubuild.json("status", str(tmp_path), "--html", str(file)), "report")
-    assert document["status"] == "partial"
-    assert "No step is done yet." in page_of(file).said

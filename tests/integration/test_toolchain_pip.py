@@ -23,8 +23,7 @@ from integration.test_components_held import wheel as small_wheel
 from xpubuild.artifacts.site_packages import installed_dists
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.model import Command
-from xpubuild.engine.process import run
-from xpubuild.engine.results import ProcessResult
+from xpubuild.engine.process import ProcessResult, run
 from xpubuild.errors import (
     AuditError,
     FetchError,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 from xpubuild.engine.environment import base_environment
+from xpubuild.engine.events import StepProgress
 from xpubuild.engine.process import query, run
-from xpubuild.engine.progress import Progress, ProgressMeter
+from xpubuild.engine.progress import ProgressMeter
 
 
 def test_a_clone_is_counted_phase_by_phase(tmp_path: Path) -> None:
@@ -18,11 +20,11 @@ def test_a_clone_is_counted_phase_by_phase(tmp_path: Path) -> None:
     names = ["-c", "user.name=T", "-c", "user.email=t@localhost"]
     for argv in (["init", "-q"], ["add", "."], [*names, "commit", "-q", "-m", "files"]):
         assert query(["git", *argv], env=env, cwd=origin).ok
-    meter, seen = ProgressMeter(lambda: 0.0), list[Progress]()
+    ticks = itertools.count()
+    meter, seen = ProgressMeter("src", lambda: next(ticks)), list[StepProgress]()
 
     def on_line(line: str) -> None:
-        found = meter.feed(line) or meter.pending()
-        if found is not None:
+        if (found := meter.feed(line)) is not None:
             seen.append(found)
 
     argv = ["git", "clone", "--progress", "--no-local", str(origin), str(tmp_path / "copy")]

@@ -15,8 +15,8 @@ from xpubuild.install.build_compilers import HitsProof
 from xpubuild.supply.caching import logs_of
 from xpubuild.verify.model import CheckResult, VerifyReport
 from xpubuild.verify.suite.database_table import Table
-from xpubuild.workspace.documents import plan_document
 from xpubuild.workspace.layout import Layout
+from xpubuild.workspace.status import plan_document
 
 #: What a page must show as text: in titles, names of files, arguments, logs.
 HOSTILE = "<img src=x onerror=alert(1)>\"'&amp;{{7*7}}</title><script>alert(2)</script>"

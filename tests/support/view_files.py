@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 
 from support.data_files import DATA
 from support.varied import Varied
-from xpubuild.engine.estimate import Estimate
 from xpubuild.engine.events import (
     Event,
     Notice,
@@ -24,6 +23,7 @@ from xpubuild.engine.events import (
     StepProgress,
     StepStarted,
 )
+from xpubuild.engine.forecast import Estimate
 from xpubuild.engine.model import Command, Plan, Step
 from xpubuild.errors import NoXpuError, XpuBuildError
 from xpubuild.ui import console
@@ -109,7 +109,7 @@ RUN: tuple[Event, ...] = (
     _started(21, "ops", "not run here before"),
     Notice(T0 + 23, "warning", "no flash attention\nand a second line", "torch"),
     StepProgress(T0 + 60, "torch", 345, 1380, "edges", 0.5, 2070.0, "compiling Reduce.cpp"),
-    RunForecast(T0 + 61, 2400, (("torch", 2400),), ("ops",), 5 << 30, (("compiling A.cpp", 190.0, 4 << 30),)),
+    RunForecast(T0 + 61, 2400, (("torch", 2400),), ("ops",)),
     StepFinished(T0 + 65, "torch", "Title of torch", "failed", 44.0, 0, "g++ exited with code 1"),
     StepFinished(T0 + 66, "ops", "Title of ops", "cancelled", 46.0),
     RunFinished(T0 + 70, "failed", 70.0),

@@ -7,13 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from support.plan_files import plan_for
 from support.releases import recipe_of
 
 from xpubuild.engine import admit
-from xpubuild.engine.admit import Setting, free_stretches, learn, record_file, unit_of
+from xpubuild.engine.admit import Setting, learn, record_file, unit_of
 from xpubuild.engine.model import Command, Plan
 from xpubuild.install.build_jobs import Jobserver, _admission, _can_wait, inherited_jobserver
 from xpubuild.install.choose import choose
@@ -45,20 +43,6 @@ def test_what_was_learned_goes_before_a_prior_and_a_prior_before_the_default() -
     assert GIB < setting.predicted("build/flash_attn/a.cpp.o", GIB) < 1.2 * GIB
 
 
-def test_a_unit_that_needs_more_than_there_is_gets_everything() -> None:
-    setting = Setting(TEXT)
-    assert setting.grains == 16 * 64
-    assert setting.wanted(40 * GIB) == setting.grains
-    assert setting.wanted(0) == 1
-    assert setting.wanted((16 << 20) + 1) == 2
-
-
-def test_heavy_is_what_all_jobs_together_could_not_have() -> None:
-    setting = Setting(TEXT)
-    assert not setting.is_heavy(setting.wanted(2 * GIB))
-    assert setting.is_heavy(setting.wanted(2 * GIB + 1))
-
-
 @pytest.mark.parametrize(
     ("argv", "unit"),
     [
@@ -72,27 +56,6 @@ def test_heavy_is_what_all_jobs_together_could_not_have() -> None:
 )
 def test_a_unit_is_named_by_what_is_made_of_it(argv: list[str], unit: str) -> None:
     assert unit_of(argv, "/w/") == unit
-
-
-def test_a_relative_name_is_below_the_folder_of_the_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert unit_of(["g++", "-c", "a.c", "-o", "x/../y/a.o"], f"{tmp_path}/") == "y/a.o"
-
-
-@settings(suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 8)), max_size=8), st.integers(1, 40))
-def test_free_stretches_are_all_that_nobody_holds(held: list[tuple[int, int]], end: int) -> None:
-    taken = {grain for first, length in held for grain in range(first, first + length)}
-
-    def conflict(begin: int, end: int) -> tuple[int, int] | None:
-        found = [(a, a + n) for a, n in held if a < end and begin < a + n]
-        return found[-1] if found else None
-
-    free = [grain for low, high in free_stretches(conflict, 0, end) for grain in range(low, high)]
-    assert sorted(free) == sorted({*range(end)} - taken)
-    assert free == sorted(free)
 
 
 def test_a_unit_that_failed_is_taken_for_larger_the_next_time(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from support.cli import child
 
+from xpubuild.engine.child import resolve_executable
 from xpubuild.engine.environment import base_environment, usable_path
-from xpubuild.engine.executables import resolve_executable
 from xpubuild.errors import ToolchainError
 from xpubuild.machine.tools import locate
 

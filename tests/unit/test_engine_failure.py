@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from xpubuild.engine import oom
+from xpubuild.engine import process
 from xpubuild.engine.failure import explain_failure, first_error_line, read_child_error
 from xpubuild.engine.model import Step
 from xpubuild.engine.process import ProcessResult
@@ -19,11 +19,9 @@ from xpubuild.errors import (
     EXIT_CODES,
     BuildError,
     FetchError,
-    InterruptedByUserError,
     NoSpaceError,
     NoXpuError,
     OutOfMemoryError,
-    SourceIntegrityError,
     XpuBuildError,
 )
 
@@ -119,28 +117,18 @@ def test_a_compiler_that_a_person_killed_was_not_out_of_memory(
         assert "batch system" in error.why
 
 
-def test_the_kernels_count_of_kills_is_read(tmp_path: Path) -> None:
+def test_the_kernels_count_of_kills_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     vmstat = tmp_path / "vmstat"
+    monkeypatch.setattr(process, "_VMSTAT", vmstat)
+    assert process.oom_kills() is None
     vmstat.write_text("pgfault 1\noom_kill 7\ndrop_pagecache 0\n")
-    assert oom.kills(vmstat) == 7
-    vmstat.write_text("pgfault 1\n")
-    assert oom.kills(vmstat) is None
-    assert oom.kills(tmp_path / "none") is None
-    assert oom.since(None) is None
+    assert process.oom_kills() == 7
 
 
 def test_a_command_that_we_killed_at_its_deadline_was_not_out_of_memory() -> None:
     error = explain_failure(STEP, result(returncode=-signal.SIGKILL, timed_out=True), LOG, None)
     assert type(error) is BuildError
     assert "timed out" in error.why
-
-
-@pytest.mark.parametrize(
-    "line",
-    ["killed by the user's own filter: Killed by test", "memory is cheap", "[5/9] src/killed.cpp", "Kill"],
-)
-def test_other_failures_are_not_taken_for_memory_or_space(line: str) -> None:
-    assert type(explain_failure(STEP, result(line), LOG, None)) is BuildError
 
 
 def test_a_plain_failure_names_program_status_and_first_error() -> None:
@@ -150,25 +138,6 @@ def test_a_plain_failure_names_program_status_and_first_error() -> None:
     assert error.what == "ops wheel failed"
     assert error.why == "'ninja' exited with code 2: a.cpp:3:1: error: unknown type name 'foo'"
     assert error.log == LOG
-
-
-def test_a_failure_without_a_word() -> None:
-    error = explain_failure(STEP, result(returncode=-signal.SIGSEGV), LOG, None)
-    assert error.why == "'ninja' was killed by SIGSEGV"
-
-
-def test_stopped_is_not_failed() -> None:
-    error = explain_failure(STEP, result("No space left on device", cancelled=True), LOG, FetchError("x"))
-    assert isinstance(error, InterruptedByUserError)
-
-
-def test_a_child_speaks_for_itself() -> None:
-    own = Path("/other.log")
-    child = SourceIntegrityError("the tree is dirty", log=own)
-    error = explain_failure(STEP, result("No space left on device"), LOG, child)
-    assert error is child
-    assert error.log == own
-    assert explain_failure(STEP, result(), LOG, FetchError("no host")).log == LOG
 
 
 def test_the_step_reads_its_own_tool() -> None:

@@ -22,15 +22,6 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-def test_write_atomic_writes_the_whole_and_leaves_nothing_else(folder: Path) -> None:
-    target = folder / "deep" / "er" / "receipt.json"
-    files.write_atomic(target, b"one")
-    files.write_atomic(target, b"two" * 100_000)
-    assert target.read_bytes() == b"two" * 100_000
-    assert [entry.name for entry in target.parent.iterdir()] == ["receipt.json"]
-    assert stat.S_IMODE(target.stat().st_mode) == 0o644
-
-
 def test_write_changed_leaves_a_file_with_this_content_alone(folder: Path) -> None:
     target, linked = folder / "plan.json", folder / "linked.json"
     files.write_changed(target, b"one")
@@ -89,12 +80,6 @@ def test_a_failed_write_leaves_the_old_content_and_no_part(
     assert [entry.name for entry in folder.iterdir()] == ["a"]
     assert caught.value.commands == (f"df -h {shlex.quote(str(folder))}",)
     assert shlex.split(caught.value.commands[0]) == ["df", "-h", str(folder)]
-
-
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
-def test_no_space_and_no_quota_are_the_same(number: int, folder: Path) -> None:
-    with pytest.raises(NoSpaceError, match="while trying"), files.explained(folder, "trying"):
-        raise OSError(number, os.strerror(number))
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG])
@@ -159,27 +144,6 @@ def test_something_in_the_way_is_an_error_with_words(act: Callable[[Path], None]
     assert not [path for path in folder.rglob(".*") if path.name.startswith(".")], "a part was left"
 
 
-def test_publish_moves_and_replaces(folder: Path) -> None:
-    (folder / "stage").mkdir()
-    (folder / "wheels").mkdir()
-    (folder / "wheels" / "a.whl").write_text("old")
-    (folder / "stage" / "a.whl").write_text("new")
-    made = files.publish_file(folder / "stage" / "a.whl", folder / "wheels")
-    assert made == folder / "wheels" / "a.whl"
-    assert made.read_text() == "new"
-    assert not (folder / "stage" / "a.whl").exists()
-
-
-def test_copy_keeps_the_source_and_replaces_the_target(folder: Path) -> None:
-    (folder / "a.whl").write_bytes(b"new" * 1000)
-    (folder / "out").mkdir()
-    (folder / "out" / "a.whl").write_bytes(b"old")
-    made = files.copy_durable(folder / "a.whl", folder / "out")
-    assert made.read_bytes() == (folder / "a.whl").read_bytes() == b"new" * 1000
-    assert [entry.name for entry in made.parent.iterdir()] == ["a.whl"]
-    assert stat.S_IMODE(made.stat().st_mode) == 0o644
-
-
 def test_remove_tree_does_not_follow_links(folder: Path) -> None:
     precious = folder / "precious"
     precious.mkdir()
@@ -194,11 +158,3 @@ def test_remove_tree_does_not_follow_links(folder: Path) -> None:
         files.remove_tree(folder / name)
         assert not os.path.lexists(folder / name)
     assert (precious / "thesis.txt").read_text() == "years"
-
-
-def test_remove_tree_of_files_pipes_and_nothing(folder: Path) -> None:
-    (folder / "file").write_text("x")
-    os.mkfifo(folder / "pipe")
-    for name in ("file", "pipe", "missing"):
-        files.remove_tree(folder / name)
-    assert not list(folder.iterdir())

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xpubuild.engine import lines
 from xpubuild.engine.lines import LineReader
 from xpubuild.engine.redact import Redactor
 
@@ -44,12 +43,6 @@ def test_lines(data: bytes, wanted: list[str]) -> None:
     assert read(data) == wanted
 
 
-def test_a_progress_line_is_told_before_its_newline_comes() -> None:
-    heard: list[str] = []
-    LineReader(None, heard.append, Redactor()).feed(b"Receiving objects: 10%\r")
-    assert heard == ["Receiving objects: 10%"]
-
-
 pieces = st.lists(
     st.sampled_from([b"a", b"\r", b"\n", b"\r\n", "\u00e9".encode(), "\u6f22".encode(), b"\xff", b"\xe6"]),
     max_size=30,
@@ -76,9 +69,7 @@ def test_a_line_without_end_is_passed_on_in_pieces() -> None:
     assert max(map(len, heard)) < 200_000
 
 
-@pytest.mark.parametrize(
-    "before", [60, 57344, 61400, 61440, 61450, 65520, 65530, 65536, 65550, 131060, 131072]
-)
+@pytest.mark.parametrize("before", [60, 61440, 65530, 131072])
 @pytest.mark.parametrize("chunk", [4096, 65536])
 def test_no_cut_goes_through_a_secret(before: int, chunk: int) -> None:
     secret = "s3cr3t-0123456789-t0ken"
@@ -92,22 +83,6 @@ def test_no_cut_goes_through_a_secret(before: int, chunk: int) -> None:
     assert len(heard) > 1
 
 
-def test_the_tail_is_bounded() -> None:
-    reader = LineReader(None, None, Redactor())
-    reader.feed(b"".join(f"{number}\n".encode() for number in range(1000)))
-    assert list(reader.tail) == [str(number) for number in range(800, 1000)]
-    assert reader.tail.maxlen == lines._TAIL_LINES
-
-
-def test_the_log_is_whole_after_every_read() -> None:
-    """Somebody follows the log, and the last lines must be there when xpubuild is killed."""
-    raw = io.BytesIO()
-    log = io.BufferedWriter(raw)
-    LineReader(log, None, Redactor()).feed(b"compiling a.cpp\ncompiling b")
-    assert raw.getvalue() == b"compiling a.cpp\n"
-    log.detach()
-
-
 def test_counted_bytes_reach_the_listener_and_not_the_log() -> None:
     heard: list[str] = []
     log = io.BytesIO()
@@ -116,12 +91,3 @@ def test_counted_bytes_reach_the_listener_and_not_the_log() -> None:
     assert heard == ["Downloading torch", "Progress 12 of 345", "Progress 345 of 345", "Progress is good"]
     assert log.getvalue() == b"Downloading torch\nProgress is good\n"
     assert list(reader.tail) == ["Downloading torch", "Progress is good"]
-
-
-def test_counts_of_a_download_are_heard_and_not_kept() -> None:
-    heard: list[str] = []
-    log = io.BytesIO()
-    reader = LineReader(log, heard.append, Redactor())
-    reader.feed(b"Downloading x\nProgress 10 of 20\rProgress 20 of 20\nProgress report: 1 of 2\n")
-    assert heard == ["Downloading x", "Progress 10 of 20", "Progress 20 of 20", "Progress report: 1 of 2"]
-    assert list(reader.tail) == log.getvalue().decode().splitlines() == ["Downloading x", heard[-1]]

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 from pathlib import Path
 
 import pytest
 
-from xpubuild.engine import files
-from xpubuild.engine.admit import Ledger, Setting, place
-from xpubuild.engine.disk import disk_usage
 from xpubuild.engine.environment import base_environment, usable_path
-from xpubuild.engine.estimate import UNKNOWN, Estimate, span, total
-from xpubuild.engine.executables import resolve_executable
+from xpubuild.engine.forecast import Estimate, total
 from xpubuild.engine.model import Step
-from xpubuild.engine.process import ProcessResult
-from xpubuild.engine.results import QueryResult, how_ended
 from xpubuild.engine.room import by_space, own_temporary
-from xpubuild.engine.samples import MOST, Samples
 from xpubuild.engine.system_errors import of_machine
 from xpubuild.engine.unprintable import without_unprintable
 from xpubuild.errors import BuildError, FetchError, ToolchainError, UsageError, XpuBuildError
@@ -63,72 +55,14 @@ def test_elements_that_depend_on_the_folder_are_no_part_of_a_path(
     assert usable_path(path) == (kept, ignored)
 
 
-def test_files_count_once_and_links_are_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "file").write_bytes(b"x" * 10_000)
-    one = (tmp_path / "a" / "file").stat().st_blocks * 512
-    assert disk_usage(tmp_path / "a") == disk_usage(tmp_path / "a" / "file") == one
-    os.link(tmp_path / "a" / "file", tmp_path / "a" / "again")
-    (tmp_path / "a" / "deep").mkdir()
-    (tmp_path / "a" / "deep" / "other").write_bytes(b"x" * 10_000)
-    folder = (tmp_path / "a" / "deep").stat().st_blocks * 512
-    assert disk_usage(tmp_path / "a", tmp_path / "none") == 2 * one + folder
-    (tmp_path / "link").symlink_to("a")
-    assert disk_usage(tmp_path / "link") == (tmp_path / "link").lstat().st_blocks * 512
-    assert disk_usage() == 0
-
-
 def test_steps_take_the_time_of_the_longest_way() -> None:
-    before: dict[str, tuple[str, ...]] = {"a": (), "b": ("a", "gone"), "c": ("a",), "d": ("b", "c")}
-    assert span(before, {"a": 1, "b": 2, "c": 5, "d": 1}) == 7
-    assert span({}, {}) == 0
     steps = [
         Step(id="a", title=""),
         Step(id="b", title="", needs=("a",)),
         Step(id="c", title="", after=("b",)),
     ]
-    found = total(steps, {"a": Estimate(2.0, 3, 5), "b": UNKNOWN, "c": Estimate(1.0, None, 7)})
+    found = total(steps, {"a": Estimate(2.0, 3, 5), "b": Estimate(), "c": Estimate(1.0, None, 7)})
     assert (found.seconds, found.download_bytes, found.disk_bytes, found.unknown) == (3.0, 3, 12, ("b",))
-
-
-def test_programs_are_found_on_the_path_of_the_command(tmp_path: Path) -> None:
-    tmp_path = tmp_path / "it's"
-    tmp_path.mkdir()
-    tool = tmp_path / "tool"
-    tool.write_text("#!/bin/sh\n")
-    for name in ("./tool", str(tool)):
-        with pytest.raises(ToolchainError):
-            resolve_executable(name, {"PATH": "/nowhere"}, tmp_path)
-    with pytest.raises(ToolchainError):
-        resolve_executable("tool", {"PATH": "/nowhere"}, tmp_path)
-    with pytest.raises(ToolchainError):
-        resolve_executable("./none", {"PATH": "/nowhere"}, tmp_path)
-    tool.chmod(0o755)
-    assert resolve_executable("./tool", {}, tmp_path) == str(tool)
-    assert resolve_executable("tool", {"PATH": f".:{tmp_path}"}) == str(tool)
-
-
-@pytest.mark.parametrize(
-    ("result", "ok", "words"),
-    [
-        (ProcessResult(("x",), 0, 1.0), True, "exited with code 0"),
-        (ProcessResult(("x",), 1, 1.0), False, "exited with code 1"),
-        (ProcessResult(("x",), -9, 1.0), False, "was killed by SIGKILL"),
-        (ProcessResult(("x",), 0, 61.6, timed_out=True), False, "timed out after 62 s"),
-        (ProcessResult(("x",), 0, 1.0, cancelled=True), False, "was interrupted"),
-        (ProcessResult(("x",), -1000, 1.0), False, "exited with code -1000"),
-    ],
-)
-def test_how_a_command_ended(result: ProcessResult, ok: bool, words: str) -> None:
-    assert (result.ok, result.describe()) == (ok, words)
-    assert how_ended(-15) == "was killed by SIGTERM"
-
-
-def test_a_query_is_right_only_if_it_ended_by_itself() -> None:
-    assert QueryResult(("x",), 0, "", "").ok
-    assert not QueryResult(("x",), 1, "", "").ok
-    assert not QueryResult(("x",), 0, "", "", timed_out=True).ok
-    assert not QueryResult(("x",), 0, "", "", too_long=True).ok
 
 
 @pytest.mark.parametrize("log", [None, Path("/log")])
@@ -153,14 +87,6 @@ def test_a_command_has_a_temporary_folder_that_goes_with_it(tmp_path: Path) -> N
     deep.mkdir()
     with own_temporary({"TMPDIR": str(deep)}) as env:
         assert env == {"TMPDIR": str(deep)}
-
-
-def test_samples_stay_few_and_keep_the_largest() -> None:
-    samples = Samples(4)
-    for second in range(9):
-        samples.add(second + 0.04, 100 - second if second % 2 else second)
-    assert samples.points() == ((0.0, 99), (4.0, 95), (8.0, 8))
-    assert MOST == 240
 
 
 _SHOWN = [
@@ -190,48 +116,3 @@ def test_what_nobody_can_see_is_left_out() -> None:
     seen = "a\tb\nü→"
     unseen = "\x00\x08\x0b\x1f\x7f\x9f\u061c\u200b\u200e\u200f\u2028\u202e\u2060\u2069\ufeff\U000e0001"
     assert without_unprintable("".join(f"{one}x" for one in unseen) + seen) == "x" * len(unseen) + seen
-
-
-def test_odd_places_are_told_in_words(tmp_path: Path) -> None:
-    link = tmp_path / "link"
-    link.symlink_to("elsewhere")
-    for number, where in ((errno.ELOOP, link), (errno.EIO, tmp_path / "x"), (errno.ENOSPC, tmp_path / "x")):
-        with pytest.raises(XpuBuildError), files.explained(where, "trying"):
-            raise OSError(number, "refused")
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(XpuBuildError), files.explained(tmp_path / "pipe", "trying"):
-        raise OSError(errno.ELOOP, "refused")
-    files.sync_filesystems([tmp_path, tmp_path / "none"])
-
-
-SETTING = "budget 64\njobs 2\nledger {0}\nlearned {0}/learned\nroot /w/\ndefault 8\ngrain 16\n"
-
-
-def test_a_ledger_holds_memory_and_slots_until_its_file_is_closed(tmp_path: Path) -> None:
-    setting = Setting(SETTING.format(tmp_path / "ledger"))
-    assert (setting.grains, setting.patience, setting.priors, setting.root) == (4, 10.0, [], "/w/")
-    one, two, three = (Ledger(place(setting), setting) for _ in range(3))
-    assert place(setting) == str(tmp_path / "ledger" / os.uname().nodename)
-    assert stat.S_IMODE(Path(place(setting)).stat().st_mode) == 0o700
-    assert one.take(3)
-    assert not two.take(2), "one grain is left"
-    assert two.take(1)
-    assert not three.take(0 + 1), "no slot is left"
-    os.close(one.file)
-    assert three.take(3)
-    assert not os.get_inheritable(three.file)
-    three.keep()
-    assert os.get_inheritable(three.file)
-    os.close(two.file)
-    two = Ledger(place(setting), setting)
-    two.wait(1)
-    assert not Ledger(place(setting), setting).take(1)
-
-
-def test_a_ledger_of_a_control_group_is_its_own(tmp_path: Path) -> None:
-    text = SETTING.format(tmp_path)
-    name = Path(place(Setting(f"{text}group yes\n"))).name
-    assert name.startswith(f"{os.uname().nodename}-")
-    assert len(name) == len(os.uname().nodename) + 9
-    assert place(Setting(f"{text}group no\n")) == place(Setting(text))
-    assert Setting(text.replace("grain 16\n", "")).grain == 16 << 20

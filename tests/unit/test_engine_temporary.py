@@ -87,35 +87,6 @@ def test_only_what_is_known_to_be_dead_is_removed(temporary: Path, change: str) 
         assert path.exists() is (change != "pid reused")
 
 
-def test_a_process_that_may_not_be_seen_may_live(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with scratch_folder("verify") as mine:
-        prefix, kind, _, start, world, _ = mine.name.split("-", 5)
-    path = temporary / f"{prefix}-{kind}-{2**22 + 1}-{start}-{world}-abc"
-    path.mkdir()
-    read = Path.read_bytes
-
-    def refused(file: Path) -> bytes:
-        if str(2**22 + 1) in str(file):
-            raise PermissionError(1, "Operation not permitted", str(file))
-        return read(file)
-
-    monkeypatch.setattr(Path, "read_bytes", refused)
-    with scratch_folder("verify"):
-        assert path.is_dir()
-
-
-def test_a_folder_of_another_user_is_not_touched(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with scratch_folder("verify") as mine:
-        prefix, kind, _, start, world, _ = mine.name.split("-", 5)
-    path = temporary / f"{prefix}-{kind}-{2**22 + 1}-{start}-{world}-abc"
-    path.mkdir()
-    user = os.getuid()
-    monkeypatch.setattr(os, "getuid", lambda: user + 1)
-    with scratch_folder("verify"):
-        assert path.is_dir()
-    monkeypatch.undo()
-
-
 def test_where_processes_cannot_be_told_nothing_is_removed(
     temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

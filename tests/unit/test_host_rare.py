@@ -11,7 +11,7 @@ from unit.test_host_capacity import lay
 from unit.test_host_pythons_and_tools import fake_installation, script
 
 from xpubuild.engine.environment import base_environment
-from xpubuild.engine.results import QueryResult
+from xpubuild.engine.process import QueryResult
 from xpubuild.machine import host_report as report
 from xpubuild.machine import pythons, readers, system
 from xpubuild.machine.capacity import CpuFacts, MemoryFacts, cpu_facts, memory_facts

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import shlex
 import subprocess
 import sys
@@ -11,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.imports import PACKAGE
 
 from xpubuild.engine.places import existing_quoted, share
 
@@ -61,14 +59,3 @@ def test_df_accepts_the_nearest_folder_that_exists(tmp_path: Path) -> None:
     subprocess.run(["/bin/sh", "-c", f"df -h {word}"], check=True, capture_output=True, timeout=60)
     (there / "file").touch()
     assert shlex.split(existing_quoted(there / "file" / "below")) == [str(there / "file")]
-
-
-def test_every_suggested_df_names_what_exists() -> None:
-    found = []
-    for path in PACKAGE.rglob("*.py"):
-        text = path.read_text("utf-8")
-        if "df -" in text:
-            every = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.JoinedStr)]
-            found += [ast.unparse(node) for node in every if ast.unparse(node)[2:].startswith("df -")]
-    assert len(found) >= 7
-    assert [item for item in found if "existing_quoted(" not in item] == []

@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from xpubuild.engine.samples import Samples
-from xpubuild.ui.report import words
 from xpubuild.ui.report.axis import Axis
 from xpubuild.ui.report.lanes import lanes
-from xpubuild.ui.report.pictures import Placed, Window, jobs_picture, kind_of, memory_picture
+from xpubuild.ui.report.pictures import Placed, Window, jobs_picture, memory_picture
 from xpubuild.workspace.layout import Layout
 from xpubuild.workspace.ninja_log import Edge, ninja_builds, read
 
@@ -128,47 +126,3 @@ def test_memory_is_that_of_all_commands_and_none_in_between() -> None:
     assert picture["most"] == 40
     assert "H333.3V60.0H666.7V31.0H1000.0V60.0" in picture["d"]
     assert memory_picture([{"started": 0.0, "duration_s": 1.0, "memory": []}], Window(0, 1)) is None
-
-
-@pytest.mark.parametrize(
-    ("output", "kind"),
-    [
-        ("a/b.cpp.o", "compile"),
-        ("lib/libtorch.so.2.6", "link"),
-        ("lib/libc10.a", "link"),
-        ("gen/a.so/h", "other"),
-    ],
-)
-def test_what_an_edge_does_is_read_in_the_name_of_its_output(output: str, kind: str) -> None:
-    assert kind_of(output) == kind
-
-
-def test_figures_are_short() -> None:
-    evidence = {
-        "proof": "it is so", "found": 3, "whole": True, "nothing": None,
-        "names": [f"n{i}" for i in range(20)],
-        "installed": {"torch": {"version": "2.6", "files": 9}}, "rows": [{"a": 1}, {"a": 2}], "held_by": {},
-        "audit": {"name": "ops", "version": "1", "abi": 1, "objects": [1], "findings": []},
-    }  # fmt: skip
-    assert dict(words.figures(evidence)) == {
-        "found": "3", "whole": "yes", "nothing": "none", "rows": "2", "installed": "torch 2.6",
-        "names": "n0, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11 and 8 more", "held by": "none",
-        "audit": "ops 1: C++11 ABI 1, 1 shared object, 0 findings",
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize("count", [1, 4, 5, 9, 1000])
-def test_kept_measurements_are_few_and_have_the_largest(count: int) -> None:
-    samples = Samples(most=4)
-    values = [(number * 7919) % 1013 for number in range(count)]
-    for number, value in enumerate(values):
-        samples.add(number / 2, value)
-    points = samples.points()
-    assert min(count, 2) <= len(points) <= 4
-    assert max(value for _, value in points) == max(values)
-    times = [at_s for at_s, _ in points]
-    assert times == sorted(times)
-    assert times[0] == 0
-    for number, (at_s, value) in enumerate(points):
-        until = times[number + 1] if number + 1 < len(times) else count
-        assert value == max(values[int(at_s * 2) : int(until * 2)])

@@ -22,7 +22,7 @@ from xpubuild.artifacts.step_proofs import WheelProof
 from xpubuild.engine.events import NullSink
 from xpubuild.engine.fingerprint import fingerprints
 from xpubuild.engine.journal import Journal
-from xpubuild.engine.lock import WorkspaceLock, held_by
+from xpubuild.engine.lock import held_by, workspace_lock
 from xpubuild.engine.model import Command, Plan, Step
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.state import plan_states
@@ -31,8 +31,8 @@ from xpubuild.install.install import apply
 from xpubuild.install.target import Prepared
 from xpubuild.machine.host_report import host_report
 from xpubuild.verify.model import CheckResult, VerifyReport
-from xpubuild.workspace.documents import plan_document, status_document
 from xpubuild.workspace.layout import Layout
+from xpubuild.workspace.status import plan_document, status_document
 
 
 def make_wheel(folder: Path) -> Path:
@@ -181,7 +181,7 @@ def test_status(installed: tuple[Prepared, dict[str, Any]]) -> None:
     root = Path(installed[0].plan.workspace)
     with Journal(root / "journal.db", read_only=True) as journal:
         free = status_document(str(root), journal, held_by(root))
-        with WorkspaceLock(root, command="xpubuild install small"):
+        with workspace_lock(root, command="xpubuild install small"):
             busy = status_document(str(root), journal, held_by(root))
     check(free, "status")
     check(busy, "status")

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from xpubuild.artifacts.freeze import HeldProof
-from xpubuild.engine.become import become
-from xpubuild.engine.executables import resolve_executable
+from xpubuild.engine.child import become, resolve_executable
 from xpubuild.engine.system_errors import of_machine
 from xpubuild.errors import AuditError, ToolchainError, UsageError
 from xpubuild.supply.conda.solve import missing

@@ -183,8 +183,8 @@ def _document(error: XpuBuildError, arguments: Sequence[str]) -> None:
 
 
 def _failed(error: XpuBuildError, arguments: Sequence[str]) -> int:
+    from xpubuild.engine.environment import ERROR_FILE
     from xpubuild.engine.redact import Redactor
-    from xpubuild.engine.setting import ERROR_FILE
     from xpubuild.ui.console import render_error
     from xpubuild.ui.step_summary import summarise_error
 

@@ -114,8 +114,7 @@ def show_plan(prepared: Prepared, form: str, until: str | None = None) -> int:
     from xpubuild.install.script import script
     from xpubuild.ui.console import print_json, show, write_out
     from xpubuild.ui.run_views import plan_view
-    from xpubuild.workspace.documents import plan_document
-    from xpubuild.workspace.status import standing
+    from xpubuild.workspace.status import plan_document, standing
 
     plan = replace(prepared.plan, steps=needed_for(prepared.plan, until))
     if form == "sh":

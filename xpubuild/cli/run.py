@@ -58,7 +58,7 @@ def command(
     """
     from xpubuild.cli.configuration.lookup import of_caller
     from xpubuild.cli.workspace import workspace_of
-    from xpubuild.engine.become import become
+    from xpubuild.engine.child import become
     from xpubuild.ui.invocation import program
     from xpubuild.verify.target import on_stand_in
     from xpubuild.workspace.activation import environment

@@ -52,7 +52,7 @@ def command(
     from xpubuild.engine.lock import held_by
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.views import status_view
-    from xpubuild.workspace.documents import status_document
+    from xpubuild.workspace.status import status_document
 
     if jobs is not None:
         return _jobs(jobs, as_json=as_json)

@@ -29,7 +29,7 @@ def _existing(workspace: Path | None, recipe: str | None) -> Path:
     from xpubuild.install.options import default_workspace
     from xpubuild.ui.console import warn
     from xpubuild.workspace.activation import ENTERED
-    from xpubuild.workspace.moved import found_at, place_of
+    from xpubuild.workspace.moved import made_in, place_of, told
 
     apply_settings()
     entered = os.environ.get(ENTERED) if recipe is None else None
@@ -46,10 +46,9 @@ def _existing(workspace: Path | None, recipe: str | None) -> Path:
             commands=() if workspace else ("xpubuild status --all",),
         )
     root = place_of(root)
-    found = found_at(root)
-    if found is not None:
+    if (old := made_in(root)) is not None:
         # Scripts of its environment may start the interpreter of the workspace that it was copied from.
-        warn(found.told())
+        warn(told(old))
     return root
 
 

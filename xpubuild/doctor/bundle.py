@@ -142,8 +142,8 @@ def workspace_evidence(root: Path, checks: Mapping[str, str]) -> dict[str, Any]:
     from xpubuild.explain.document import Circumstances, explain_file  # noqa: PLC0415
     from xpubuild.machine.packages import system_of  # noqa: PLC0415
     from xpubuild.machine.system import os_facts  # noqa: PLC0415
-    from xpubuild.workspace.documents import status_document  # noqa: PLC0415
     from xpubuild.workspace.layout import Layout  # noqa: PLC0415
+    from xpubuild.workspace.status import status_document  # noqa: PLC0415
 
     layout, unread = Layout(root), []
 

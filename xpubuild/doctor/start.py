@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xpubuild.doctor.kit import Look, Profile
-from xpubuild.engine.executables import resolve_executable
+from xpubuild.engine.child import resolve_executable
 from xpubuild.errors import ToolchainError, UsageError
 from xpubuild.machine.readers import LIVE_ROOT, exists, inside
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from xpubuild.engine.executables import resolve_executable
+from xpubuild.engine.child import resolve_executable
 from xpubuild.engine.files import write_atomic
 from xpubuild.engine.fingerprint import digest
 from xpubuild.engine.process import QueryResult, probe
@@ -58,14 +58,20 @@ class Answers:
         # logins, so only its digest is kept.
         place = self._folder / f"{digest(list(argv))[:32]}.json"
         asked = digest([list(argv), dict(env), str(program)])
-        known = _read(place, asked)
-        if known is not None:
+        if (known := _read(place, asked)) is not None:
             return QueryResult(argv, 0, *known)
-        began = time.time_ns()
+        settled = time.time_ns() - self._settled_ns
         result = probe(argv, env=env, deadline_s=deadline_s)
         beside = decides(result, program) if result.ok else None
         if beside is not None:
-            _keep(place, asked, result, (str(program), *beside), began - self._settled_ns)
+            marks = {path: _look(path) for path in (str(program), *beside)}
+            if all(mark is None or mark[-1] <= settled for mark in marks.values()):
+                document = {"schema": _SCHEMA, "asked": asked, "files": marks}
+                document |= {"stdout": result.stdout, "stderr": result.stderr}
+                with contextlib.suppress(
+                    OSError, ValueError, XpuBuildError
+                ):  # then it is asked the next time
+                    write_atomic(place, json.dumps(document).encode())
         return result
 
 
@@ -109,18 +115,3 @@ def _read(place: Path, asked: str) -> tuple[str, str] | None:
         return (str(document["stdout"]), str(document["stderr"])) if holds else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-
-
-def _keep(place: Path, asked: str, result: QueryResult, files: Sequence[str], settled: int) -> None:
-    marks = {path: _look(path) for path in files}
-    if any(mark is not None and mark[-1] > settled for mark in marks.values()):
-        return
-    document = {
-        "schema": _SCHEMA,
-        "asked": asked,
-        "files": marks,
-        "stdout": result.stdout,
-        "stderr": result.stderr,
-    }
-    with contextlib.suppress(OSError, ValueError, XpuBuildError):  # then it is asked again the next time
-        write_atomic(place, json.dumps(document).encode())

@@ -2,31 +2,32 @@
 
 Commands are argument lists with an environment that was built, not inherited. There is no terminal to prompt
 on, one process group to signal, and nothing left behind when xpubuild itself is killed. ``process`` runs
-commands to their end, ``piped`` reads one's output as it comes.
+commands to their end.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, NoReturn
 
-from xpubuild.engine.executables import resolve_executable
+from xpubuild.engine.environment import usable_path
 from xpubuild.engine.redact import Redactor
-from xpubuild.engine.watch import kill_session
-from xpubuild.errors import ToolchainError
+from xpubuild.errors import ToolchainError, UsageError
 
-#: How long a reader waits before it looks at deadline and cancellation again.
-TICK_S = 0.1
 #: Where standard error goes: a pipe of its own, or standard output's.
 PIPE, STDOUT = subprocess.PIPE, subprocess.STDOUT
 _SUPERVISOR = Path(__file__).with_name("supervise.py")
+#: Python ignores these, which a program started by exec would inherit: `xpubuild run -- yes | head`.
+_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
 @dataclass
@@ -35,17 +36,11 @@ class Child:
 
     argv: Sequence[str]
     env: Mapping[str, str]
-    cwd: Path | None
     process: subprocess.Popen[bytes]
     life_write: int
     result_stream: IO[bytes]
     result: dict[str, str] = field(default_factory=dict)
     killed: bool = False
-
-    @property
-    def pid(self) -> int:
-        """The supervisor's, below which everything of the command lives."""
-        return self.process.pid
 
     def kill_tree(self) -> None:
         """Close the life pipe: the supervisor kills every descendant and ends."""
@@ -54,16 +49,11 @@ class Child:
             os.close(self.life_write)
             self.life_write = -1
 
-    def signal(self, number: int) -> None:
-        """Send a signal to the command's process group, by its supervisor."""
-        with contextlib.suppress(ProcessLookupError):
-            self.process.send_signal(number)
-
     def ended(self) -> bool:
         """Return whether the supervisor is gone; what one that was itself killed left behind dies here."""
         status = self.process.poll()
         if status is not None and status < 0:
-            kill_session(self.pid)
+            _kill_session(self.process.pid)
         return status is not None
 
     def close(self) -> None:
@@ -72,8 +62,10 @@ class Child:
         self.process.wait()
         self.ended()
         with self.result_stream:
-            text = self.result_stream.read()
-        self.result = _read_result(text.decode("utf-8", "replace"))
+            text = self.result_stream.read().decode("utf-8", "replace")
+        # A supervisor that was killed while it wrote has reported nothing.
+        lines = text.splitlines() if text.endswith("\n") else []
+        self.result = {name: value for name, _, value in (line.partition(" ") for line in lines)}
         for stream in (self.process.stdout, self.process.stderr):
             if stream is not None:
                 stream.close()
@@ -88,7 +80,7 @@ class Child:
         if not message and not self.result and not self.killed and self.process.returncode > 0:
             message = f"its supervisor exited with code {self.process.returncode}: {' '.join(tail[-3:])}"
         if message:
-            raise _not_started(self.argv, self.env, self.cwd, str(message))
+            raise _not_started(self.argv, self.env, str(message))
 
     def number(self, name: str, default: float = 0.0) -> float:
         """Return a number that the supervisor reported: none where it was killed or ordered to kill."""
@@ -100,10 +92,43 @@ class Child:
         return int(self.number("returncode", -signal.SIGKILL))
 
 
-def _read_result(text: str) -> dict[str, str]:
-    """Return what a supervisor reported, by name: nothing of one that was killed while it wrote."""
-    lines = text.splitlines() if text.endswith("\n") else []
-    return {name: value for name, _, value in (line.partition(" ") for line in lines)}
+def _kill_session(session: int) -> None:
+    import psutil  # noqa: PLC0415 - for what is started, not for what is up to date
+
+    for pid in psutil.pids():
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if os.getsid(pid) == session:
+                os.kill(pid, signal.SIGKILL)
+
+
+def resolve_executable(name: str, env: Mapping[str, str], cwd: Path | None = None) -> str:
+    """Return the full path of a program as the *child's* PATH finds it; ``./name`` counts from ``cwd``.
+
+    Raises:
+        ToolchainError: the program is not there, or is no executable file.
+    """
+    is_path = os.sep in name
+    wanted = str(cwd / name) if is_path and cwd is not None else name
+    found = shutil.which(wanted, path=usable_path(env.get("PATH", os.defpath))[0])
+    if found is not None:
+        return str(Path(found).absolute())
+    if is_path and Path(wanted).exists():
+        raise ToolchainError(
+            f"'{name}' cannot be started",
+            why="it exists, but is not an executable file",
+            fix="make it executable, or use another program",
+            commands=(f"chmod +x {shlex.quote(wanted)}",),
+        )
+    on_path = "it is not on the PATH that xpubuild sets for this command"
+    fix = "correct the path" if is_path else f"install {name}, or put its folder on PATH"
+    if not is_path and name and ((cwd or Path()) / name).is_file():
+        fix = f"to use the file in this folder, write ./{name}"
+    raise ToolchainError(
+        f"the program '{name}' was not found",
+        why="there is no such file" if is_path else on_path,
+        fix=fix,
+        evidence={"PATH": env.get("PATH", "")},
+    )
 
 
 def prepare(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None = None) -> tuple[str, ...]:
@@ -121,37 +146,29 @@ def prepare(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None = None
     return (resolve_executable(str(argv[0]), env, cwd), *map(str, argv[1:]))
 
 
-@contextlib.contextmanager
-def in_memory(data: bytes) -> Iterator[int]:
-    """Yield a descriptor to read ``data`` from: no folder needs room for it, no file keeps its secrets."""
-    with os.fdopen(os.memfd_create("input"), "w+b") as stream:
-        stream.write(data)
-        stream.seek(0)
-        yield stream.fileno()
-
-
-@contextlib.contextmanager
-def running(child: Child) -> Iterator[None]:
-    """Close the command after the block: on an exception (a full disk, a bug) the tree dies with us."""
-    try:
-        yield
-    finally:
-        child.close()
-
-
 def spawn(
-    argv: Sequence[str], *, env: Mapping[str, str], cwd: Path | None = None, stderr: int = PIPE,
-    hold: Sequence[int] = (), stdin: int = subprocess.DEVNULL,
-) -> Child:  # fmt: skip
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    cwd: Path | None = None,
+    stderr: int = PIPE,
+    hold: Sequence[int] = (),
+    stdin: bytes = b"",
+) -> Child:
     """Start what ``prepare`` returned; ``hold`` are descriptors that the command and its children keep.
 
     Raises:
         ToolchainError: it cannot be started.
     """
+    if any("=" in name or "\0" in name + value for name, value in env.items()):
+        raise ValueError("an environment name with '=' or an entry with a NUL")
+    # The supervisor itself has this process's environment, so no library path or preload of the command can
+    # break it, and its Python adds nothing to what the command gets (LC_CTYPE where no locale is set).
+    entries = [os.fsencode(f"{name}={value}") for name, value in env.items()]
     try:
         with contextlib.ExitStack() as on_failure, contextlib.ExitStack() as given:
-            environment = _environment_file(env)
-            given.callback(os.close, environment)
+            # No folder needs room for input or environment, and no file keeps their secrets.
+            environment, data = (given.enter_context(_in_memory(it)) for it in (b"\0".join(entries), stdin))
             life_read, life_write = os.pipe()
             given.callback(os.close, life_read)
             on_failure.callback(os.close, life_write)
@@ -162,7 +179,7 @@ def spawn(
             with _signals_blocked():
                 process = subprocess.Popen(
                     [sys.executable, "-I", "-S", str(_SUPERVISOR), *map(str, fds), "--", *argv],
-                    stdin=stdin,
+                    stdin=data if stdin else subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=stderr,
                     cwd=cwd,
@@ -172,24 +189,16 @@ def spawn(
             on_failure.pop_all()
     except OSError as error:
         # Too many processes or descriptors, too long an argument list, a folder one may not enter.
-        raise _not_started(argv, env, cwd, error.strerror or str(error)) from error
-    return Child(argv, env, cwd, process, life_write, os.fdopen(result_read, "rb"))
+        raise _not_started(argv, env, error.strerror or str(error)) from error
+    return Child(argv, env, process, life_write, os.fdopen(result_read, "rb"))
 
 
-def _environment_file(env: Mapping[str, str]) -> int:
-    """Return a descriptor with ``env``, NUL-separated; the supervisor itself has this process's environment.
-
-    So no library path or preload of the command can break the supervisor, and the supervisor's Python adds
-    nothing to what the command gets (it sets LC_CTYPE where no locale is set).
-    """
-    entries = [os.fsencode(f"{name}={value}") for name, value in env.items()]
-    if any(b"\0" in entry for entry in entries) or any("=" in name for name in env):
-        raise ValueError("an environment name with '=' or an entry with a NUL")
-    fd = os.memfd_create("environment")
-    with open(fd, "wb", closefd=False) as stream:
-        stream.write(b"\0".join(entries))
-    os.lseek(fd, 0, os.SEEK_SET)
-    return fd
+@contextlib.contextmanager
+def _in_memory(data: bytes) -> Iterator[int]:
+    with os.fdopen(os.memfd_create("given"), "w+b") as stream:
+        stream.write(data)
+        stream.seek(0)
+        yield stream.fileno()
 
 
 @contextlib.contextmanager
@@ -202,12 +211,35 @@ def _signals_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, earlier)
 
 
-def _not_started(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, why: str) -> ToolchainError:
+def _not_started(argv: Sequence[str], env: Mapping[str, str], why: str) -> ToolchainError:
     redact = Redactor.from_environment(env)
     return ToolchainError(
         f"'{argv[0]}' could not be started",
         why=redact(why),
         fix="check that the file is executable and built for this machine, and the limits of this account"
         " (ulimit -a)",
-        evidence={"argv": [redact(word) for word in argv], "cwd": str(cwd) if cwd else ""},
+        evidence={"argv": [redact(word) for word in argv]},
     )
+
+
+def become(argv: Sequence[str], env: Mapping[str, str]) -> NoReturn:
+    """Replace this process by a program that is found on the PATH of ``env``; no shell is in between.
+
+    What it does with signals and how it ends is what the caller sees.
+
+    Raises:
+        UsageError: it cannot be started.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    before = [(number, signal.signal(number, signal.SIG_DFL)) for number in _IGNORED_BY_PYTHON]
+    try:
+        os.execvpe(argv[0], list(argv), dict(env))  # noqa: S606 - the user's own command
+    except OSError as error:
+        for number, handler in before:
+            signal.signal(number, handler)
+        raise UsageError(
+            f"'{argv[0]}' cannot be run",
+            why=error.strerror or str(error),
+            fix="check its name; programs are searched on the PATH of the workspace",
+        ) from error

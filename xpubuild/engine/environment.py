@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+#: The variable that names the file where a child xpubuild leaves its error document.
+ERROR_FILE = "XPUBUILD_ERROR_FILE"
 _EXACT = frozenset({
     "HOME", "USER", "LOGNAME", "PATH", "TMPDIR", "TZ", "TERM", "SSH_AUTH_SOCK", "KRB5CCNAME",
     "HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "ALL_PROXY", "NO_PROXY",

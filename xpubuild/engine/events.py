@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 from typing import Any, Protocol
 
 from xpubuild.frozen import frozen
+
+_UPPER = re.compile(r"(?<=.)([A-Z])")
 
 
 @frozen
@@ -16,7 +19,7 @@ class Event:
 
     def to_json(self) -> dict[str, Any]:
         """Return the event for a JSON lines log; ``event`` is the class name in kebab case."""
-        return {"event": _KEBAB[type(self)], **asdict(self)}
+        return {"event": _UPPER.sub(r"-\1", type(self).__name__).lower(), **asdict(self)}
 
 
 @frozen
@@ -63,14 +66,11 @@ class StepProgress(Event):
 @frozen
 class RunForecast(Event):
     """What is left: ``left_s`` seconds for the whole, ``steps`` is (id, seconds left) of those that run;
-    ``unknown`` are steps of which no time is known, which count as 0. ``memory_bytes`` of all commands;
-    ``longest`` is (what, seconds, bytes) of the compilers that have run longest."""
+    ``unknown`` are steps of which no time is known, which count as 0."""
 
     left_s: float
     steps: tuple[tuple[str, float], ...]
     unknown: tuple[str, ...]
-    memory_bytes: int
-    longest: tuple[tuple[str, float, int], ...]
 
 
 @frozen
@@ -100,18 +100,6 @@ class RunFinished(Event):
 
     status: str
     duration_s: float
-
-
-_KEBAB: dict[type[Event], str] = {
-    RunStarted: "run-started",
-    StepStarted: "step-started",
-    StepOutput: "step-output",
-    StepProgress: "step-progress",
-    RunForecast: "run-forecast",
-    StepFinished: "step-finished",
-    Notice: "notice",
-    RunFinished: "run-finished",
-}
 
 
 class Sink(Protocol):

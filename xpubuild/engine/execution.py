@@ -11,54 +11,54 @@ from pathlib import Path
 from typing import IO, Any
 
 from xpubuild.engine import files
-from xpubuild.engine.disk import disk_usage
-from xpubuild.engine.events import Notice, StepOutput, StepProgress
+from xpubuild.engine.environment import ERROR_FILE
+from xpubuild.engine.events import Notice, Sink, StepOutput
 from xpubuild.engine.failure import explain_failure, read_child_error
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import XPUBUILD, Command, Keeper, Publish, Step
 from xpubuild.engine.monitor import Monitor
-from xpubuild.engine.process import ProcessResult, run
+from xpubuild.engine.process import Cancel, ProcessResult, run
 from xpubuild.engine.progress import ProgressMeter
 from xpubuild.engine.redact import Redactor
 from xpubuild.engine.room import by_space, full_place, own_temporary
-from xpubuild.engine.setting import ERROR_FILE, Setting, makes
 from xpubuild.engine.state import PUBLISHED, published_hashes, witnesses_of
-from xpubuild.errors import (
-    AuditError,
-    InterruptedByUserError,
-    NoSpaceError,
-    ToolchainError,
-    XpuBuildError,
-)
+from xpubuild.errors import AuditError, InterruptedByUserError, NoSpaceError, ToolchainError, XpuBuildError
+from xpubuild.frozen import frozen
+
+
+@frozen
+class Setting:
+    """What every step of a run shares."""
+
+    journal: Journal
+    sink: Sink
+    cancel: Cancel
+    workspace: Path
+    lock_fd: int
+    environment: Mapping[str, str]
 
 
 class Execution:
-    """One attempt at one step."""
+    """One attempt at one step; ``peak`` is the most memory (bytes) that one of its commands had."""
 
-    def __init__(self, step: Step, fingerprint: str, setting: Setting, log: Path) -> None:
-        self.step = step
-        self.fingerprint = fingerprint
-        self.setting = setting
-        self.log = log
+    def __init__(self, step: Step, setting: Setting, log: Path) -> None:
+        self.step, self.setting, self.log = step, setting, log
         self.peak = 0
         self._full: Path | None = None
-        self._downloaded = 0
-        self._meter = ProgressMeter(time.monotonic)
-        self._onlooker = Monitor(step, setting.sink, setting.cancel)
+        self._meter = ProgressMeter(step.id)
+        self._monitor = Monitor(step, setting.sink, setting.cancel)
 
-    def perform(self) -> None:
+    def perform(self, fingerprint: str) -> None:
         """Run the commands, check the results, publish and record them."""
         step, journal = self.step, self.setting.journal
         before = journal.record(step.id)
         self._refuse_foreign(journal)
         self._require_as_proved(journal)
-        journal.begin(step.id, self.fingerprint)
-        journal.add_made(step.id, [*makes(step), str(self.log), str(self.log.with_suffix(".log.1"))])
+        journal.begin(step.id, fingerprint)
+        journal.add_made(step.id, [*step.makes(), str(self.log), str(self.log.with_suffix(".log.1"))])
         for path in step.fresh:
             files.remove_tree(Path(path))
-        room = [Path(path) for path in makes(step)]
-        before_bytes = disk_usage(*room)
         self._clear_stage()
         taken = self._taken()
         evidence = taken or self._made()
@@ -67,64 +67,14 @@ class Execution:
             hashes = {path: file_sha256(Path(path)) for path in published}
             evidence.append({"proof": "published as proved", PUBLISHED: hashes})
         # The journal is flushed when it says done; without this a power cut takes what it speaks of.
-        files.sync_filesystems([self.setting.workspace, *map(Path, makes(step))])
-        if step.commands and not taken:
-            tuning = {name: value for command in step.commands for name, value in command.tuning.items()}
-            added = disk_usage(*room, *map(Path, published)) - before_bytes
-            journal.amount(step.id, tuning, self._downloaded, added)
-        journal.done(
-            step.id,
-            evidence=evidence,
-            witnesses=witnesses_of(step, [*step.witnesses, *_globbed(step), *published]),
-            published=published,
-        )
+        files.sync_filesystems([self.setting.workspace, *map(Path, step.makes())])
+        globbed = [
+            str(path) for folder, glob in step.witness_globs for path in sorted(Path(folder).glob(glob))
+        ]
+        witnesses = witnesses_of(step, [*step.witnesses, *globbed, *published])
+        journal.done(step.id, evidence=evidence, witnesses=witnesses, published=published)
         if step.keeper is not None and not taken:
             self._keep(step.keeper, published, evidence)
-
-    def _clear_stage(self) -> None:
-        """Empty the staging folder: what a run that was killed left must not be published with this one's."""
-        if self.step.publish is not None:
-            stage = Path(self.step.publish.stage)
-            files.remove_tree(stage)
-            with files.explained(stage, "creating a staging folder"):
-                stage.mkdir(parents=True, exist_ok=True)
-
-    def _made(self) -> list[dict[str, Any]]:
-        self._run_commands()
-        own = None if self.step.keeper is None else self.step.keeper.built()
-        return [*self._prove_or_again(), *self._onlooker.evidence(), *([own] if own else [])]
-
-    def _taken(self) -> list[dict[str, Any]]:
-        """Return the evidence of what was kept and passes the step's proofs; nothing where none does."""
-        keeper, publish = self.step.keeper, self.step.publish
-        if keeper is None or publish is None:
-            return []
-        try:
-            taken = keeper.take(Path(publish.stage))
-            if taken is None:
-                return []
-            proved = [*self._prove(), taken]
-        except (InterruptedByUserError, NoSpaceError):
-            raise
-        except XpuBuildError as error:
-            keeper.refuse(error.what)
-            self._notice(f"{error.what}: {error.why}; it is built instead")
-            self._clear_stage()
-            return []
-        self._notice(f"taken {keeper.describe()}, and proved", level="info")
-        return proved
-
-    def _keep(self, keeper: Keeper, published: list[str], evidence: list[dict[str, Any]]) -> None:
-        """Keep the result for others; whatever prevents that is no failure of the step, which is done."""
-        try:
-            commands = [item for item in self.setting.journal.commands() if item["step"] == self.step.id]
-            for told in keeper.keep([Path(path) for path in published], evidence, commands):
-                self._notice(told)
-        except XpuBuildError as error:
-            self._notice(f"{self.step.id} is not kept in the store: {error.what} ({error.why})")
-
-    def _notice(self, text: str, level: str = "warning") -> None:
-        self.setting.sink.emit(Notice(time.time(), level, text, self.step.id))
 
     def _refuse_foreign(self, journal: Journal) -> None:
         """Only remove what xpubuild made here, never another folder of the same name."""
@@ -149,6 +99,62 @@ class Execution:
                     journal.failed(need, f"{Path(path).name} was damaged after it was proved")
                     raise damaged_wheel(path, found, sha256)
 
+    def _clear_stage(self) -> None:
+        """Empty the staging folder: what a run that was killed left must not be published with this one's."""
+        if self.step.publish is not None:
+            stage = Path(self.step.publish.stage)
+            files.remove_tree(stage)
+            with files.explained(stage, "creating a staging folder"):
+                stage.mkdir(parents=True, exist_ok=True)
+
+    def _made(self) -> list[dict[str, Any]]:
+        """Run the commands; return the evidence of the proofs, of the watcher and of the keeper."""
+        self._run_commands()
+        keeper = self.step.keeper
+        own = keeper.built() if keeper is not None else None
+        try:
+            proved = self._prove()
+        except XpuBuildError as error:
+            if error.mend is None:
+                raise
+            # What the commands took for whole and is not, they make again, once.
+            self._notice(f"{error.what}: {error.why}; what is damaged is made again")
+            error.mend()
+            self._run_commands()
+            proved = self._prove()
+        return [*proved, *self._monitor.evidence(), *([own] if own else [])]
+
+    def _taken(self) -> list[dict[str, Any]]:
+        """Return the evidence of what was kept and passes the step's proofs; nothing where none does."""
+        keeper, publish = self.step.keeper, self.step.publish
+        if keeper is None or publish is None:
+            return []
+        try:
+            if (taken := keeper.take(Path(publish.stage))) is None:
+                return []
+            proved = [*self._prove(), taken]
+        except (InterruptedByUserError, NoSpaceError):
+            raise
+        except XpuBuildError as error:
+            keeper.refuse(error.what)
+            self._notice(f"{error.what}: {error.why}; it is built instead")
+            self._clear_stage()
+            return []
+        self._notice(f"taken {keeper.describe()}, and proved", level="info")
+        return proved
+
+    def _keep(self, keeper: Keeper, published: list[str], evidence: list[dict[str, Any]]) -> None:
+        """Keep the result for others; whatever prevents that is no failure of the step, which is done."""
+        try:
+            commands = [item for item in self.setting.journal.commands() if item["step"] == self.step.id]
+            for told in keeper.keep([Path(path) for path in published], evidence, commands):
+                self._notice(told)
+        except XpuBuildError as error:
+            self._notice(f"{self.step.id} is not kept in the store: {error.what} ({error.why})")
+
+    def _notice(self, text: str, level: str = "warning") -> None:
+        self.setting.sink.emit(Notice(time.time(), level, text, self.step.id))
+
     def _run_commands(self) -> None:
         with files.explained(self.log, "writing a log"):
             self.log.parent.mkdir(parents=True, exist_ok=True)
@@ -162,20 +168,16 @@ class Execution:
         shortcut = (command.shortcut,) if command.shortcut else ()
         for argv in (*shortcut, command.argv, *command.alternatives):
             result, child = self._run_argv(argv, command, stream)
-            self._onlooker.raise_stop(self.log)
+            self._monitor.raise_stop(self.log)
             if result.ok:
                 return
             if result.cancelled or result.timed_out:
                 break
             if argv is command.shortcut:
-                self._tell_of_shortcut(child)
+                why = f"{child.what}: {child.why}" if child is not None else f"{self.log} tells why"
+                self._notice(f"the faster way did not work, the usual one is taken ({why})")
         error = by_space(explain_failure(self.step, result, self.log, child), self._full)
-        raise error if result.cancelled else self._onlooker.explain(error)
-
-    def _tell_of_shortcut(self, error: XpuBuildError | None) -> None:
-        why = f"{error.what}: {error.why}" if error is not None else f"{self.log} tells why"
-        notice = f"the faster way did not work, the usual one is taken ({why})"
-        self.setting.sink.emit(Notice(time.time(), "warning", notice, self.step.id))
+        raise error if result.cancelled else self._monitor.explain(error)
 
     def _run_argv(
         self, argv: tuple[str, ...], command: Command, stream: IO[bytes]
@@ -184,14 +186,15 @@ class Execution:
         env = command_environment(command, setting.environment)
         redact = Redactor.from_environment({**os.environ, **env})
         # Of one command: what a failed alternative counted says nothing about the next.
-        self._meter = ProgressMeter(time.monotonic)
-        header = redact(f"$ {_shown(argv, command)}\n")
-        stream.write(header.encode())
-        self._onlooker.written(header)
+        self._meter = ProgressMeter(self.step.id)
+        overlay = [f"{name}={value}" for name, value in sorted(command.env.items())]
+        header = redact(f"$ {shlex.join(['env', *overlay, *argv] if overlay else argv)}")
+        stream.write(f"{header}\n".encode())
+        for line in header.split("\n"):
+            self._monitor.line(line)
         error_file = self.log.with_suffix(".error.json")
         error_file.unlink(missing_ok=True)
-        env[ERROR_FILE] = str(error_file)
-        with own_temporary(env) as own:
+        with own_temporary({**env, ERROR_FILE: str(error_file)}) as own:
             result = run(
                 executable_argv(argv),
                 env=own,
@@ -200,14 +203,13 @@ class Execution:
                 log=stream,
                 on_line=self._on_line,
                 deadline_s=command.deadline_s,
-                cancel=self._onlooker.cancel,
-                on_tick=self._onlooker.poll,
+                cancel=self._monitor.cancel,
+                on_tick=self._monitor.poll,
                 redact=redact,
                 hold=(setting.lock_fd,) if setting.lock_fd >= 0 else (),
             )
             # Before what fills it is removed.
             self._full = None if result.ok else full_place((own.get("TMPDIR", "/tmp"), setting.workspace))  # noqa: S108
-        self._downloaded += self._meter.downloaded_bytes
         child = read_child_error(error_file, redact)
         error_file.unlink(missing_ok=True)
         self.peak = max(self.peak, result.peak_tree_bytes)
@@ -215,35 +217,10 @@ class Execution:
         return result, child
 
     def _on_line(self, line: str) -> None:
-        sink, now = self.setting.sink, time.time()
-        sink.emit(StepOutput(time=now, step=self.step.id, line=line))
-        self._onlooker.line(line)
-        progress = self._meter.feed(line)
-        if progress is not None:
-            sink.emit(
-                StepProgress(
-                    time=now,
-                    step=self.step.id,
-                    done=progress.done,
-                    total=progress.total,
-                    unit=progress.unit,
-                    rate=progress.rate,
-                    eta_s=progress.eta_s,
-                    detail=progress.detail,
-                )
-            )
-
-    def _prove_or_again(self) -> list[dict[str, Any]]:
-        """Check the results; what the commands took for whole and is not, they make anew, once."""
-        try:
-            return self._prove()
-        except XpuBuildError as error:
-            if error.mend is None:
-                raise
-            self._notice(f"{error.what}: {error.why}; what is damaged is made again")
-            error.mend()
-        self._run_commands()
-        return self._prove()
+        self.setting.sink.emit(StepOutput(time.time(), self.step.id, line))
+        self._monitor.line(line)
+        if (progress := self._meter.feed(line)) is not None:
+            self.setting.sink.emit(progress)
 
     def _prove(self) -> list[dict[str, Any]]:
         evidence = []
@@ -258,15 +235,15 @@ class Execution:
     def _publish(self, publish: Publish | None, earlier: list[str]) -> list[str]:
         if publish is None:
             return []
-        folder = Path(publish.folder)
+        folder, journal = Path(publish.folder), self.setting.journal
         names = sorted(path for path in Path(publish.stage).glob(publish.pattern) if path.is_file())
         # Registered before it is moved: a run killed in between has published what no `done` row names.
         unfinished = [
             path
-            for path, step in self.setting.journal.made().items()
+            for path, step in journal.made().items()
             if step == self.step.id and Path(path).parent == folder and Path(path).match(publish.pattern)
         ]
-        self.setting.journal.add_made(self.step.id, [str(folder / path.name) for path in names])
+        journal.add_made(self.step.id, [str(folder / path.name) for path in names])
         published = [str(files.publish_file(path, folder)) for path in names]
         for old in {*earlier, *unfinished} - set(published):
             files.remove_tree(Path(old))
@@ -284,12 +261,6 @@ def damaged_wheel(path: str, found: str, sha256: str) -> AuditError:
     )
 
 
-def _globbed(step: Step) -> list[str]:
-    return [
-        str(path) for folder, pattern in step.witness_globs for path in sorted(Path(folder).glob(pattern))
-    ]
-
-
 def command_environment(command: Command, base: Mapping[str, str]) -> dict[str, str]:
     """Return the whole environment of a command: base, overlay, and folders in front of PATH."""
     env = {**base, **command.env, **command.tuning}
@@ -304,8 +275,3 @@ def command_environment(command: Command, base: Mapping[str, str]) -> dict[str, 
 def executable_argv(argv: tuple[str, ...]) -> tuple[str, ...]:
     """Replace the word xpubuild by this interpreter running this package."""
     return (sys.executable, "-m", "xpubuild", *argv[1:]) if argv[0] == XPUBUILD else argv
-
-
-def _shown(argv: tuple[str, ...], command: Command) -> str:
-    overlay = [f"{name}={value}" for name, value in sorted(command.env.items())]
-    return shlex.join(["env", *overlay, *argv] if overlay else list(argv))

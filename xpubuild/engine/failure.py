@@ -55,10 +55,12 @@ def read_child_error(path: Path, redact: Redactor) -> XpuBuildError | None:
 
 def first_error_line(lines: Sequence[str]) -> str:
     """Return the first line of the tail that looks like an error; the last line if none does."""
-    for line in lines:
-        if _FIRST_ERROR.search(line):
-            return line.strip()
-    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+    last = next((line for line in reversed(lines) if line.strip()), "")
+    return (_first(_FIRST_ERROR, lines) or last).strip()
+
+
+def _first(pattern: re.Pattern[str], lines: Sequence[str]) -> str:
+    return next((line.strip() for line in lines if pattern.search(line)), "")
 
 
 def explain_failure(
@@ -66,19 +68,15 @@ def explain_failure(
 ) -> XpuBuildError:
     """Return the error for a failed command of ``step``.
 
-    Sources, in order: the error of a child xpubuild, memory, disk space, what the step knows about its tool,
+    Sources, in order: the error of a child xpubuild, disk space, memory, what the step knows about its tool,
     and the first error line that the command printed.
     """
+    error = child
     if result.cancelled:
-        return InterruptedByUserError(
-            f"{step.title}: interrupted",
-            fix="run the same command again to continue; finished steps are kept",
-            log=log,
-        )
-    if child is not None:
-        child.log = child.log or log
-        return child
-    error = _by_resource(step, result) or (step.explain(result.tail) if step.explain else None)
+        fix = "run the same command again to continue; finished steps are kept"
+        error = InterruptedByUserError(f"{step.title}: interrupted", fix=fix)
+    if error is None:
+        error = _by_resource(step, result) or (step.explain(result.tail) if step.explain else None)
     if error is None:
         line = first_error_line(result.tail)
         error = BuildError(
@@ -92,40 +90,31 @@ def explain_failure(
 
 
 def _by_resource(step: Step, result: ProcessResult) -> XpuBuildError | None:
-    if any(_NO_SPACE.search(line) for line in result.tail):
+    if full := _first(_NO_SPACE, result.tail):
         return NoSpaceError(
             f"{step.title}: no space left on the disk",
-            why=next(line.strip() for line in result.tail if _NO_SPACE.search(line)),
-            fix=(
-                "free some space, or use a --workspace on a larger disk (and check TMPDIR); then run the "
-                "same command again: finished steps are kept"
-            ),
+            why=full,
+            fix="free some space, or use a --workspace on a larger disk (and check TMPDIR); then run the same"
+            " command again: finished steps are kept",
             commands=("df -h",),
         )
-    refused = next((line.strip() for line in result.tail if _REFUSED.search(line)), "")
-    killed = next((line.strip() for line in result.tail if _KILLED.search(line)), "")
+    refused, killed = _first(_REFUSED, result.tail), _first(_KILLED, result.tail)
     by_signal = result.returncode in (-signal.SIGKILL, _SHELL_SIGKILL) and not result.timed_out
-    if (killed or by_signal) and not refused and result.oom_kills == 0:
-        return _killed(step, killed)
-    if refused or killed or by_signal:
-        return OutOfMemoryError(
-            f"{step.title}: out of memory",
-            why=refused
-            or killed
-            or "SIGKILL ended the command, which is what the kernel does when memory runs out",
-            fix="run the same command with fewer --jobs, or on a machine with more memory; finished steps are"
-            " kept",
-            evidence={"peak_tree_bytes": result.peak_tree_bytes},
+    if not (refused or killed or by_signal):
+        return None
+    ended = killed or "SIGKILL ended the command"
+    if not refused and result.oom_kills == 0:
+        return BuildError(
+            f"{step.title}: a process was killed",
+            why=f"{ended}; the kernel ended no process for lack of memory then: a person did, or the memory"
+            " limit of a batch system",
+            fix="run the same command again; if a batch system ended it, request more memory or use fewer"
+            " --jobs. Finished steps are kept",
         )
-    return None
-
-
-def _killed(step: Step, line: str) -> BuildError:
-    """Return the error for a process that somebody ended: the kernel counts none that it ended itself."""
-    return BuildError(
-        f"{step.title}: a process was killed",
-        why=f"{line or 'SIGKILL ended the command'}; the kernel ended no process for lack of memory then:"
-        " a person did, or the memory limit of a batch system",
-        fix="run the same command again; if a batch system ended it, request more memory or use fewer --jobs."
-        " Finished steps are kept",
+    return OutOfMemoryError(
+        f"{step.title}: out of memory",
+        why=refused or killed or f"{ended}, which is what the kernel does when memory runs out",
+        fix="run the same command with fewer --jobs, or on a machine with more memory; finished steps are"
+        " kept",
+        evidence={"peak_tree_bytes": result.peak_tree_bytes},
     )

@@ -16,21 +16,10 @@ from xpubuild.engine.places import another_place, existing_quoted, make_shared
 from xpubuild.engine.temporary import new_draft
 from xpubuild.errors import NoSpaceError, ToolchainError
 
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-_REFUSED = frozenset(
-    {
-        errno.EACCES,
-        errno.EPERM,
-        errno.EROFS,
-        errno.ENOTDIR,
-        errno.EISDIR,
-        errno.EEXIST,
-        errno.ENAMETOOLONG,
-        errno.ELOOP,
-    }
-)
-
-
+_REFUSED = (
+    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG,
+    errno.ELOOP,
+)  # fmt: skip
 _ODD = (
     (stat.S_ISFIFO, "a named pipe"),
     (stat.S_ISSOCK, "a socket"),
@@ -70,38 +59,40 @@ def explained(path: Path, doing: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        there = another_place(path, doing)
-        if error.errno in _FULL:
-            raise NoSpaceError(
-                f"no space left while {doing}",
-                why=f"{path}: {error.strerror}",
-                fix=f"free some space (or choose a larger disk {there}), then run the same"
-                " command again; finished steps are kept",
-                commands=(f"df -h {existing_quoted(path.parent)}",),
-            ) from error
-        if error.errno == errno.EIO:
-            raise ToolchainError(
-                f"{path} cannot be written: the disk reports an error",
-                why=f"{error.strerror}, while {doing}",
-                fix="look at the kernel's messages for the cause, or use another disk with --workspace",
-                commands=("dmesg --ctime | tail -20",),
-            ) from error
-        if error.errno == errno.ELOOP and path.is_symlink():
-            raise ToolchainError(
-                f"{path} is a link",
-                why=f"it leads to {path.readlink()}, and nothing is written through a link",
-                fix="remove the link, then run the same command again",
-                commands=(f"rm {shlex.quote(str(path))}",),
-            ) from error
-        if error.errno == errno.ELOOP and (kind := odd_kind(path)):
-            raise odd_file(path, kind) from error
-        if error.errno in _REFUSED:
-            raise ToolchainError(
-                f"{path} cannot be written",
-                why=f"{error.strerror}, while {doing}",
-                fix=f"use a folder that you can write to {there}, or fix its permissions",
-            ) from error
-        raise
+        if (found := _refusal(error, path, doing)) is None:
+            raise
+        raise found from error
+
+
+def _refusal(error: OSError, path: Path, doing: str) -> NoSpaceError | ToolchainError | None:
+    there = another_place(path, doing)
+    what, why = f"{path} cannot be written", f"{error.strerror}, while {doing}"
+    fix = f"use a folder that you can write to {there}, or fix its permissions"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return NoSpaceError(
+            f"no space left while {doing}",
+            why=f"{path}: {error.strerror}",
+            fix=f"free some space (or choose a larger disk {there}), then run the same"
+            " command again; finished steps are kept",
+            commands=(f"df -h {existing_quoted(path.parent)}",),
+        )
+    if error.errno == errno.EIO:
+        return ToolchainError(
+            f"{what}: the disk reports an error",
+            why=why,
+            fix="look at the kernel's messages for the cause, or use another disk with --workspace",
+            commands=("dmesg --ctime | tail -20",),
+        )
+    if error.errno == errno.ELOOP and path.is_symlink():
+        return ToolchainError(
+            f"{path} is a link",
+            why=f"it leads to {path.readlink()}, and nothing is written through a link",
+            fix="remove the link, then run the same command again",
+            commands=(f"rm {shlex.quote(str(path))}",),
+        )
+    if error.errno == errno.ELOOP and (kind := odd_kind(path)):
+        return odd_file(path, kind)
+    return ToolchainError(what, why=why, fix=fix) if error.errno in _REFUSED else None
 
 
 def sync_filesystems(paths: Iterable[Path]) -> None:
@@ -113,26 +104,22 @@ def sync_filesystems(paths: Iterable[Path]) -> None:
     Raises:
         NoSpaceError, ToolchainError: something that was written did not get to the disk.
     """
+    import ctypes  # noqa: PLC0415 - only what writes much needs it; Python has no syncfs
+
+    syncfs = ctypes.CDLL(None, use_errno=True).syncfs
     places: dict[int, Path] = {}
     for path in paths:
         with contextlib.suppress(OSError):
             places.setdefault(path.stat().st_dev, path)
     for path in places.values():
         with explained(path, "flushing it to the disk"):
-            _sync_filesystem(path)
-
-
-def _sync_filesystem(path: Path) -> None:
-    import ctypes  # noqa: PLC0415 - only what writes much needs it; Python has no syncfs
-
-    syncfs = ctypes.CDLL(None, use_errno=True).syncfs
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
-        if syncfs(fd) != 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number), str(path))
-    finally:
-        os.close(fd)
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            try:
+                if syncfs(fd) != 0:
+                    number = ctypes.get_errno()
+                    raise OSError(number, os.strerror(number), str(path))
+            finally:
+                os.close(fd)
 
 
 def fsync_dir(folder: Path) -> None:

@@ -1,22 +1,65 @@
-"""Says while a plan runs how long it will take yet, from what its steps took the last time."""
+"""What steps will take, and how long a running plan will take yet: from what they took the last time."""
 
 from __future__ import annotations
 
+import contextlib
+import graphlib
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
 
 from xpubuild.engine import events
-from xpubuild.engine.activity import Activity, activity
-from xpubuild.engine.estimate import Estimate, span
 from xpubuild.engine.model import Step
+from xpubuild.frozen import frozen
 
 _EVERY_S = 5.0
 _EDGE = re.compile(r"\s*\[[0-9]+/[0-9]+(?:\s[^\]]*)?\]\s*(.*)", re.DOTALL)
 _OUTPUT = re.compile(r"\s-o\s+('[^']+'|\"[^\"]+\"|\S+)")
+
+
+@frozen
+class Estimate:
+    """What a step is expected to take; None where nothing tells."""
+
+    seconds: float | None = None
+    download_bytes: int | None = None
+    disk_bytes: int | None = None
+    source: str = ""
+    """What the guess rests on, in words."""
+
+
+@frozen
+class Total:
+    """What steps are expected to take together; those that nothing tells of count as nothing."""
+
+    seconds: float
+    download_bytes: int
+    disk_bytes: int
+    unknown: tuple[str, ...]
+    """Steps of which no time is known."""
+
+
+def total(steps: Sequence[Step], estimates: Mapping[str, Estimate]) -> Total:
+    """Return what the steps that have an estimate take, on the longest way through the plan."""
+    wanted = {step.id: estimates[step.id] for step in steps if step.id in estimates}
+    return Total(
+        seconds=_span(steps, {name: one.seconds or 0.0 for name, one in wanted.items()}),
+        download_bytes=sum(one.download_bytes or 0 for one in wanted.values()),
+        disk_bytes=sum(one.disk_bytes or 0 for one in wanted.values()),
+        unknown=tuple(name for name, one in wanted.items() if one.seconds is None),
+    )
+
+
+def _span(steps: Sequence[Step], seconds: Mapping[str, float]) -> float:
+    """Return the seconds until all steps are done; one that ``seconds`` lacks is done already."""
+    before: dict[str, Collection[str]] = {step.id: (*step.needs, *step.after) for step in steps}
+    ends: dict[str, float] = {}
+    for name in graphlib.TopologicalSorter(before).static_order():
+        begin = max((ends[other] for other in before.get(name, ())), default=0.0)
+        ends[name] = begin + seconds.get(name, 0.0)
+    return max(ends.values(), default=0.0)
 
 
 def edge_key(output: str) -> str:
@@ -34,15 +77,6 @@ class _Running:
     part: float = 0.0
     known: float = 0.0
 
-    def edge(self, text: str) -> None:
-        """Take the edge that ninja names: by its description, or by its command with ``-v``."""
-        found = _OUTPUT.search(text)
-        self.known += self.weights.get(edge_key(found[1] if found else text.rstrip().rpartition(" ")[2]), 0.0)
-
-    def progress(self, done: int, total: int) -> None:
-        whole = sum(self.weights.values())
-        self.part = self.known / whole if self.known and whole else done / max(total, 1)
-
     def left(self, now: float) -> float | None:
         """Return the seconds to go; what is seen counts by how much of the step is done."""
         passed, rest = max(0.0, now - self.began), max(0.0, 1 - self.part)
@@ -53,7 +87,7 @@ class _Running:
 
 @dataclass
 class Forecaster:
-    """Passes events on, and adds a ``RunForecast`` every few seconds; a context that ends its thread.
+    """A sink that passes events on to ``inner`` and knows what is left of the run.
 
     ``expected`` holds the steps that are to do, ``weights`` the seconds of each edge of a build last time.
     """
@@ -63,43 +97,29 @@ class Forecaster:
     expected: Mapping[str, Estimate]
     weights: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     clock: Callable[[], float] = time.time
-    look: Callable[[], Activity] = activity
-    every_s: float = _EVERY_S
-
-    def __post_init__(self) -> None:
-        self._lock = threading.RLock()
-        self._running: dict[str, _Running] = {}
-        self._finished: set[str] = set()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._emit_often, name="forecast", daemon=True)
-
-    def __enter__(self) -> Forecaster:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stop.set()
-        self._thread.join()
+    running: dict[str, _Running] = field(default_factory=dict)
+    finished: set[str] = field(default_factory=set)
 
     def emit(self, event: events.Event) -> None:
-        """Take one event; may be called from several threads."""
-        with self._lock:
-            match event:
-                case events.StepStarted():
-                    expected = self.expected.get(event.step, Estimate()).seconds
-                    weights = self.weights.get(event.step, {})
-                    self._running[event.step] = _Running(event.time, expected, weights)
-                case events.StepFinished():
-                    self._running.pop(event.step, None)
-                    self._finished.add(event.step)
-                case events.StepProgress() if event.unit == "edges" and event.step in self._running:
-                    self._running[event.step].progress(event.done, event.total)
-                case events.StepOutput() if event.step in self._running and (
-                    found := _EDGE.fullmatch(event.line)
-                ):
-                    self._running[event.step].edge(found[1])
+        """Take one event."""
+        match event:
+            case events.StepStarted():
+                expected = self.expected.get(event.step, Estimate()).seconds
+                self.running[event.step] = _Running(event.time, expected, self.weights.get(event.step, {}))
+            case events.StepFinished():
+                self.running.pop(event.step, None)
+                self.finished.add(event.step)
+            case events.StepProgress() if event.unit == "edges" and (step := self.running.get(event.step)):
+                whole = sum(step.weights.values())
+                by_weight = step.known / whole if step.known and whole else 0.0
+                step.part = by_weight or event.done / max(event.total, 1)
+            case events.StepOutput() if (step := self.running.get(event.step)) and (
+                edge := _EDGE.fullmatch(event.line)
+            ):
+                # Ninja names an edge by its description, or by its command with ``-v``.
+                made = _OUTPUT.search(edge[1])
+                name = edge_key(made[1] if made else edge[1].rstrip().rpartition(" ")[2])
+                step.known += step.weights.get(name, 0.0)
         self.inner.emit(event)
 
     def close(self) -> None:
@@ -108,22 +128,31 @@ class Forecaster:
 
     def forecast(self) -> events.RunForecast:
         """Return what is left now."""
-        now, doing = self.clock(), self.look()
-        with self._lock:
-            running = {name: step.left(now) for name, step in self._running.items()}
-            over = self._finished.union(running)
+        now = self.clock()
+        running = {name: step.left(now) for name, step in list(self.running.items())}
+        over = self.finished.union(running)
         left = {name: guess.seconds for name, guess in self.expected.items() if name not in over} | running
-        before = {step.id: (*step.needs, *step.after) for step in self.steps}
         return events.RunForecast(
             time=now,
-            left_s=span(before, {name: value or 0.0 for name, value in left.items()}),
+            left_s=_span(self.steps, {name: value or 0.0 for name, value in left.items()}),
             steps=tuple((name, value) for name, value in running.items() if value is not None),
             unknown=tuple(name for name, value in left.items() if value is None),
-            memory_bytes=doing.memory_bytes,
-            longest=tuple((unit.what, round(unit.seconds, 1), unit.memory_bytes) for unit in doing.longest),
         )
 
-    def _emit_often(self) -> None:
-        while not self._stop.wait(self.every_s):
-            if self._running:
-                self.inner.emit(self.forecast())
+    @contextlib.contextmanager
+    def often(self, every_s: float = _EVERY_S) -> Iterator[Forecaster]:
+        """Emit a forecast every few seconds while the block lasts and something runs."""
+        stop = threading.Event()
+
+        def emit() -> None:
+            while not stop.wait(every_s):
+                if self.running:
+                    self.inner.emit(self.forecast())
+
+        thread = threading.Thread(target=emit, name="forecast", daemon=True)
+        thread.start()
+        try:
+            yield self
+        finally:
+            stop.set()
+            thread.join()

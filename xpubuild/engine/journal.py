@@ -1,37 +1,53 @@
 """What was done in a workspace: SQLite, durable after every step.
 
 A step is done when its entry has its fingerprint and says so; it is written only after the checks passed. One
-table has everything: each entry is a JSON text with a checksum, since SQLite checks its own structure alone.
-A journal that cannot be read is set aside whole, and the steps are proved again.
+table has everything: each entry is a JSON text of a kind and a key, with a checksum of our own, since SQLite
+checks its structure alone. A journal that cannot be read is set aside whole, and the steps are proved again.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
+import json
 import os
 import sqlite3
-import tempfile
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from xpubuild.engine.files import explained
-from xpubuild.engine.journal_entries import TABLE, entries, entry, look, put
 from xpubuild.engine.process import ProcessResult
+from xpubuild.engine.room import full_place
 from xpubuild.errors import NoSpaceError, ToolchainError
 from xpubuild.frozen import frozen
 
-_VERSION = 2
+_VERSION = 3
+_TABLE = (
+    "CREATE TABLE entries (kind TEXT NOT NULL, key TEXT NOT NULL, data TEXT NOT NULL, mark INTEGER NOT NULL,"
+    " PRIMARY KEY (kind, key)) WITHOUT ROWID"
+)
 #: Seconds to wait for another process that is inside a transaction.
 _PATIENCE_S = 30.0
-_PROBE_BYTES = 1 << 18
-#: How the detail of a step begins that was done before its workspace was moved.
-MADE_IN = "made in "
-#: The fields of a step that hold paths.
-_WITH_PATHS = ("evidence", "witnesses", "published")
+#: Far above any time and any size; nothing can count with infinity.
+_LARGEST = 1 << 53
+#: Kind of an entry -> the shape of what it holds; "" stands for any key. A checksum proves nothing against
+#: somebody who writes one on purpose.
+_SHAPES: Mapping[str, Any] = {
+    "run": {"started": float, "ended": (None, float), "status": (None, "ok", "failed", "cancelled"),
+            "recipe": str, "argv": [str], "version": str},
+    "step": {"fingerprint": str, "status": ("running", "done", "failed"), "run": int, "started": float,
+             "ended": (None, float), "evidence": [dict], "witnesses": {"": [int]}, "published": [str],
+             "detail": str},
+    "command": {"run": int, "step": str, "argv": [str], "started": float, "duration_s": float,
+                "user_s": float, "system_s": float, "max_rss_bytes": int, "peak_tree_bytes": int,
+                "returncode": int, "log": str},
+    "memory": [[float]],
+    "made": str,
+    "place": str,
+}  # fmt: skip
 
 
 @frozen
@@ -48,18 +64,6 @@ class StepRecord:
     published: list[str]
     detail: str
     run: int = 0
-
-
-@frozen
-class Amount:
-    """What a step took besides time and memory."""
-
-    tuning: Mapping[str, str]
-    """The environment that changed how fast it was, such as the number of jobs."""
-    downloaded_bytes: int
-    """As its commands counted them; 0 where they counted none."""
-    disk_bytes: int
-    """By how much what it makes grew."""
 
 
 class Journal:
@@ -87,7 +91,8 @@ class Journal:
         try:
             self._db = self._open_reading() if read_only else self._open("mode=rwc", _prepare)
         except sqlite3.DatabaseError as error:
-            if read_only or not _is_damaged(error):
+            # "Not a database" and "malformed" have no class of their own; locked, full, not readable have.
+            if read_only or type(error) is not sqlite3.DatabaseError:
                 raise translated(error, path) from error
             # A journal that is no database costs a rebuild, not the user's afternoon: keep it, start again.
             self.set_aside = _put_aside(path)
@@ -98,23 +103,18 @@ class Journal:
 
     def _open_reading(self) -> sqlite3.Connection:
         try:
-            return self._open("mode=ro", _look_at)
+            return self._open("mode=ro", _look)
         except sqlite3.OperationalError:
             # SQLite makes files beside a WAL database even to read it. Where one may only read, as in a
             # workspace of somebody else, it can be taken as it is, unless a log waits beside it.
             wal = self.path.with_name(f"{self.path.name}-wal")
             if os.access(self.path.parent, os.W_OK) or (wal.exists() and wal.stat().st_size):
                 raise
-            return self._open("mode=ro&immutable=1", _look_at)
+            return self._open("mode=ro&immutable=1", _look)
 
     def _open(self, options: str, then: Callable[[sqlite3.Connection], None]) -> sqlite3.Connection:
-        db = sqlite3.connect(
-            f"{self.path.absolute().as_uri()}?{options}",
-            uri=True,
-            timeout=_PATIENCE_S,
-            check_same_thread=False,
-            isolation_level=None,
-        )
+        uri = f"{self.path.absolute().as_uri()}?{options}"
+        db = sqlite3.connect(uri, _PATIENCE_S, uri=True, check_same_thread=False, isolation_level=None)
         try:
             then(db)
         except BaseException:
@@ -152,24 +152,20 @@ class Journal:
 
     def _all(self, kind: str) -> dict[str, Any]:
         with self._using() as db:
-            return entries(db, kind)
-
-    def _put(self, kind: str, values: Mapping[str, Any]) -> None:
-        with self._using(write=True) as db:
-            put(db, kind, values)
+            return _entries(db, kind)
 
     def _change(self, kind: str, key: str, **changes: Any) -> None:
         """Change fields of an entry; nothing where there is none."""
         with self._using(write=True) as db:
-            if (found := entry(db, kind, key)) is not None:
-                put(db, kind, {key: {**found, **changes}})
+            if (found := _entry(db, kind, key)) is not None:
+                _put(db, kind, {key: {**found, **changes}})
 
     def start_run(self, recipe: str, argv: Sequence[str], version: str) -> None:
         """Open a run; commands and steps recorded from now on belong to it."""
         run = {"started": time.time(), "ended": None, "status": None, "recipe": recipe, "argv": list(argv)}
         with self._using(write=True) as db:
             self.run_id = _next(db, "run")
-            put(db, "run", {_key(self.run_id): {**run, "version": version}})
+            _put(db, "run", {_key(self.run_id): {**run, "version": version}})
 
     def end_run(self, status: str) -> None:
         """Close the run with ok, failed or cancelled."""
@@ -182,7 +178,7 @@ class Journal:
     def record(self, step: str) -> StepRecord | None:
         """Return what is known of a step."""
         with self._using() as db:
-            found = entry(db, "step", step)
+            found = _entry(db, "step", step)
         return None if found is None else StepRecord(step=step, **found)
 
     def records(self) -> list[StepRecord]:
@@ -192,15 +188,10 @@ class Journal:
 
     def begin(self, step: str, fingerprint: str) -> None:
         """Record that a step runs; what it published before is kept until the step is done again."""
+        now = {"fingerprint": fingerprint, "status": "running", "run": self.run_id, "started": time.time()}
         with self._using(write=True) as db:
-            before = entry(db, "step", step) or {"evidence": [], "witnesses": {}, "published": []}
-            now = {
-                "fingerprint": fingerprint,
-                "status": "running",
-                "run": self.run_id,
-                "started": time.time(),
-            }
-            put(db, "step", {step: {**before, **now, "ended": None, "detail": ""}})
+            before = _entry(db, "step", step) or {"evidence": [], "witnesses": {}, "published": []}
+            _put(db, "step", {step: {**before, **now, "ended": None, "detail": ""}})
 
     def done(
         self,
@@ -224,17 +215,16 @@ class Journal:
 
     def command(self, step: str, argv: Sequence[str], result: ProcessResult, log: str) -> None:
         """Record the time and memory of one command."""
+        same = ("duration_s", "user_s", "system_s", "max_rss_bytes", "peak_tree_bytes", "returncode")
         command = {
-            "run": self.run_id, "step": step, "argv": list(argv), "started": time.time() - result.duration_s,
-            "duration_s": result.duration_s, "user_s": result.user_s, "system_s": result.system_s,
-            "max_rss_bytes": result.max_rss_bytes, "peak_tree_bytes": result.peak_tree_bytes,
-            "returncode": result.returncode, "log": log,
+            "run": self.run_id, "step": step, "argv": list(argv), "log": log,
+            "started": time.time() - result.duration_s, **{name: getattr(result, name) for name in same},
         }  # fmt: skip
         with self._using(write=True) as db:
             key = _key(_next(db, "command"))
-            put(db, "command", {key: command})
+            _put(db, "command", {key: command})
             if len(result.memory) > 1:
-                put(db, "memory", {key: [list(point) for point in result.memory]})
+                _put(db, "memory", {key: [list(point) for point in result.memory]})
 
     def commands(self) -> list[dict[str, Any]]:
         """Return every command that was run here, oldest first."""
@@ -244,19 +234,10 @@ class Journal:
         """Return id of a command -> its memory (bytes) at points in time (seconds after its start)."""
         return {int(key): points for key, points in self._all("memory").items()}
 
-    def amount(self, step: str, tuning: Mapping[str, str], downloaded_bytes: int, disk_bytes: int) -> None:
-        """Record of a step that is done what ``Amount`` has."""
-        took = {"tuning": dict(tuning), "downloaded_bytes": downloaded_bytes, "disk_bytes": disk_bytes}
-        self._put("amount", {f"{_key(self.run_id)} {step}": took})
-
-    def amounts(self) -> dict[tuple[int, str], Amount]:
-        """Return (run, step) -> what ``amount`` recorded."""
-        split = ((key.partition(" "), took) for key, took in self._all("amount").items())
-        return {(int(run), step): Amount(**took) for (run, _, step), took in split}
-
     def add_made(self, step: str, paths: Sequence[str]) -> None:
         """Record what this workspace makes before it exists; ``clean`` removes nothing else."""
-        self._put("made", dict.fromkeys(paths, step))
+        with self._using(write=True) as db:
+            _put(db, "made", dict.fromkeys(paths, step))
 
     def made(self) -> dict[str, str]:
         """Return path -> step of everything that was made here."""
@@ -268,41 +249,16 @@ class Journal:
 
     def settle_at(self, place: str) -> None:
         """Record the folder that the workspace is made in."""
-        self._put("place", {"": place})
-
-    def move(self, old: str, new: str) -> None:
-        """Record, as one change, that all of ``old`` lies in ``new`` now; what was done says where.
-
-        Nothing of the old place counts as this workspace's own any more: a copy may be in use there.
-        """
         with self._using(write=True) as db:
-            for step, entry in entries(db, "step").items():
-                changes = {name: relocated(entry[name], old, new) for name in _WITH_PATHS}
-                detail = f"{MADE_IN}{old}" if entry["status"] == "done" else entry["detail"]
-                put(db, "step", {step: {**entry, **changes, "detail": detail}})
-            made = entries(db, "made")
-            db.execute("DELETE FROM entries WHERE kind='made'")
-            put(db, "made", {relocated(path, old, new): step for path, step in made.items()})
-            put(db, "place", {"": new})
+            _put(db, "place", {"": place})
 
     def forget(self, steps: Sequence[str], *, removed: bool = True) -> None:
         """Remove the records of steps; unless their outputs were ``removed``, they stay ours to replace."""
         with self._using(write=True) as db:
             gone = [("step", step) for step in steps]
             if removed:
-                gone += [("made", path) for path, step in entries(db, "made").items() if step in steps]
+                gone += [("made", path) for path, step in _entries(db, "made").items() if step in steps]
             db.executemany("DELETE FROM entries WHERE kind=? AND key=?", gone)
-
-
-def relocated(value: Any, old: str, new: str) -> Any:
-    """Return plain JSON in which every path of one folder is one of another, names of keys too."""
-    if isinstance(value, str):
-        return new + value[len(old) :] if value == old or value.startswith(f"{old}/") else value
-    if isinstance(value, list):
-        return [relocated(item, old, new) for item in value]
-    if isinstance(value, dict):
-        return {relocated(key, old, new): relocated(item, old, new) for key, item in value.items()}
-    return value
 
 
 def _key(number: int) -> str:
@@ -315,6 +271,27 @@ def _next(db: sqlite3.Connection, kind: str) -> int:
     return int(last or 0) + 1
 
 
+def mark(kind: str, key: str, data: str) -> int:
+    """Return the checksum of an entry."""
+    return zlib.crc32("\0".join((kind, key, data)).encode("utf-8", "surrogateescape"))
+
+
+def _put(db: sqlite3.Connection, kind: str, values: Mapping[str, Any]) -> None:
+    texts = ((key, json.dumps(value)) for key, value in values.items())
+    rows = [(kind, key, data, mark(kind, key, data)) for key, data in texts]
+    db.executemany("INSERT OR REPLACE INTO entries (kind, key, data, mark) VALUES (?, ?, ?, ?)", rows)
+
+
+def _entry(db: sqlite3.Connection, kind: str, key: str) -> Any:
+    row = db.execute("SELECT data FROM entries WHERE kind=? AND key=?", (kind, key)).fetchone()
+    return None if row is None else json.loads(row[0])
+
+
+def _entries(db: sqlite3.Connection, kind: str) -> dict[str, Any]:
+    rows = db.execute("SELECT key, data FROM entries WHERE kind=? ORDER BY key", (kind,))
+    return {key: json.loads(data) for key, data in rows}
+
+
 def _prepare(db: sqlite3.Connection) -> None:
     found = db.execute("PRAGMA quick_check(1)").fetchone()[0]
     if found != "ok":
@@ -323,20 +300,52 @@ def _prepare(db: sqlite3.Connection) -> None:
     db.execute("PRAGMA journal_mode=WAL")
     db.execute("PRAGMA synchronous=FULL")
     if not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-        db.execute(TABLE)
+        db.execute(_TABLE)
         db.execute(f"PRAGMA user_version={_VERSION}")
-    _look_at(db)
-
-
-def _look_at(db: sqlite3.Connection) -> None:
-    _require_version(db)
-    look(db)
+    _look(db)
 
 
 def _require_version(db: sqlite3.Connection) -> None:
     version = db.execute("PRAGMA user_version").fetchone()[0]
     if version not in (0, _VERSION):
         raise sqlite3.OperationalError(f"it has format {version}, this xpubuild knows format {_VERSION}")
+
+
+def _look(db: sqlite3.Connection) -> None:
+    """Read every entry once: what cannot be used is found when the journal is opened, not in the middle."""
+    _require_version(db)
+    if db.execute("SELECT type, sql FROM sqlite_master").fetchall() != [("table", _TABLE)]:
+        raise sqlite3.DatabaseError("its table is damaged")
+    # A text that is no UTF-8 would be an OperationalError, like a locked database.
+    db.text_factory = bytes
+    try:
+        if not all(_is_sound(*row) for row in db.execute("SELECT kind, key, data, mark FROM entries")):
+            raise sqlite3.DatabaseError("an entry is damaged")
+    finally:
+        db.text_factory = str
+
+
+def _is_sound(kind: object, key: object, data: object, seal: object) -> bool:
+    try:
+        texts = [part.decode("utf-8", "strict") for part in cast("tuple[bytes, ...]", (kind, key, data))]
+        numbered = texts[0] not in ("run", "command", "memory") or texts[1].isdecimal()
+        return numbered and mark(*texts) == seal and _fits(_SHAPES[texts[0]], json.loads(texts[2]))
+    except (ValueError, KeyError, AttributeError, RecursionError):
+        return False
+
+
+def _fits(shape: Any, value: Any) -> bool:
+    if isinstance(shape, tuple):
+        return any(_fits(one, value) for one in shape)
+    if isinstance(shape, list):
+        return isinstance(value, list) and all(_fits(shape[0], item) for item in value)
+    if isinstance(shape, dict):
+        if not isinstance(value, dict) or ("" not in shape and shape.keys() != value.keys()):
+            return False
+        return all(_fits(shape.get(name, shape.get("")), item) for name, item in value.items())
+    if shape is float:
+        return isinstance(value, (int, float)) and -_LARGEST <= value <= _LARGEST
+    return isinstance(value, shape) if isinstance(shape, type) else bool(value == shape)
 
 
 def _put_aside(path: Path) -> Path:
@@ -348,38 +357,16 @@ def _put_aside(path: Path) -> Path:
     return aside
 
 
-def _is_damaged(error: sqlite3.DatabaseError) -> bool:
-    """Whether a file is no sound database."""
-    # "Not a database" and "malformed" have no class of their own; locked, full, not readable are Operational.
-    return type(error) is sqlite3.DatabaseError
-
-
-def _is_full(error: Exception, folder: Path) -> bool:
-    if "full" in str(error):
-        return True
-    if "disk I/O error" not in str(error):
-        return False
-    # SQLite calls a full disk that where it enlarges its shared index; a failing disk has the same name.
-    try:
-        with tempfile.TemporaryFile(dir=folder) as probe:
-            probe.write(bytes(_PROBE_BYTES))
-            probe.flush()
-            os.fsync(probe.fileno())
-    except OSError as reason:
-        return reason.errno in (errno.ENOSPC, errno.EDQUOT)
-    return False
-
-
 def translated(error: Exception, path: Path) -> NoSpaceError | ToolchainError:
     """Return what a user should read about a database at ``path``."""
-    if _is_full(error, path.parent):
+    # SQLite calls a full disk an I/O error where it enlarges its shared index; so it does a failing disk.
+    if "full" in str(error) or ("disk I/O error" in str(error) and full_place([path.parent]) is not None):
         return NoSpaceError(
             "no space left while writing the journal",
             why=f"{path}: {error}",
             fix="free some space, then run the same command again; finished steps are kept",
         )
+    fix = "run the install again: it sets the damaged journal aside, and checks or rebuilds every step"
     if "this xpubuild knows format" in str(error):
         fix = "use another --workspace, or the xpubuild that made this one"
-    else:
-        fix = "run the install again: it sets the damaged journal aside, and checks or rebuilds every step"
     return ToolchainError(f"the journal {path} cannot be used", why=str(error), fix=fix)

@@ -16,7 +16,7 @@ _UNWRITABLE = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff
 
 @frozen
 class Case:
-    """A check. ``problem`` is told where it is ``bad``, ``output`` in any case.
+    """A check. ``problem`` is shown where it is ``bad``, ``output`` in any case.
 
     A bad one with status ``fail`` is a failure, any other an error; ``skip`` is skipped.
     """
@@ -40,21 +40,18 @@ def junit(name: str, cases: Sequence[Case], properties: Mapping[str, Any], durat
         suite = ET.SubElement(root, "testsuite", _summary(group, members))
         _properties(suite, properties)
         for case in members:
-            _add(suite, case)
+            time, message = f"{case.duration_s:.3f}", _text(case.detail)
+            element = ET.SubElement(suite, "testcase", classname=group, name=case.id, time=time)
+            _properties(element, case.properties)
+            if case.status == "skip":
+                ET.SubElement(element, "skipped", message=message)
+            elif case.bad:
+                kind = "failure" if case.status == "fail" else "error"
+                problem = ET.SubElement(element, kind, type=case.status, message=message)
+                problem.text = _text(case.problem)
+            if case.output:
+                ET.SubElement(element, "system-out").text = _text(case.output)
     return bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True))
-
-
-def _add(suite: ET.Element, case: Case) -> None:
-    time, message = f"{case.duration_s:.3f}", _text(case.detail)
-    element = ET.SubElement(suite, "testcase", classname=case.group, name=case.id, time=time)
-    _properties(element, case.properties)
-    if case.status == "skip":
-        ET.SubElement(element, "skipped", message=message)
-    elif case.bad:
-        kind = "failure" if case.status == "fail" else "error"
-        ET.SubElement(element, kind, type=case.status, message=message).text = _text(case.problem)
-    if case.output:
-        ET.SubElement(element, "system-out").text = _text(case.output)
 
 
 def _properties(element: ET.Element, values: Mapping[str, Any]) -> None:
@@ -66,14 +63,12 @@ def _properties(element: ET.Element, values: Mapping[str, Any]) -> None:
 
 def _summary(name: str, cases: Sequence[Case]) -> dict[str, str]:
     failures = sum(case.status == "fail" for case in cases)
-    return {
-        "name": name,
-        "time": f"{sum(case.duration_s for case in cases):.3f}",
-        "tests": str(len(cases)),
-        "failures": str(failures),
-        "errors": str(sum(case.bad for case in cases) - failures),
-        "skipped": str(sum(case.status == "skip" for case in cases)),
-    }
+    counts = {
+        "tests": len(cases), "failures": failures, "errors": sum(case.bad for case in cases) - failures,
+        "skipped": sum(case.status == "skip" for case in cases),
+    }  # fmt: skip
+    seconds = sum(case.duration_s for case in cases)
+    return {"name": name, "time": f"{seconds:.3f}", **{key: str(count) for key, count in counts.items()}}
 
 
 def _text(value: object) -> str:

@@ -1,4 +1,4 @@
-"""The workspace lock: flock, with a note about its owner beside it. Lock files of builds are in ``locking``.
+"""The workspace lock: flock, with a note about its owner beside it. Lock files of builds are in ``install``.
 
 flock ends with the last process that holds the descriptor, so nothing is left to clear after ``kill -9``.
 Commands of a run inherit the descriptor: while one of them still lives, the workspace is still in use.
@@ -17,9 +17,8 @@ import os
 import socket
 import stat
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
 
 from xpubuild.engine.files import explained
 from xpubuild.engine.process import Cancel
@@ -55,15 +54,6 @@ def held_by(workspace: Path) -> dict[str, object]:
     return {}
 
 
-def _opened(path: Path, access: int) -> int:
-    """Open one of the two files: no link is followed, no pipe is waited for."""
-    fd = os.open(path, access | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise OSError(errno.ELOOP, "not a regular file", str(path))
-    return fd
-
-
 def require_free(workspace: Path) -> None:
     """Refuse a workspace that another process changes now; nothing is locked, as on a read-only file system.
 
@@ -74,17 +64,6 @@ def require_free(workspace: Path) -> None:
         raise _busy(workspace, note, "wait until it ends")
 
 
-def _busy(workspace: Path, note: dict[str, object], fix: str) -> WorkspaceBusyError:
-    return WorkspaceBusyError(
-        f"the workspace {workspace} is in use", why=f"used by {described(note)}", fix=fix, evidence=note
-    )
-
-
-def describe_owner(workspace: Path) -> str:
-    """Say who holds the workspace, as far as the note tells."""
-    return described(owner(workspace))
-
-
 def described(note: Mapping[str, object]) -> str:
     """Say who an owner note is about."""
     if note.get("pid") is None:
@@ -93,22 +72,37 @@ def described(note: Mapping[str, object]) -> str:
     return f"process {pid} on {host} ({command}), since {since}"
 
 
-def _word(value: object) -> str:
-    """Return a field of a note as part of a line: anybody may have written it who writes to the folder."""
-    text = " ".join(without_unprintable(str(value)).split())
-    return text if len(text) <= _LONGEST_FIELD else f"{text[:_LONGEST_FIELD]}..."
-
-
 def began_under(note: Mapping[str, object], moment: float) -> bool:
     """Whether something that began at ``moment`` (seconds since the epoch) began under this owner.
 
-    The note tells whole seconds. Where it tells none the owner has the benefit of the doubt.
+    The note has whole seconds. Where it has none the owner has the benefit of the doubt.
     """
     try:
         since = datetime.datetime.strptime(str(note.get("since")), _SINCE)
     except ValueError:
         return True
     return moment >= since.timestamp()
+
+
+def _word(value: object) -> str:
+    """Return a field of a note as part of a line: anybody may have written it who writes to the folder."""
+    text = " ".join(without_unprintable(str(value)).split())
+    return text if len(text) <= _LONGEST_FIELD else f"{text[:_LONGEST_FIELD]}..."
+
+
+def _busy(workspace: Path, note: dict[str, object], fix: str) -> WorkspaceBusyError:
+    return WorkspaceBusyError(
+        f"the workspace {workspace} is in use", why=f"used by {described(note)}", fix=fix, evidence=note
+    )
+
+
+def _opened(path: Path, access: int) -> int:
+    """Open one of the two files: no link is followed, no pipe is waited for."""
+    fd = os.open(path, access | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.ELOOP, "not a regular file", str(path))
+    return fd
 
 
 def take(
@@ -141,8 +135,18 @@ def take(
         time.sleep(_EVERY_S)
 
 
-class WorkspaceLock:
-    """``with WorkspaceLock(path):`` excludes other writers; ``shared=True`` only excludes writers.
+@contextlib.contextmanager
+def workspace_lock(
+    workspace: Path,
+    *,
+    command: str,
+    shared: bool = False,
+    patience_s: float = 10.0,
+    on_wait: Callable[[str], None] = lambda _: None,
+    option: str = "",
+    cancel: Cancel | None = None,
+) -> Iterator[int]:
+    """Exclude other writers while the block lasts, or with ``shared`` writers alone; yield the descriptor.
 
     A shared lock needs no permission to write where the lock file is already there.
     ``option`` is that of the command line for ``patience_s``, "" where it has none.
@@ -152,108 +156,62 @@ class WorkspaceLock:
         InterruptedByUserError: ``cancel`` was set while waiting.
         ToolchainError: the file system cannot lock, or the workspace is not there.
     """
+    path, note, end = workspace / _NAME, workspace / _NOTE, time.monotonic() + patience_s
 
-    def __init__(
-        self,
-        workspace: Path,
-        *,
-        command: str,
-        shared: bool = False,
-        patience_s: float = 10.0,
-        on_wait: Callable[[str], None] | None = None,
-        option: str = "",
-        cancel: Cancel | None = None,
-    ) -> None:
-        self._workspace = workspace
-        self._command = command
-        self._shared = shared
-        self._patience_s = patience_s
-        self._option = option
-        self._on_wait = on_wait
-        self._cancel = cancel
-        self.fd = -1
+    def waiting() -> None:
+        if cancel:
+            raise InterruptedByUserError("interrupted while waiting for the workspace")
+        if time.monotonic() >= end:
+            longer = f" (or raise {option})" if option else ""
+            fix = f"wait until it ends{longer}, or use another --workspace"
+            raise _busy(workspace, owner(workspace), fix)
 
-    def __enter__(self) -> WorkspaceLock:
-        started = time.monotonic()
-        while True:
-            self._open()
-            try:
-                self._acquire(started)
-                if self._is_current():
-                    self._write_note()
-                    return self
-            except BaseException:
-                os.close(self.fd)
-                raise
-            # `clean` removed the file while we waited; a lock on what has no name excludes nobody.
-            os.close(self.fd)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def current() -> bool:
+        """Whether the file still has its name: a lock on what ``clean`` has removed excludes nobody."""
         with contextlib.suppress(OSError):
-            # Where `clean` removed the lock file under its own lock, a note here is the next owner's.
-            if not self._shared and self._is_current():
-                (self._workspace / _NOTE).unlink(missing_ok=True)
-        os.close(self.fd)
+            return os.path.samestat(os.fstat(fd), path.stat())
+        return False
 
-    def _open(self) -> None:
-        path = self._workspace / _NAME
-        access = os.O_RDONLY if self._shared else os.O_RDWR
+    while True:
         try:
             with explained(path, "locking the workspace"):
-                self.fd = _opened(path, access | os.O_CREAT)
+                fd = _opened(path, (os.O_RDONLY if shared else os.O_RDWR) | os.O_CREAT)
         except FileNotFoundError as error:
             raise ToolchainError(
-                f"the workspace {self._workspace} does not exist",
+                f"the workspace {workspace} does not exist",
                 why="its folder was never created, or was removed",
                 fix="run the same command again",
             ) from error
-
-    def _is_current(self) -> bool:
-        with contextlib.suppress(FileNotFoundError):
-            return os.path.samestat(os.fstat(self.fd), (self._workspace / _NAME).stat())
-        return False
-
-    def _acquire(self, started: float) -> None:
-        def waiting() -> None:
-            if self._cancel:
-                raise InterruptedByUserError("interrupted while waiting for the workspace")
-            if time.monotonic() - started >= self._patience_s:
-                raise self._still_held()
-
-        def tell() -> None:
-            if self._on_wait is not None:
-                self._on_wait(f"waiting for {describe_owner(self._workspace)}")
-
-        take(
-            self.fd,
-            f"the workspace {self._workspace}",
-            "use a --workspace on a local disk, or mount the file system with flock",
-            shared=self._shared,
-            waiting=waiting,
-            tell=tell,
-        )
-
-    def _still_held(self) -> WorkspaceBusyError:
-        longer = f" (or raise {self._option})" if self._option else ""
-        fix = f"wait until it ends{longer}, or use another --workspace"
-        return _busy(self._workspace, owner(self._workspace), fix)
-
-    def _write_note(self) -> None:
-        path = self._workspace / _NOTE
-        if self._shared:
-            # Whoever wrote a note is gone, however it went; it must not be named as the owner.
-            with contextlib.suppress(OSError):
-                path.unlink()
+        with os.fdopen(fd, "rb", buffering=0):
+            take(
+                fd,
+                f"the workspace {workspace}",
+                "use a --workspace on a local disk, or mount the file system with flock",
+                shared=shared,
+                waiting=waiting,
+                tell=lambda: on_wait(f"waiting for {described(owner(workspace))}"),
+            )
+            if not current():
+                continue
+            _write_note(note, command, shared=shared)
+            try:
+                yield fd
+            finally:
+                with contextlib.suppress(OSError):
+                    if not shared and current():
+                        note.unlink(missing_ok=True)
             return
-        note = {
-            "pid": os.getpid(),
-            "host": socket.gethostname(),
-            "command": self._command,
-            "since": time.strftime(_SINCE),
-        }
-        with explained(path, "locking the workspace"):
-            path.unlink(missing_ok=True)  # it may be a link to somewhere else
-            with open(_opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "w", encoding="utf-8") as stream:
-                json.dump(note, stream)
+
+
+def _write_note(path: Path, command: str, *, shared: bool) -> None:
+    if shared:
+        # Whoever wrote a note is gone, however it went; it must not be named as the owner.
+        with contextlib.suppress(OSError):
+            path.unlink()
+        return
+    me = {"pid": os.getpid(), "host": socket.gethostname()}
+    note = {**me, "command": command, "since": time.strftime(_SINCE)}
+    with explained(path, "locking the workspace"):
+        path.unlink(missing_ok=True)  # it may be a link to somewhere else
+        with open(_opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "w", encoding="utf-8") as stream:
+            json.dump(note, stream)

@@ -222,6 +222,10 @@ class Step:
     watch: Callable[[], Watcher] | None = None
     keeper: Keeper | None = None
 
+    def makes(self) -> list[str]:
+        """Return the paths that the step makes, as the planner declared them."""
+        return [*self.outputs, *self.fresh, *([self.publish.stage] if self.publish else [])]
+
 
 @frozen
 class Plan:

@@ -6,7 +6,6 @@ import contextlib
 import os
 import shlex
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 
 #: What everybody may do in a folder that is made to be shared, whatever the umask of who makes it.
@@ -45,25 +44,19 @@ def share(folder: Path) -> None:
         OSError: a folder cannot be read.
     """
     me = os.geteuid()
-    for item in _below(folder):
-        with contextlib.suppress(FileNotFoundError):
-            status = item.stat(follow_symlinks=False)
-            wanted = _FOLDER if stat.S_ISDIR(status.st_mode) else _FILE
-            lacking = wanted & 0o055 & ~status.st_mode
-            if lacking and status.st_uid == me and not stat.S_ISLNK(status.st_mode):
-                Path(item.path).chmod(stat.S_IMODE(status.st_mode) | lacking)
 
+    def refuse(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):
+            raise error
 
-def _below(folder: Path) -> Iterator[os.DirEntry[str]]:
-    with contextlib.ExitStack() as stack:
-        try:
-            found = stack.enter_context(os.scandir(folder))
-        except FileNotFoundError:
-            return
-        for item in found:
-            yield item
-            if item.is_dir(follow_symlinks=False):
-                yield from _below(Path(item.path))
+    for place, folders, names in os.walk(folder, onerror=refuse):
+        for path in (Path(place, name) for name in (*folders, *names)):
+            with contextlib.suppress(FileNotFoundError):
+                status = path.lstat()
+                wanted = _FOLDER if stat.S_ISDIR(status.st_mode) else _FILE
+                lacking = wanted & 0o055 & ~status.st_mode
+                if lacking and status.st_uid == me and not stat.S_ISLNK(status.st_mode):
+                    path.chmod(stat.S_IMODE(status.st_mode) | lacking)
 
 
 def existing(path: Path) -> Path:

@@ -1,12 +1,14 @@
 """Runs commands to their end: long ones, with a log and a listener for their lines, and questions.
 
-``child`` starts them.
+``child`` starts them. Here their output is read, and they are watched: deadline, cancellation, memory.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import re
 import selectors
 import signal
 import time
@@ -14,35 +16,208 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from xpubuild.engine import oom
-from xpubuild.engine.capture import MOST_OUTPUT_BYTES, Captured
-from xpubuild.engine.child import STDOUT, TICK_S, Child, in_memory, prepare, running, spawn
-from xpubuild.engine.executables import resolve_executable
+from xpubuild.engine.child import PIPE, STDOUT, Child, prepare, resolve_executable, spawn
 from xpubuild.engine.lines import LineReader
 from xpubuild.engine.redact import Redactor
-from xpubuild.engine.results import ProcessResult, QueryResult
 from xpubuild.engine.temporary import scratch_folder
-from xpubuild.engine.watch import Cancel, Watch
-from xpubuild.errors import NoSpaceError
+from xpubuild.errors import InterruptedByUserError, NoSpaceError
+from xpubuild.frozen import frozen
 
-__all__ = ["Cancel", "ProcessResult", "QueryResult", "probe", "query", "run"]
+#: How long a reader waits before it looks at deadline and cancellation again.
+TICK_S = 0.1
+_LOOK_EVERY_S = 0.5
+#: Signals in order, each with the seconds it is given before the next; after the last comes SIGKILL.
+LADDER = ((signal.SIGINT, 5.0), (signal.SIGTERM, 3.0))
+#: Of each stream of a short command, in bytes: no answer that is asked for is nearly as long.
+MOST_OUTPUT_BYTES = 16 << 20
+#: Measurements of memory that are kept of one command, however long it runs.
+MOST_SAMPLES = 240
+#: Counts the processes that the kernel ended for want of memory, on the whole machine, since Linux 4.13.
+_VMSTAT = Path("/proc/vmstat")
+_OOM_KILLS = re.compile(r"^oom_kill (\d+)$", re.MULTILINE)
 
-_ENOSPC = 28
-_EDQUOT = 122
+
+class Cancel:
+    """A request to stop, shared by the threads of one run; one ``above`` it counts too."""
+
+    def __init__(self, above: Cancel | None = None) -> None:
+        # A plain flag: an Event has a lock, for which a signal handler on top of another would wait forever.
+        self._asked, self._above = False, above
+        self.reason = ""
+
+    def set(self, reason: str) -> None:
+        """Ask everything that watches this object to stop; the first reason is kept."""
+        if not self._asked:
+            self.reason = reason
+            self._asked = True
+
+    def __bool__(self) -> bool:
+        return self._asked or bool(self._above)
+
+    def stop_here(self, _size: int = 0) -> None:
+        """End work of this process where it was asked to; may be called as progress, with a size.
+
+        Raises:
+            InterruptedByUserError: it was asked to stop.
+        """
+        if self:
+            raise InterruptedByUserError(
+                "interrupted", why=self.reason, fix="run the same command again to continue"
+            )
 
 
-def _pump(child: Child, watch: Watch, streams: Mapping[IO[bytes], Callable[[bytes], None]]) -> None:
-    """Read until the supervisor has ended and its pipes are empty."""
+@frozen
+class ProcessResult:
+    """How one command ended. ``returncode`` is negative where a signal ended it, as in ``subprocess``."""
+
+    argv: tuple[str, ...]
+    returncode: int
+    duration_s: float
+    user_s: float = 0.0
+    system_s: float = 0.0
+    max_rss_bytes: int = 0
+    peak_tree_bytes: int = 0
+    #: (seconds after the start, bytes of the whole process tree), a bounded number of points.
+    memory: tuple[tuple[float, int], ...] = ()
+    tail: tuple[str, ...] = ()
+    timed_out: bool = False
+    cancelled: bool = False
+    #: Processes of this machine that the kernel ended meanwhile for want of memory; None if unknown.
+    oom_kills: int | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the command ended by itself with status 0."""
+        return self.returncode == 0 and not self.timed_out and not self.cancelled
+
+    def describe(self) -> str:
+        """Say in a few words how the command ended."""
+        if self.timed_out:
+            return f"timed out after {self.duration_s:.0f} s"
+        return "was interrupted" if self.cancelled else how_ended(self.returncode)
+
+
+@frozen
+class QueryResult:
+    """The whole output of a short command.
+
+    ``too_long``: it printed more than was to be kept, and was killed; the output is the beginning then.
+    """
+
+    argv: tuple[str, ...]
+    returncode: int
+    stdout: str
+    stderr: str
+    timed_out: bool = False
+    too_long: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """Whether the command ended by itself with status 0."""
+        return self.returncode == 0 and not self.timed_out and not self.too_long
+
+
+def how_ended(returncode: int) -> str:
+    """Say in a few words how a command ended that nobody stopped."""
+    if returncode < 0:
+        with contextlib.suppress(ValueError):
+            return f"was killed by {signal.Signals(-returncode).name}"
+    return f"exited with code {returncode}"
+
+
+class _Watch:
+    """Deadline, cancellation and the signals INT, TERM, KILL in turn for one command; its memory."""
+
+    def __init__(
+        self, child: Child, deadline_s: float | None, cancel: Cancel | None,
+        on_tick: Callable[[], None] | None = None,
+    ) -> None:  # fmt: skip
+        self.child, self.cancel, self.on_tick = child, cancel, on_tick
+        self.started = time.monotonic()
+        self.end = None if deadline_s is None else self.started + deadline_s
+        self.timed_out = self.cancelled = False
+        self.memory = Samples()
+        self._rungs = list(LADDER)
+        self._next_rung = self._next_look = 0.0
+
+    def tick(self) -> None:
+        """Look at clock, cancellation and memory; call it several times a second."""
+        now = time.monotonic()
+        if now >= self._next_look:
+            self._next_look = now + _LOOK_EVERY_S
+            if self.on_tick is not None:
+                self.on_tick()
+            self.memory.add(now - self.started, _tree_bytes(self.child.process.pid))
+        if not (self.timed_out or self.cancelled):
+            self.timed_out = self.end is not None and now >= self.end
+            self.cancelled = not self.timed_out and bool(self.cancel)
+        if (self.timed_out or self.cancelled) and now >= self._next_rung:
+            if not self._rungs:
+                self.child.kill_tree()
+                return
+            number, patience = self._rungs.pop(0)
+            with contextlib.suppress(ProcessLookupError):
+                # The supervisor passes it on to the command's process group.
+                self.child.process.send_signal(number)
+            self._next_rung = now + patience
+
+
+class Samples:
+    """Keeps the largest value of each stretch of time; stretches grow, so that they stay few."""
+
+    def __init__(self, most: int = MOST_SAMPLES) -> None:
+        self._most, self._every, self._taken = most, 1, 0
+        self.peak = 0
+        self.points: list[tuple[float, int]] = []
+
+    def add(self, at_s: float, value: int) -> None:
+        """Take a value, measured ``at_s`` seconds after the start; call it in the order of time."""
+        self.peak = max(self.peak, value)
+        if self._taken % self._every:
+            at_s, value = self.points[-1][0], max(self.points.pop()[1], value)
+        elif len(self.points) >= self._most:
+            pairs = zip(self.points[::2], self.points[1::2], strict=False)
+            self.points = [(first[0], max(first[1], second[1])) for first, second in pairs]
+            self._every *= 2
+        self.points.append((round(at_s, 1), value))
+        self._taken += 1
+
+
+def _tree_bytes(pid: int) -> int:
+    """Return the resident memory (bytes) of everything below a process."""
+    import psutil  # noqa: PLC0415 - for what is started, not for what is up to date
+
+    total = 0
+    with contextlib.suppress(psutil.Error, OSError):
+        for child in psutil.Process(pid).children(recursive=True):
+            with contextlib.suppress(psutil.Error, OSError):
+                total += child.memory_info().rss
+    return total
+
+
+def oom_kills() -> int | None:
+    """Return how many processes the kernel has ended for want of memory so far; None if unknown.
+
+    A SIGKILL alone does not tell who sent it.
+    """
+    with contextlib.suppress(OSError):
+        found = _OOM_KILLS.search(_VMSTAT.read_text("ascii", "replace"))
+        return int(found[1]) if found is not None else None
+    return None
+
+
+def _pump(child: Child, watch: _Watch, takers: Sequence[Callable[[bytes], None]]) -> None:
+    """Read what a command prints until its supervisor has ended and the pipes are empty."""
     with selectors.DefaultSelector() as selector:
-        for stream, take in streams.items():
-            os.set_blocking(stream.fileno(), False)
-            selector.register(stream, selectors.EVENT_READ, take)
+        for stream, take in zip((child.process.stdout, child.process.stderr), takers, strict=False):
+            if stream is not None:
+                os.set_blocking(stream.fileno(), False)
+                selector.register(stream, selectors.EVENT_READ, take)
         while selector.get_map():
             ended = child.ended()
             ready = selector.select(0 if ended else TICK_S)
             for key, _ in ready:
-                data = os.read(key.fd, 1 << 16)
-                if data:
+                if data := os.read(key.fd, 1 << 16):
                     key.data(data)
                 else:
                     selector.unregister(key.fileobj)
@@ -81,30 +256,31 @@ def run(
     full = prepare(argv, env, cwd)
     if cancel:
         return ProcessResult(full, -signal.SIGINT, 0.0, cancelled=True)
-    killed_before = oom.kills()
+    before = oom_kills()
     child = spawn(full, env=env, cwd=cwd, stderr=STDOUT, hold=hold)
     reader = LineReader(log, on_line, redact or Redactor.from_environment(env))
-    watch = Watch(child, deadline_s, cancel, on_tick)
-    with running(child), _space_errors(log):
-        if child.process.stdout is not None:
-            _pump(child, watch, {child.process.stdout: reader.feed})
+    watch = _Watch(child, deadline_s, cancel, on_tick)
+    # On an exception (a full disk, a bug) the tree dies with us.
+    with _space_errors(log), contextlib.closing(child):
+        _pump(child, watch, (reader.feed,))
         reader.finish()
         if log is not None:
             log.flush()
     child.require_started(tuple(reader.tail))
+    after, largest = oom_kills(), int(child.number("max_rss_bytes"))
     return ProcessResult(
         argv=full,
         returncode=child.returncode,
         duration_s=time.monotonic() - watch.started,
         user_s=child.number("user_s"),
         system_s=child.number("system_s"),
-        max_rss_bytes=int(child.number("max_rss_bytes")),
-        peak_tree_bytes=max(watch.peak, int(child.number("max_rss_bytes"))),
-        memory=watch.memory.points(),
+        max_rss_bytes=largest,
+        peak_tree_bytes=max(watch.memory.peak, largest),
+        memory=tuple(watch.memory.points),
         tail=tuple(reader.tail),
         timed_out=watch.timed_out,
         cancelled=watch.cancelled,
-        oom_kills=oom.since(killed_before),
+        oom_kills=None if before is None or after is None else max(0, after - before),
     )
 
 
@@ -113,7 +289,7 @@ def _space_errors(log: IO[bytes] | None) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in (_ENOSPC, _EDQUOT):
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         raise NoSpaceError(
             "no space left while writing a log",
@@ -143,24 +319,23 @@ def query(
     full = prepare(argv, env, cwd)
     if cancel:
         return QueryResult(full, -signal.SIGINT, "", "", timed_out=True)
-    with in_memory(stdin) as given:
-        child = spawn(full, env=env, cwd=cwd, stdin=given)
-    watch = Watch(child, deadline_s, cancel)
-    out, err = Captured(child, most_bytes), Captured(child, most_bytes)
-    with running(child):
-        streams: dict[IO[bytes], Callable[[bytes], None]] = {}
-        if child.process.stdout is not None and child.process.stderr is not None:
-            streams = {child.process.stdout: out.take, child.process.stderr: err.take}
-        _pump(child, watch, streams)
-    child.require_started(err.text.splitlines())
-    return QueryResult(
-        argv=full,
-        returncode=child.returncode,
-        stdout=out.text,
-        stderr=err.text,
-        timed_out=watch.timed_out or watch.cancelled,
-        too_long=out.too_long or err.too_long,
-    )
+    child = spawn(full, env=env, cwd=cwd, stderr=PIPE, stdin=stdin)
+    watch = _Watch(child, deadline_s, cancel)
+    texts, too_long = (bytearray(), bytearray()), False
+
+    def take(text: bytearray, data: bytes) -> None:
+        nonlocal too_long
+        room = most_bytes - len(text)
+        text += data[:room]
+        if len(data) > room:
+            too_long = True
+            child.kill_tree()
+
+    with contextlib.closing(child):
+        _pump(child, watch, [lambda data, text=text: take(text, data) for text in texts])  # type: ignore[misc]
+    out, err = (text.decode("utf-8", "replace") for text in texts)
+    child.require_started(err.splitlines())
+    return QueryResult(full, child.returncode, out, err, watch.timed_out or watch.cancelled, too_long)
 
 
 def probe(argv: Sequence[str], *, env: Mapping[str, str], deadline_s: float = 30.0) -> QueryResult:

@@ -1,4 +1,4 @@
-"""Turns what a command prints into counted progress. Pure: lines and a clock go in, numbers come out.
+"""Turns what a command prints into counted progress. Pure: lines and a clock go in, events come out.
 
 Formats read: ninja (``[12/345] text``), git (``Receiving objects:  45% (90/200)``), pip's words and its
 ``--progress-bar=raw`` (``Progress 12 of 345``, bytes), CMake's ``-- text``. A child xpubuild prints the
@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import PurePosixPath
 
+from xpubuild.engine.events import StepProgress
 from xpubuild.frozen import frozen
 
 _SHORTEST_GAP_S = 0.2
@@ -27,7 +28,7 @@ _GIT = re.compile(
 )
 #: A child ``xpubuild verify`` counts its checks the way ninja counts edges.
 _CHECK = re.compile(r"(?:pass|fail|skip|crash|timeout) ")
-_PIP_RAW = re.compile(rf"Progress {_NUMBER} of {_NUMBER}\s*")
+_PIP_RAW = re.compile(rf"Progress {_NUMBER} of {_NUMBER}")
 _PIP = re.compile(
     r"(Collecting|Downloading|Using cached|Processing|Cloning into|Submodule path"
     r"|Building (?:wheels? for|editable for)|Preparing (?:editable )?metadata|Getting requirements to build"
@@ -36,30 +37,19 @@ _PIP = re.compile(
     re.DOTALL,
 )
 #: After these, nothing is printed for a while: they are shown at once.
-_SLOW = ("Installing", "Building", "Preparing", "Cloning")
-_COMPILED = re.compile(r"\s-c\s+('[^']+'|\"[^\"]+\"|\S+)")
-_WRITTEN = re.compile(r"\s-o\s+('[^']+'|\"[^\"]+\"|\S+)")
-_BUILDING = re.compile(r"(Building|Linking) \S+ (?:[\w ]*\s)?(\S+)")
-
-
-@frozen
-class Progress:
-    """Where a command is: ``rate`` in units per second, ``eta_s`` in seconds; 0 where unknown.
-
-    ``total`` is 0 where nothing is counted; then only ``detail`` says what goes on.
-    """
-
-    done: int = 0
-    total: int = 0
-    unit: str = ""
-    rate: float = 0.0
-    eta_s: float = 0.0
-    detail: str = ""
+_SLOW = ("installing", "building", "preparing", "cloning", "re-running")
+#: What ninja does with a file, by its command (with ``-v``, as torch's cpp_extension calls it) or its words.
+_DOING = (
+    (re.compile(r".*?\s-c\s+('[^']+'|\"[^\"]+\"|\S+).*", re.DOTALL), "compiling"),
+    (re.compile(r".*?\s-o\s+('[^']+'|\"[^\"]+\"|\S+).*", re.DOTALL), "linking"),
+    (re.compile(r"Building \S+ (?:[\w ]*\s)?(\S+?)(?:\.o)?"), "compiling"),
+    (re.compile(r"Linking \S+ (?:[\w ]*\s)?(\S+)"), "linking"),
+)
 
 
 @frozen
 class _Line:
-    """What one line says. ``fresh``: earlier counts are over; ``urgent``: shown even right after another."""
+    """What one line says: a count if ``total`` is not 0. ``fresh``: earlier counts are over."""
 
     detail: str | None
     done: int = 0
@@ -67,78 +57,42 @@ class _Line:
     unit: str = ""
     label: str = ""
     fresh: bool = False
-    urgent: bool = False
-
-
-def _compile_detail(text: str) -> str:
-    """Say which file is worked on; ``ninja -v`` (as torch's cpp_extension calls it) prints whole commands."""
-    for pattern, verb in ((_COMPILED, "compiling"), (_WRITTEN, "linking")):
-        found = pattern.search(text)
-        if found:
-            return f"{verb} {PurePosixPath(found[1].strip(chr(39) + chr(34))).name}"
-    found = _BUILDING.fullmatch(text.strip())
-    if found:
-        name = PurePosixPath(found[2]).name
-        return f"linking {name}" if found[1] == "Linking" else f"compiling {name.removesuffix('.o')}"
-    return text.strip()
-
-
-def _ninja(line: str) -> _Line | None:
-    found = _NINJA.fullmatch(line)
-    if found is None:
-        return None
-    done, total, text = int(found[1]), int(found[2]), found[3]
-    if text.startswith("Re-running CMake"):
-        # Ninja counts anew afterwards; this step of its own would show a full bar.
-        return _Line("re-running CMake", label="ninja", fresh=True, urgent=True)
-    if not 0 <= done <= total or total == 0:
-        return None
-    unit = "checks" if _CHECK.match(text) else "edges"
-    return _Line(_compile_detail(text), done, total, unit, "ninja")
-
-
-def _git(line: str) -> _Line | None:
-    found = _GIT.fullmatch(line)
-    if found is None:
-        return None
-    label, done, total = found[1].lower(), int(found[2]), int(found[3])
-    if total == 0 or done > total:
-        return None
-    rest = found[4].strip(" ,.").removesuffix("done").strip(" ,")
-    detail = f"{label}, {rest}" if rest else label
-    unit = "files" if label == "filtering content" else label.split()[-1]
-    return _Line(detail, done, total, unit, label)
-
-
-def _pip(line: str) -> _Line | None:
-    raw = _PIP_RAW.fullmatch(line)
-    if raw is not None:
-        done, total = int(raw[1]), int(raw[2])
-        return _Line(None, done, total, "bytes", "bytes") if 0 < total >= done else None
-    text = line.strip()
-    found = _PIP.fullmatch(text)
-    if found is None:
-        return None
-    # pip repeats "Building wheel for x: still running..." while ninja counts; that must not end the count.
-    begins = not text.endswith("still running...")
-    # Where a requirement comes from is the longer part of the line, and known.
-    text = text.partition(" (from ")[0]
-    if found[1] == "Processing":
-        text = f"Processing {PurePosixPath(text).name}"
-    return _Line(text[:1].lower() + text[1:], fresh=begins, urgent=begins and found[1].startswith(_SLOW))
-
-
-def _cmake(line: str) -> _Line | None:
-    return _Line(line[3:].strip()) if line.startswith("-- ") and line[3:].strip() else None
 
 
 def _parse(line: str) -> _Line | None:
-    for parser in (_ninja, _git, _pip, _cmake):
-        # pip indents what a build backend prints.
-        found = parser(line.strip())
-        if found is not None:
-            return found
-    return None
+    # pip indents what a build backend prints.
+    text = line.strip()
+    if found := _NINJA.fullmatch(text):
+        done, total, rest = int(found[1]), int(found[2]), found[3].strip()
+        if rest.startswith("Re-running CMake"):
+            # Ninja starts to count again afterwards; this step of its own would show a full bar.
+            return _Line("re-running CMake", fresh=True)
+        unit = "checks" if _CHECK.match(rest) else "edges"
+        return _Line(_doing(rest), done, total, unit, "ninja") if done <= total > 0 else None
+    if found := _GIT.fullmatch(text):
+        label, done, total = found[1].lower(), int(found[2]), int(found[3])
+        rest = found[4].strip(" ,.").removesuffix("done").strip(" ,")
+        unit = "files" if label == "filtering content" else label.split()[-1]
+        detail = f"{label}, {rest}" if rest else label
+        return _Line(detail, done, total, unit, label) if done <= total > 0 else None
+    if found := _PIP_RAW.fullmatch(text):
+        done, total = int(found[1]), int(found[2])
+        return _Line(None, done, total, "bytes", "bytes") if 0 < total >= done else None
+    if found := _PIP.fullmatch(text):
+        # Where a requirement comes from is the longer part of the line, and known.
+        words = text.partition(" (from ")[0]
+        if found[1] == "Processing":
+            words = f"Processing {PurePosixPath(words).name}"
+        # pip repeats "Building wheel for x: still running..." while ninja counts; this must not end it.
+        return _Line(words[:1].lower() + words[1:], fresh=not text.endswith("still running..."))
+    return _Line(text[3:].strip()) if text.startswith("-- ") and text[3:].strip() else None
+
+
+def _doing(text: str) -> str:
+    for pattern, verb in _DOING:
+        if found := pattern.fullmatch(text):
+            return f"{verb} {PurePosixPath(found[1].strip(chr(39) + chr(34))).name}"
+    return text
 
 
 def is_counter(line: str) -> bool:
@@ -147,153 +101,90 @@ def is_counter(line: str) -> bool:
     The last line of git's counts stays, and so do ninja's, which name what is made.
     """
     text = line.strip()
-    return _PIP_RAW.fullmatch(text) is not None or (_git(text) is not None and not text.endswith("done."))
+    return bool(_PIP_RAW.fullmatch(text) or (_GIT.fullmatch(text) and not text.endswith("done.")))
 
 
-class _Rate:
-    """Units per second as a decaying mean over time, so that a burst from a compile cache is soon forgotten.
+class ProgressMeter:
+    """Follows the output of one command of a step.
 
-    The memory grows with the time observed (15 s to 5 min): quick at first, steady in an hour-long build.
+    ``done`` never falls within one count; a new count (another phase, another run of ninja) has its own.
+    ``clock`` returns seconds and need not be the wall clock. Not safe for several threads at once.
     """
 
-    def __init__(self, now: float) -> None:
-        self._began = self._last = now
-        self._units = 0.0
-        self._seconds = 0.0
+    def __init__(self, step: str = "", clock: Callable[[], float] = time.monotonic) -> None:
+        self._step, self._clock = step, clock
+        self._detail = ""
+        self._sent = -math.inf
+        self._end()
 
-    def add(self, units: int, now: float) -> None:
+    def _end(self) -> None:
+        self._label = self._unit = ""
+        self._done = self._total = 0
+        self._inner = False
+        self._units = self._seconds = 0.0
+
+    def feed(self, line: str) -> StepProgress | None:
+        """Take one line; return progress to show, at most about five times a second, else None.
+
+        Where nothing is counted, ``total`` is 0 and only ``detail`` says what goes on.
+        """
+        found = _parse(line)
+        if found is None:
+            return None
+        now = self._clock()
+        urgent = self._take(found, now)
+        if not urgent and abs(now - self._sent) < _SHORTEST_GAP_S:
+            return None
+        self._sent = now
+        # Nothing before one second was seen.
+        rate = self._units / self._seconds if self._seconds >= 1.0 else 0.0
+        eta_s = (self._total - self._done) / rate if rate > 0 else 0.0
+        eta_s = eta_s if eta_s < _LONGEST_ETA_S else 0.0
+        return StepProgress(
+            time.time(), self._step, self._done, self._total, self._unit, rate, eta_s, self._detail
+        )
+
+    def _take(self, line: _Line, now: float) -> bool:
+        """Bring count and detail up to date; return whether that must be shown: a begin or an end."""
+        in_ninja = self._label == "ninja" and self._done < self._total
+        if line.fresh and not (in_ninja and line.detail != "re-running CMake"):
+            # pip's words may come from a command that ninja runs: its count goes on.
+            self._end()
+        if line.detail is not None:
+            self._detail = line.detail[:_LONGEST_DETAIL]
+        if line.total == 0:
+            return line.fresh and self._detail.startswith(_SLOW)
+        same = line.label == self._label
+        again = same and self._done >= self._total and line.done < self._done
+        # The next line after ninja found or pruned edges has another total.
+        moved = in_ninja and same and line.done == self._done + 1 and not self._inner
+        if same and not again and (line.total == self._total or moved):
+            self._count(line, now)
+            return self._done >= self._total
+        if in_ninja and same and line.total < self._total:
+            # A ninja inside the ninja that is counted (an ExternalProject).
+            self._inner = line.done < line.total
+            self._detail = f"[{line.done}/{line.total}] {self._detail}"[:_LONGEST_DETAIL]
+            return False
+        self._end()
+        self._label, self._unit, self._done, self._total = line.label, line.unit, line.done, line.total
+        self._began = self._last = now
+        return True
+
+    def _count(self, line: _Line, now: float) -> None:
+        """Advance; the rate is a decaying mean, so that a burst from a compile cache is soon forgotten.
+
+        The memory grows with the time observed (15 s to 5 min): quick at first, steady in an hour-long build.
+        """
         passed = max(0.0, now - self._last)
         memory = min(max((now - self._began) / 4, 15.0), 300.0)
         kept = math.exp(-passed / memory)
         # The weight of this stretch of time; its units are taken as spread evenly over it.
         weight = -memory * math.expm1(-passed / memory)
+        units = max(0, line.done - self._done)
         self._units = self._units * kept + units * (weight / passed if passed > 0 else 1.0)
         self._seconds = self._seconds * kept + weight
         self._last = max(self._last, now)
-
-    def value(self) -> float:
-        """Return units per second; 0 before one second was seen."""
-        return self._units / self._seconds if self._seconds >= 1.0 else 0.0
-
-
-class _Count:
-    """One count from its first line to its last; ``done`` never falls."""
-
-    def __init__(self, line: _Line, now: float) -> None:
-        self.label, self.unit = line.label, line.unit
-        self.done, self.total = line.done, line.total
-        self.rate = _Rate(now)
-
-    @property
-    def complete(self) -> bool:
-        return self.done >= self.total
-
-    def holds(self, line: _Line) -> bool:
-        """Whether the line surely belongs to this count."""
-        again = self.complete and line.done < self.done
-        return line.label == self.label and line.total == self.total and not again
-
-    def moved_to(self, line: _Line) -> bool:
-        """Whether it is the next line after ninja found or pruned edges, which moves the total."""
-        return line.label == self.label and not self.complete and line.done == self.done + 1
-
-    def advance(self, line: _Line, now: float) -> None:
-        self.rate.add(max(0, line.done - self.done), now)
-        self.done = max(self.done, line.done)
-        self.total = max(line.total, self.done)
-
-    def progress(self, detail: str) -> Progress:
-        rate = self.rate.value()
-        eta_s = (self.total - self.done) / rate if rate > 0 else 0.0
-        return Progress(
-            self.done, self.total, self.unit, rate, eta_s if eta_s < _LONGEST_ETA_S else 0.0, detail
-        )
-
-
-class ProgressMeter:
-    """Follows the output of one command.
-
-    ``done`` never falls within one count; a new count (another phase, a ninja run anew) has its own.
-    ``clock`` returns seconds and need not be the wall clock. Not safe for several threads at once.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._count: _Count | None = None
-        self._inner: _Count | None = None
-        self._detail = ""
-        self._sent = -math.inf
-        self._held: Progress | None = None
-        self._downloaded: _Line | None = None
-        #: Bytes of the downloads that were counted to their end.
-        self.downloaded_bytes = 0
-
-    def feed(self, line: str) -> Progress | None:
-        """Take one line; return progress to show, at most about five times a second, else None."""
-        parsed = _parse(line)
-        if parsed is None:
-            return None
-        if parsed.unit == "bytes" and parsed.done == parsed.total and parsed != self._downloaded:
-            self.downloaded_bytes += parsed.total
-            self._downloaded = parsed
-        now = self._clock()
-        urgent = self._take(parsed, now) or parsed.urgent
-        self._held = self._count.progress(self._detail) if self._count else Progress(detail=self._detail)
-        if not urgent and abs(now - self._sent) < _SHORTEST_GAP_S:
-            return None
-        self._sent = now
-        return self.pending()
-
-    def pending(self) -> Progress | None:
-        """Return the newest progress if ``feed`` held it back, once; for a caller that has a tick."""
-        held, self._held = self._held, None
-        return held
-
-    def _take(self, line: _Line, now: float) -> bool:
-        """Bring counts and detail up to date; return whether a count began or was completed."""
-        if line.fresh and not self._inside_ninja(line):
-            self._count = self._inner = None
-        if line.detail is not None:
-            self._detail = line.detail[:_LONGEST_DETAIL]
-        if line.total == 0:
-            return False
-        owner = self._owner(line)
-        if owner is None:
-            return self._begin(line, now)
-        before = owner.complete
-        owner.advance(line, now)
-        if owner is self._inner:
-            self._name_inner(line)
-            return False
-        self._inner = None
-        return owner.complete and not before
-
-    def _inside_ninja(self, line: _Line) -> bool:
-        """Whether pip's words come from a command that ninja runs: its count goes on."""
-        count = self._count
-        return count is not None and count.label == "ninja" != line.label and not count.complete
-
-    def _owner(self, line: _Line) -> _Count | None:
-        known = [count for count in (self._count, self._inner) if count is not None]
-        for count in known:
-            if count.holds(line):
-                return count
-        # The innermost goes on first: the outer ninja prints nothing while the inner one runs.
-        for count in reversed(known):
-            if count.moved_to(line):
-                return count
-        return None
-
-    def _begin(self, line: _Line, now: float) -> bool:
-        outer = self._count
-        in_ninja = outer is not None and outer.label == line.label == "ninja" and not outer.complete
-        if outer is not None and in_ninja and line.total < outer.total:
-            self._inner = _Count(line, now)
-            self._name_inner(line)
-            return False
-        self._count, self._inner = _Count(line, now), None
-        return True
-
-    def _name_inner(self, line: _Line) -> None:
-        """Tell the count of a ninja inside the ninja that is counted (an ExternalProject) as detail."""
-        self._detail = f"[{line.done}/{line.total}] {self._detail}"[:_LONGEST_DETAIL]
+        self._inner = False
+        self._done = max(self._done, line.done)
+        self._total = max(line.total, self._done)

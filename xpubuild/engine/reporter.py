@@ -1,11 +1,11 @@
-"""Progress of a fetch as the events that every sink understands."""
+"""Progress of work in this process as the events that every sink understands."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from xpubuild.engine.events import (
@@ -18,8 +18,8 @@ from xpubuild.engine.events import (
     StepProgress,
     StepStarted,
 )
+from xpubuild.engine.process import Cancel
 from xpubuild.engine.progress import ProgressMeter
-from xpubuild.engine.watch import Cancel
 from xpubuild.errors import InterruptedByUserError
 
 _SHORTEST_GAP_S = 0.2
@@ -33,13 +33,12 @@ class Teller:
     """
 
     sink: Sink
-    step: str = ""
     cancel: Cancel | None = None
-    _began: float = field(default_factory=time.monotonic)
-    _step_began: float = 0.0
+    _step: str = ""
+    _began: float = 0.0
     _done: int = 0
     _total: int = 0
-    _told: float = 0.0
+    _shown: float = 0.0
     _meter: ProgressMeter = field(default_factory=ProgressMeter)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -47,49 +46,31 @@ class Teller:
     def run(self, recipe: str, place: str, steps: Sequence[tuple[str, str]]) -> Iterator[None]:
         """Report that a run begins, and how it ended."""
         self.sink.emit(RunStarted(time.time(), recipe, place, tuple(steps), ()))
-        status = "failed"
-        try:
+        with _ending("ok", lambda status, took: self.sink.emit(RunFinished(time.time(), status, took))):
             yield
-            status = "ok"
-        except InterruptedByUserError:
-            status = "cancelled"
-            raise
-        finally:
-            self.sink.emit(RunFinished(time.time(), status, time.monotonic() - self._began))
 
     @contextlib.contextmanager
     def doing(self, step: str, title: str) -> Iterator[None]:
         """Report that a step begins, and how it ended."""
-        self.step, self._step_began, self._meter = step, time.monotonic(), ProgressMeter()
-        self._done = self._total = 0
+        self._step, self._meter = step, ProgressMeter(step)
+        self.expect(0)
         self.sink.emit(StepStarted(time.time(), step, title, ""))
-        status = "failed"
-        try:
+        with _ending(
+            "done",
+            lambda status, took: self.sink.emit(StepFinished(time.time(), step, title, status, took)),
+        ):
             yield
-            status = "done"
-        except InterruptedByUserError:
-            status = "cancelled"
-            raise
-        finally:
-            took = time.monotonic() - self._step_began
-            self.sink.emit(StepFinished(time.time(), step, title, status, took))
 
     def line(self, text: str) -> None:
         """Report one line of git, and the progress in it."""
         with self._lock:
-            self.sink.emit(StepOutput(time.time(), self.step, text))
-            found = self._meter.feed(text)
-            if found is not None:
-                self.sink.emit(
-                    StepProgress(
-                        time.time(), self.step, found.done, found.total, found.unit, found.rate, found.eta_s,
-                        found.detail,
-                    )
-                )  # fmt: skip
+            self.sink.emit(StepOutput(time.time(), self._step, text))
+            if (found := self._meter.feed(text)) is not None:
+                self.sink.emit(found)
 
     def expect(self, size: int) -> None:
         """Report how many bytes the step will process."""
-        self._done, self._total, self._step_began = 0, size, time.monotonic()
+        self._done, self._total, self._began = 0, size, time.monotonic()
 
     def count(self, size: int, detail: str = "") -> None:
         """Report that ``size`` more bytes were processed; a negative number subtracts.
@@ -102,16 +83,30 @@ class Teller:
         with self._lock:
             self._done += size
             now = time.monotonic()
-            if now - self._told < _SHORTEST_GAP_S and self._done < self._total:
+            if now - self._shown < _SHORTEST_GAP_S and self._done < self._total:
                 return
-            self._told = now
+            self._shown = now
             total = max(self._total, self._done)
-            rate = self._done / max(now - self._step_began, 1e-6)
+            rate = self._done / max(now - self._began, 1e-6)
             left = (total - self._done) / rate if rate > 0 else 0.0
             self.sink.emit(
-                StepProgress(time.time(), self.step, self._done, total, "bytes", rate, left, detail)
+                StepProgress(time.time(), self._step, self._done, total, "bytes", rate, left, detail)
             )
 
     def notice(self, text: str, level: str = "info") -> None:
         """Report a notice to the user."""
         self.sink.emit(Notice(time.time(), level, text))
+
+
+@contextlib.contextmanager
+def _ending(well: str, report: Callable[[str, float], None]) -> Iterator[None]:
+    """Report how a block ended, and the seconds that it took."""
+    began, status = time.monotonic(), "failed"
+    try:
+        yield
+        status = well
+    except InterruptedByUserError:
+        status = "cancelled"
+        raise
+    finally:
+        report(status, time.monotonic() - began)

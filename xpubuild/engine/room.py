@@ -16,8 +16,6 @@ from xpubuild.errors import BuildError, FetchError, NoSpaceError, ToolchainError
 _LEAST_BYTES = 1 << 20
 # A socket in it must have a name of at most 108 bytes; those of Python's multiprocessing add 32.
 _LONGEST = 72
-#: What a program says of a full disk may be anything.
-_MAY_BE_SPACE = (BuildError, FetchError, ToolchainError)
 
 
 @contextlib.contextmanager
@@ -26,18 +24,14 @@ def own_temporary(env: Mapping[str, str]) -> Iterator[dict[str, str]]:
 
     After a kill of xpubuild itself the next command removes it.
     """
+    named, found = env.get("TMPDIR"), dict(env)
+    parent = Path(named) if named and Path(named).is_dir() else Path(tempfile.gettempdir())
     with contextlib.ExitStack() as stack:
-        found = dict(env)
         with contextlib.suppress(OSError):  # a full or unwritable TMPDIR: the command will say so
-            folder = stack.enter_context(scratch_folder("step", _parent(env)))
+            folder = stack.enter_context(scratch_folder("step", parent))
             if len(os.fsencode(folder)) <= _LONGEST:
                 found["TMPDIR"] = str(folder)
         yield found
-
-
-def _parent(env: Mapping[str, str]) -> Path:
-    named = env.get("TMPDIR")
-    return Path(named) if named and Path(named).is_dir() else Path(tempfile.gettempdir())
 
 
 def full_place(places: Iterable[str | Path]) -> Path | None:
@@ -52,8 +46,11 @@ def full_place(places: Iterable[str | Path]) -> Path | None:
 
 
 def by_space(error: XpuBuildError, place: Path | None) -> XpuBuildError:
-    """Return the error to show for a command that failed while ``place`` was full."""
-    if place is None or not isinstance(error, _MAY_BE_SPACE):
+    """Return the error to show for a command that failed while ``place`` was full.
+
+    What a program says of a full disk may be anything.
+    """
+    if place is None or not isinstance(error, (BuildError, FetchError, ToolchainError)):
         return error
     found = NoSpaceError(
         f"no space left in {place}",

@@ -60,18 +60,21 @@ def descendants(root: int) -> list[int]:
     return found
 
 
-def _reap() -> bool:
-    """Reap what has ended; return whether nothing is left.
+def _reap(pid: int = 0) -> tuple[int | None, bool]:
+    """Reap what has ended; return the wait status of ``pid`` if it is among that, and if nothing is left.
 
     The kernel's word that there is no child is exact: an orphan becomes a child of the subreaper at once. A
     look at /proc alone can miss a process that was forked meanwhile.
     """
+    status = None
     try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
+        while True:
+            done, found = os.waitpid(-1, os.WNOHANG)
+            if not done:
+                return status, False
+            status = found if done == pid else status
     except ChildProcessError:
-        return True
-    return False
+        return status, True
 
 
 def _send(kill: Callable[[int, int], None], pid: int, number: int) -> None:
@@ -85,18 +88,11 @@ def _send(kill: Callable[[int, int], None], pid: int, number: int) -> None:
 def kill_descendants() -> None:
     """Kill until nothing is left; a fork bomb of a build ends because each round kills the parents too."""
     for _ in range(_KILL_ROUNDS):
-        if _reap():
+        if _reap()[1]:
             return
         for pid in descendants(os.getpid()):
             _send(os.kill, pid, signal.SIGKILL)
         time.sleep(0.005)
-
-
-def _environment(fd: int) -> dict[bytes, bytes]:
-    """Read the command's environment. This process has its caller's, which is known to run this Python."""
-    with open(fd, "rb") as stream:
-        pairs = (entry.partition(b"=") for entry in stream.read().split(b"\0") if entry)
-        return {name: value for name, _, value in pairs}
 
 
 def _start(argv: list[str], environment: dict[bytes, bytes], error_fd: int) -> int:
@@ -116,14 +112,6 @@ def _start(argv: list[str], environment: dict[bytes, bytes], error_fd: int) -> i
     os._exit(127)
 
 
-def _report(result_fd: int, document: dict[str, object]) -> None:
-    try:
-        os.write(result_fd, "".join(f"{name} {value}\n" for name, value in document.items()).encode())
-        os.close(result_fd)
-    except OSError:
-        return  # the caller is gone, and nobody else reads it
-
-
 def _wait_for(pid: int, life_fd: int, wake_fd: int) -> int | None:
     """Return the wait status of ``pid``, or None where the caller died first."""
     events = select.poll()
@@ -137,22 +125,9 @@ def _wait_for(pid: int, life_fd: int, wake_fd: int) -> int | None:
         for number in numbers:
             if number in (signal.SIGINT, signal.SIGTERM):
                 _send(os.killpg, pid, number)
-        status = _reaped(pid)
+        status, _ = _reap(pid)
         if status is not None:
             return status
-
-
-def _reaped(pid: int) -> int | None:
-    """Reap what has ended; return the wait status of ``pid`` if it is among that."""
-    try:
-        while True:
-            done, status = os.waitpid(-1, os.WNOHANG)
-            if done == pid:
-                return status
-            if not done:
-                return None
-    except ChildProcessError:
-        return None
 
 
 def main(arguments: list[str]) -> int:
@@ -169,7 +144,10 @@ def main(arguments: list[str]) -> int:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     for fd in (life_fd, result_fd):
         os.set_inheritable(fd, False)
-    environment = _environment(environment_fd)
+    # The command's environment; this process has its caller's, which is known to run this Python.
+    with open(environment_fd, "rb") as stream:
+        pairs = (entry.partition(b"=") for entry in stream.read().split(b"\0") if entry)
+        environment = {name: value for name, _, value in pairs}
     error_read, error_write = os.pipe()
     pid = _start(argv, environment, error_write)
     os.close(error_write)
@@ -179,16 +157,17 @@ def main(arguments: list[str]) -> int:
     if status is None:
         return 1
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    _report(
-        result_fd,
-        {
-            "returncode": os.waitstatus_to_exitcode(status),
-            "max_rss_bytes": usage.ru_maxrss * 1024,
-            "user_s": usage.ru_utime,
-            "system_s": usage.ru_stime,
-            "exec_error": exec_error,
-        },
-    )
+    result = {
+        "returncode": os.waitstatus_to_exitcode(status),
+        "max_rss_bytes": usage.ru_maxrss * 1024,
+        "user_s": usage.ru_utime,
+        "system_s": usage.ru_stime,
+        "exec_error": exec_error,
+    }
+    try:
+        os.write(result_fd, "".join(f"{name} {value}\n" for name, value in result.items()).encode())
+    except OSError:
+        return 1  # the caller is gone, and nobody else reads it
     return 0
 
 

@@ -25,7 +25,6 @@ _NAME = re.compile(
     r"(?:xpubuild-[a-z]+|(?P<file>\.xpubuild))-(?P<pid>\d+)-(?P<start>\d+)-(?P<world>[0-9a-f]{8})-.+"
 )
 _PROC = Path("/proc")
-_BOOT = _PROC / "sys/kernel/random/boot_id"
 # proc(5): fields after the name, which may hold spaces and brackets; the state is the 3rd field of the file.
 _STATE, _START = 0, 19
 _ENDED = frozenset({"Z", "X"})
@@ -46,9 +45,8 @@ def scratch_folder(purpose: str, parent: Path | None = None) -> Iterator[Path]:
 
 def new_folder(purpose: str) -> Path:
     """Make a folder for this user alone that stays until this process ends, whatever it executes."""
-    place = Path(tempfile.gettempdir())
-    remove_dead(place)
-    return Path(tempfile.mkdtemp(prefix=f"xpubuild-{purpose}-{_owner()}", dir=place))
+    remove_dead(Path(tempfile.gettempdir()))
+    return Path(tempfile.mkdtemp(prefix=f"xpubuild-{purpose}-{_owner()}"))
 
 
 def new_draft(folder: Path) -> tuple[int, Path]:
@@ -69,30 +67,20 @@ def _remove_dead_once(folder: Path, _process: int) -> None:
 def remove_dead(folder: Path) -> None:
     """Remove what this user's processes that have ended left in a folder; what cannot be removed stays."""
     world = _world()
-    if world is None:
-        return
-    for path in _left(folder, world):
-        if path.name.startswith("."):
-            with contextlib.suppress(OSError):
-                path.unlink()
-        else:
-            shutil.rmtree(path, ignore_errors=True)
-
-
-def _left(folder: Path, world: str) -> Iterator[Path]:
-    """Yield what is known to be of a process that has ended."""
     with contextlib.suppress(OSError):
-        for path in folder.iterdir():
+        for path in folder.iterdir() if world is not None else ():
             name = _NAME.fullmatch(path.name)
             if name is None or name["world"] != world or not _is_ours(path, bool(name["file"])):
                 continue
-            try:
-                start = _start(int(name["pid"]))
-            except OSError:
-                continue  # a /proc that hides the processes of others (hidepid): it may live
-            # A process of the same number that started at another time is another process.
-            if start != int(name["start"]):
-                yield path
+            # What a /proc that hides the processes of others (hidepid) does not show may live. A process of
+            # the same number that started at another time is another process.
+            with contextlib.suppress(OSError):
+                if _start(int(name["pid"])) == int(name["start"]):
+                    continue
+                if name["file"]:
+                    path.unlink()
+                else:
+                    shutil.rmtree(path, ignore_errors=True)
 
 
 def _owner() -> str:
@@ -113,12 +101,13 @@ def _is_ours(path: Path, is_file: bool) -> bool:
 def _world() -> str | None:
     """Return a digest of what process ids and start times hold in; None where that cannot be known.
 
-    Start times are shown as a time namespace has them, and a ``/proc`` of other processes tells of those.
+    Start times are shown as a time namespace has them, and a ``/proc`` of other processes shows those.
     """
     try:
         if (_PROC / "self").readlink() != Path(str(os.getpid())):
             return None
-        parts = [_BOOT.read_bytes().decode(), str((_PROC / "self/ns/pid").readlink())]
+        boot = (_PROC / "sys/kernel/random/boot_id").read_bytes().decode()
+        parts = [boot, str((_PROC / "self/ns/pid").readlink())]
     except OSError:
         return None
     with contextlib.suppress(OSError):  # before Linux 5.6 there is none

@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from xpubuild.engine.child import resolve_executable
 from xpubuild.engine.environment import base_environment
-from xpubuild.engine.executables import resolve_executable
 from xpubuild.engine.process import Cancel, run
 from xpubuild.errors import BuildError, ToolchainError, UsageError
 from xpubuild.frozen import frozen

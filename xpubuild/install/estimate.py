@@ -7,9 +7,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from xpubuild.engine.estimate import UNKNOWN, Estimate
 from xpubuild.engine.events import Sink
-from xpubuild.engine.forecast import Forecaster, edge_key
+from xpubuild.engine.forecast import Estimate, Forecaster, edge_key
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Step
 from xpubuild.engine.runner import needed_for
@@ -31,39 +30,39 @@ _TAKEN_S = 3.0
 
 def estimates(prepared: Prepared, todo: Collection[str]) -> dict[str, Estimate]:
     """Return step -> estimate for the steps that are to do, in the order of the plan."""
-    last: dict[str, Estimate] = {}
+    last: dict[str, tuple[float, str]] = {}
     for root in reversed(_roots(prepared.target) if todo else []):
-        last |= last_time(root)
+        last |= {step: (seconds, root.name) for step, seconds in last_time(root).items()}
     found = {}
     for step in (step for step in prepared.plan.steps if step.id in todo):
-        found[step.id] = last.get(step.id) or _by_recipe(prepared.target, step)
+        found[step.id] = _by_recipe(prepared.target, step)
+        if step.id in last:
+            seconds, name = last[step.id]
+            found[step.id] = replace(found[step.id], seconds=seconds, source=f"last time, in {name}")
         kept = step.keeper.to_json() if step.keeper is not None else {}
         if kept.get("answer") == "kept":
-            found[step.id] = replace(
-                UNKNOWN, seconds=_TAKEN_S, source=f"taken from the store {kept['store']}"
-            )
+            found[step.id] = Estimate(_TAKEN_S, source=f"taken from the store {kept['store']}")
     return found
 
 
-def last_time(root: Path) -> dict[str, Estimate]:
-    """Return what the steps took in the last run of a workspace in which their commands ended well.
+def last_time(root: Path) -> dict[str, float]:
+    """Return the seconds that each step took in a workspace until its commands ended well the last time.
 
-    A build goes on where the run before it ended: of its runs the longest counts. Nothing is known where the
-    journal cannot be read.
+    A build goes on where the run before it ended, so the runs that failed before count with it. Nothing is
+    known where the journal cannot be read.
     """
-    found: dict[str, Estimate] = {}
+    found: dict[str, float] = {}
     with contextlib.suppress(XpuBuildError), Journal(Layout(root).journal, read_only=True) as journal:
-        took: dict[tuple[int, str], tuple[float, bool]] = {}
+        runs: dict[tuple[str, int], tuple[float, bool]] = {}
         for item in journal.commands():
-            key = item["run"], item["step"]
-            took[key] = took.get(key, (0.0, True))[0] + item["duration_s"], item["returncode"] == 0
-        amounts = journal.amounts()
-        for (run, step), (seconds, ok) in took.items():
-            amount, before = amounts.get((run, step)), found.get(step, UNKNOWN).seconds or 0.0
-            if ok and amount is not None:
-                whole = max(seconds, before) if amount.tuning.get("MAX_JOBS") else seconds
-                source = f"last time, in {root.name}"
-                found[step] = Estimate(whole, amount.downloaded_bytes, amount.disk_bytes, source)
+            key = item["step"], item["run"]
+            seconds, _ = runs.get(key, (0.0, True))
+            runs[key] = seconds + item["duration_s"], item["returncode"] == 0
+        before: dict[str, float] = {}
+        for (step, _), (seconds, ok) in runs.items():
+            before[step] = before.get(step, 0.0) + seconds
+            if ok:
+                found[step] = before.pop(step)
     return found
 
 
@@ -82,7 +81,7 @@ def _used(root: Path) -> float:
 def _by_recipe(target: Target, step: Step) -> Estimate:
     cost = target.recipe.costs.get(step.id)
     if cost is None:
-        return UNKNOWN
+        return Estimate()
     work, jobs = cost.core_minutes.get(target.device), min(jobs_of(step) or 1, target.cores or 1 << 20)
     minutes = [value for value in (cost.minutes, work and work / jobs) if value is not None]
     key = f"core_minutes.{target.device}" if work is not None else "minutes"
@@ -114,5 +113,5 @@ def forecasting(
         yield sink
         return
     weights = {step.id: edge_weights(prepared.target, step.id) for step in steps if jobs_of(step)}
-    with Forecaster(sink, steps, estimates(prepared, todo), weights) as forecaster:
+    with Forecaster(sink, steps, estimates(prepared, todo), weights).often() as forecaster:
         yield forecaster

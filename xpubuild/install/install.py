@@ -21,7 +21,7 @@ from xpubuild.engine import files
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.events import Sink
 from xpubuild.engine.journal import Journal
-from xpubuild.engine.lock import WorkspaceLock
+from xpubuild.engine.lock import workspace_lock
 from xpubuild.engine.model import Plan
 from xpubuild.engine.places import existing_quoted
 from xpubuild.engine.process import Cancel
@@ -47,9 +47,9 @@ from xpubuild.install.supplies import keep_resolved
 from xpubuild.install.target import Prepared
 from xpubuild.machine.envmark import MARK as ENV_MARK
 from xpubuild.recipe.load import load
-from xpubuild.workspace.documents import plan_document
 from xpubuild.workspace.layout import Layout
-from xpubuild.workspace.moved import settle_here
+from xpubuild.workspace.moved import require_in_place
+from xpubuild.workspace.status import plan_document
 
 _OURS = frozenset({"journal.db", "journal.db-wal", "journal.db-shm", ".lock", ".lock.owner"})
 _GIB = 1 << 30
@@ -154,7 +154,7 @@ def apply(
     ):
         with forecasting(prepared, states, sink, until) as telling:
             outcome = run_plan(
-                plan, journal, sink=telling, cancel=cancel, lock_fd=lock.fd, until=until, states=states
+                plan, journal, sink=telling, cancel=cancel, lock_fd=lock, until=until, states=states
             )
         receipt = make_receipt(prepared, journal)
         receipt["ran"] = outcome.ran
@@ -188,7 +188,7 @@ def entered(
     cancel: Cancel,
     patience_s: float,
     until: str | None = None,
-) -> Iterator[tuple[WorkspaceLock, Journal, Mapping[str, StepState]]]:
+) -> Iterator[tuple[int, Journal, Mapping[str, StepState]]]:
     """Lock and prepare the workspace of a plan, and begin a run in its journal, which ``run_plan`` ends.
 
     Yields the state of each step, too, as the journal and one look at the files tell it.
@@ -199,7 +199,7 @@ def entered(
     root = Path(prepared.plan.workspace)
     open_workspace(root)
     with (
-        WorkspaceLock(
+        workspace_lock(
             root,
             command=f"xpubuild {command} {prepared.plan.recipe}",
             patience_s=patience_s,
@@ -211,9 +211,8 @@ def entered(
     ):
         if journal.set_aside is not None:
             notify(sink, f"the journal was damaged; it is kept as {journal.set_aside.name}", level="warning")
-        found = settle_here(root, journal)
-        if found is not None:
-            notify(sink, found.told(settled=True), level="warning")
+        require_in_place(root, journal)
+        journal.settle_at(str(root))
         if not journal.runs() and _was_ours(root):
             # The journal that said so is lost; sources are judged by git.
             layout = Layout(root)

@@ -107,7 +107,7 @@ def rehearse(prepared: Prepared, *, sink: Sink, cancel: Cancel, patience_s: floa
     with entered(part, "rehearse", sink=sink, cancel=cancel, patience_s=patience_s) as (lock, journal, _):
         # A configuration is what this machine is now: an earlier one says nothing about it.
         journal.forget([step], removed=False)
-        outcome = run_plan(part.plan, journal, sink=sink, cancel=cancel, lock_fd=lock.fd)
+        outcome = run_plan(part.plan, journal, sink=sink, cancel=cancel, lock_fd=lock)
         error = outcome.errors[0] if outcome.errors else None
         record = journal.record(step)
         report = make_report(part, record, error)

@@ -10,7 +10,7 @@ from pathlib import Path
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from xpubuild.engine.executables import resolve_executable
+from xpubuild.engine.child import resolve_executable
 from xpubuild.errors import ToolchainError, UnsatisfiableError, UsageError
 from xpubuild.machine.packages import install_commands, package_names
 from xpubuild.machine.pythons import PATIENT_S, PythonFacts, probe_python

@@ -12,7 +12,7 @@ from typing import Any
 
 from xpubuild.engine.answers import FRESH, Answers
 from xpubuild.engine.environment import base_environment
-from xpubuild.engine.results import QueryResult
+from xpubuild.engine.process import QueryResult
 from xpubuild.errors import XpuBuildError
 from xpubuild.frozen import frozen
 from xpubuild.machine.readers import LIVE_ROOT, UNKNOWN, exists, inside, read_bytes, read_text

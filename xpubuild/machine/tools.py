@@ -9,7 +9,7 @@ from pathlib import Path
 
 from xpubuild.engine.answers import FRESH, Answers, Decides, says_itself
 from xpubuild.engine.environment import usable_path
-from xpubuild.engine.results import QueryResult
+from xpubuild.engine.process import QueryResult
 from xpubuild.errors import XpuBuildError
 from xpubuild.frozen import frozen
 from xpubuild.machine.readers import UNKNOWN

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 
 from xpubuild.engine.files import explained, write_atomic
 from xpubuild.engine.fingerprint import file_sha256
-from xpubuild.engine.watch import Cancel
+from xpubuild.engine.process import Cancel
 from xpubuild.errors import FetchError, SourceIntegrityError
 from xpubuild.frozen import frozen
 from xpubuild.supply.index.files import RemoteFile

@@ -38,7 +38,7 @@ _UNICODE = ({PENDING: "·", FAILED: "✗", CANCELLED: "■"}, "✓", "⠋⠙⠹�
 _ASCII = ({PENDING: ".", FAILED: "x", CANCELLED: "-"}, "+", "|/-\\", "#-", ", ")
 _FRAMES_PER_S = 8
 #: Rows of a window above which there is room for the footer, the header, and the longest commands.
-_FOOTER, _HEADER, _LONGEST = 3, 7, 10
+_FOOTER, _HEADER = 3, 7
 #: The time of a step stays near its title in a wide window.
 _WIDEST = 110
 _LONGEST_ID = 24
@@ -140,9 +140,6 @@ class Painter:
     def frame(self, run: RunView, now: float, rows: int, columns: int) -> RenderableType:
         """Return the picture of a run that goes on, in fewer than ``rows`` rows."""
         footer = [self._footer(run, now)] if rows >= _FOOTER else []
-        slow = wording.longest(run.forecast) if run.forecast is not None else ""
-        if slow and rows >= _LONGEST:
-            footer.insert(0, self._line(f"longest: {slow}", "dim"))
         header = [self._header(run)] if rows >= _HEADER else []
         steps = list(run.steps.values())
         # The cursor rests on a line of its own below the block.
@@ -247,11 +244,7 @@ class Painter:
             f"{len(run.of(DONE, UP_TO_DATE))} of {wording.plural(len(run.steps), 'step')} done",
             f"{failed} failed" if failed else "",
             wording.clock(now - run.began),
-            *(
-                (wording.left(run.forecast), wording.memory(run.forecast.memory_bytes))
-                if run.forecast
-                else ()
-            ),
+            wording.left(run.forecast) if run.forecast else "",
             "Ctrl-C stops; run again to resume",
         ]
         return self._line(self._dot.join(part for part in parts if part), "dim")

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol, TextIO
 
-from xpubuild.engine.estimate import Estimate, total
+from xpubuild.engine.forecast import Estimate, total
 from xpubuild.engine.model import Plan
 from xpubuild.errors import XpuBuildError
 from xpubuild.ui import wording

@@ -165,7 +165,7 @@ class PlainSink:
         """Tell what is left at first, and then rarely: the time since is a tenth of what was left."""
         if event.time < self._next_forecast:
             return
-        text = wording.forecast(event)
+        text = wording.left(event)
         if text:
             self._next_forecast = event.time + max(_SILENCE_S, event.left_s / 10)
             self.line(event.time, text)

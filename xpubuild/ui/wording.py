@@ -197,18 +197,6 @@ def left(event: RunForecast) -> str:
     return f"{'at least' if event.unknown else 'about'} {roughly(event.left_s)} left"
 
 
-def longest(event: RunForecast) -> str:
-    """Return what has run longest, with its memory."""
-    return ", ".join(f"{what} ({duration(seconds)}, {memory(size)})" for what, seconds, size in event.longest)
-
-
-def forecast(event: RunForecast) -> str:
-    """Return what is left, the memory, and what has run longest; "" where nothing tells."""
-    slow = longest(event)
-    parts = (left(event), memory(event.memory_bytes), f"longest: {slow}" if slow else "")
-    return one_line("; ".join(part for part in parts if part)) if parts[0] else ""
-
-
 def notice(event: Notice) -> str:
     """Return a notice with its step and, unless it only informs, its level; may have several lines."""
     level = "" if event.level == "info" else f"{event.level}: "

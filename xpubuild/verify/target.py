@@ -9,8 +9,8 @@ from pathlib import Path
 
 import platformdirs
 
+from xpubuild.engine.child import resolve_executable
 from xpubuild.engine.environment import base_environment
-from xpubuild.engine.executables import resolve_executable
 from xpubuild.errors import UsageError
 from xpubuild.frozen import frozen
 from xpubuild.verify.standin import environment

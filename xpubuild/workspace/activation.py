@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,14 +14,12 @@ from xpubuild.machine import envdiff
 from xpubuild.machine.envdiff import EnvDiff, PathChange
 from xpubuild.untrusted import json_value, read_bytes
 from xpubuild.workspace.layout import Layout
-from xpubuild.workspace.pth_locale import needed_locale
 
 #: Set in a shell that entered a workspace: what commands without a recipe or --workspace mean.
 ENTERED = "XPUBUILD_ENTERED"
-
-
 #: A receipt lists every command and package; that of a large build has 2 MB.
 _MOST_BYTES = 256 << 20
+_UTF8 = re.compile(r"\.utf-?8(?:@|$)", re.IGNORECASE)
 
 
 def read_receipt(root: Path) -> dict[str, Any]:
@@ -46,11 +46,8 @@ def read_receipt(root: Path) -> dict[str, Any]:
 
 
 def _damaged(path: Path, why: str) -> UsageError:
-    return UsageError(
-        f"the receipt {path} is damaged",
-        why=why,
-        fix="run the same install again, which writes the receipt again",
-    )
+    fix = "run the same install again, which writes the receipt again"
+    return UsageError(f"the receipt {path} is damaged", why=why, fix=fix)
 
 
 def _captured(root: Path, receipt: Mapping[str, Any]) -> EnvDiff:
@@ -62,18 +59,21 @@ def _captured(root: Path, receipt: Mapping[str, Any]) -> EnvDiff:
         raise _damaged(Layout(root).receipt, str(error)) from error
 
 
+def _own(root: Path, caller: Mapping[str, str]) -> dict[str, str]:
+    env = Layout(root).env
+    return {**needed_locale(env, caller), "VIRTUAL_ENV": str(env), ENTERED: str(root)}
+
+
 def difference(root: Path, receipt: Mapping[str, Any], *, oneapi: bool = True) -> EnvDiff:
     """Return what entering the workspace changes, whatever was set before: for module systems.
 
-    Without ``oneapi`` only what is the workspace's own: modules of the site bring the rest.
+    Without ``oneapi`` only what is the workspace's own: modules of the site have the rest.
     """
-    layout = Layout(root)
     base = _captured(root, receipt) if oneapi else EnvDiff()
     path = base.paths.get("PATH", PathChange())
-    first = (str(layout.env / "bin"), *path.prepend)
-    own = {**needed_locale(layout.env, {}), "VIRTUAL_ENV": str(layout.env), ENTERED: str(root)}
+    first = (str(Layout(root).env / "bin"), *path.prepend)
     return EnvDiff(
-        set={**base.set, **own},
+        set={**base.set, **_own(root, {})},
         unset=(*base.unset, "PYTHONHOME"),
         paths={**base.paths, "PATH": PathChange(first, path.append, path.remove)},
     )
@@ -84,22 +84,34 @@ def assignments(root: Path, caller: Mapping[str, str]) -> dict[str, str | None]:
 
     The workspace's programs come first on PATH, once, however often it is entered.
     """
-    layout = Layout(root)
     changes = envdiff.assignments(_captured(root, read_receipt(root)), caller)
-    ours = str(layout.env / "bin")
+    ours = str(Layout(root).env / "bin")
     path = changes.get("PATH") or caller.get("PATH", os.defpath)
     rest = [item for item in path.split(os.pathsep) if item != ours]
-    return {
-        **changes,
-        **needed_locale(layout.env, caller),
-        "VIRTUAL_ENV": str(layout.env),
-        ENTERED: str(root),
-        "PATH": os.pathsep.join([ours, *rest]),
-        "PYTHONHOME": None,
-    }
+    return {**changes, **_own(root, caller), "PATH": os.pathsep.join([ours, *rest]), "PYTHONHOME": None}
 
 
 def environment(root: Path, caller: Mapping[str, str]) -> dict[str, str]:
     """Return the caller's environment as it is in the workspace."""
     values = {**caller, **assignments(root, caller)}
     return {name: value for name, value in values.items() if value is not None}
+
+
+def needed_locale(env: Path, caller: Mapping[str, str]) -> dict[str, str]:
+    """Return the variable to set so that the Python of ``env`` starts and finds its editable installs.
+
+    An editable install leaves a ``.pth`` file with the path of the sources. Before Python 3.12.4 ``site``
+    reads it in the encoding of the locale (python/cpython issue 77102), whatever UTF-8 mode says: under
+    LC_ALL=C the interpreter ends in UnicodeDecodeError before it runs anything, under Latin-1 it looks in a
+    folder of another name. C itself, where LC_ALL does not insist on it, is made UTF-8 (PEP 538).
+    Nothing where the caller's locale will do, or where no ``.pth`` file needs it.
+    """
+    name = next((name for name in ("LC_ALL", "LC_CTYPE", "LANG") if caller.get(name)), None)
+    locale = caller[name] if name is not None else "C"
+    if _UTF8.search(locale) or (locale in ("C", "POSIX") and name != "LC_ALL"):
+        return {}
+    for path in env.glob("lib/python*/site-packages/*.pth"):
+        with contextlib.suppress(OSError):
+            if not path.read_bytes().isascii():
+                return {"LC_ALL" if name == "LC_ALL" else "LC_CTYPE": "C.UTF-8"}
+    return {}

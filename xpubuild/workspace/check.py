@@ -29,7 +29,7 @@ from xpubuild.documents import plain
 from xpubuild.engine.events import Sink
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.engine.journal import Journal
-from xpubuild.engine.lock import WorkspaceLock
+from xpubuild.engine.lock import workspace_lock
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.reporter import Teller
 from xpubuild.engine.state import published_hashes
@@ -113,7 +113,7 @@ def check_workspace(root: Path, cache: Path, sink: Sink, cancel: Cancel) -> Foun
     teller, layout, found = Teller(sink, cancel=cancel), Layout(root), Found()
     parts = [("packages", "installed packages"), ("wheels", "wheels"), ("sources", "sources")]
     with (
-        WorkspaceLock(root, command="xpubuild check", shared=True, cancel=cancel),
+        workspace_lock(root, command="xpubuild check", shared=True, cancel=cancel),
         Journal(layout.journal, read_only=True) as journal,
         teller.run("check", str(root), parts),
     ):

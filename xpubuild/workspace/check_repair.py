@@ -13,7 +13,7 @@ from xpubuild.artifacts.installed_repair import KEEP, remove_dist
 from xpubuild.artifacts.site_packages import site_packages_of
 from xpubuild.engine.files import remove_tree
 from xpubuild.engine.journal import Journal
-from xpubuild.engine.lock import WorkspaceLock
+from xpubuild.engine.lock import workspace_lock
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.redact import MASK
 from xpubuild.errors import UsageError
@@ -37,7 +37,7 @@ def repair(root: Path, found: Found, cancel: Cancel) -> tuple[Damage, ...]:
     Sources are recreated here. What nobody installed stays: it may be the user's.
     """
     with (
-        WorkspaceLock(root, command="xpubuild check --repair", cancel=cancel),
+        workspace_lock(root, command="xpubuild check --repair", cancel=cancel),
         Journal(Layout(root).journal) as journal,
     ):
         return tuple(item for item in found.damaged if _repaired(Layout(root), journal, item))

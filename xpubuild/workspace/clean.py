@@ -14,14 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xpubuild.engine.files import remove_tree
-from xpubuild.engine.journal import Journal, relocated
-from xpubuild.engine.lock import WorkspaceLock, held_by
+from xpubuild.engine.journal import Journal
+from xpubuild.engine.lock import held_by, workspace_lock
 from xpubuild.errors import SourceIntegrityError, UsageError, XpuBuildError
 from xpubuild.frozen import frozen
 from xpubuild.supply.git import notes
 from xpubuild.supply.git.integrity import dirty_digest
 from xpubuild.supply.git.notes import is_untouched
 from xpubuild.workspace.layout import Layout
+from xpubuild.workspace.moved import require_in_place
 from xpubuild.workspace.overview import age_of, disk_usage, last_used, workspaces_in
 
 if TYPE_CHECKING:
@@ -62,12 +63,11 @@ def plan_clean(root: Path, steps: Sequence[str] = ()) -> Removal:
     """Return what ``clean`` would remove.
 
     Raises:
-        UsageError: a step is named that never ran here.
+        UsageError: a step is named that never ran here, or the workspace was moved.
     """
     with Journal(Layout(root).journal, read_only=True) as journal:
-        # Where the folder was moved, what it made is inside it all the same.
-        place = journal.place() or str(root)
-        made = {Path(relocated(path, place, str(root))): step for path, step in journal.made().items()}
+        require_in_place(root, journal)
+        made = {Path(path): step for path, step in journal.made().items()}
         known = sorted(record.step for record in journal.records())
     unknown = sorted(set(steps) - set(known))
     if unknown:
@@ -123,7 +123,7 @@ def _has_commits(git_dir: Path) -> bool:
 
 def remove(root: Path, steps: Sequence[str] = ()) -> Removal:
     """Remove and forget; what is removed is decided with the workspace's lock held."""
-    with WorkspaceLock(root, command="xpubuild clean"):
+    with workspace_lock(root, command="xpubuild clean"):
         removal = plan_clean(root, steps)
         freed = disk_usage(*removal.paths)
         with Journal(Layout(root).journal) as journal:

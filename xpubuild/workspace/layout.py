@@ -9,76 +9,37 @@ from xpubuild.engine.files import odd_file, odd_kind
 from xpubuild.frozen import frozen
 
 
+class Place:
+    """A path below the root of a workspace; ``about`` says what is there."""
+
+    def __init__(self, name: str, about: str) -> None:
+        self.name, self.about = name, about
+
+    def __get__(self, layout: Layout, _kind: type | None = None) -> Path:
+        return layout.root / self.name
+
+
 @frozen
 class Layout:
     """Where things are in a workspace (docs/reference/workspace.md)."""
 
     root: Path
 
-    @property
-    def env(self) -> Path:
-        """The Python environment that packages are installed into."""
-        return self.root / "env"
-
-    @property
-    def python(self) -> Path:
-        """The interpreter of that environment."""
-        return self.env / "bin" / "python"
-
-    @property
-    def src(self) -> Path:
-        """The checkouts, one folder per component."""
-        return self.root / "src"
-
-    @property
-    def build(self) -> Path:
-        """Build trees and scratch files."""
-        return self.root / "build"
-
-    @property
-    def wheels(self) -> Path:
-        """The finished, audited wheels."""
-        return self.root / "wheels"
-
-    @property
-    def portable(self) -> Path:
-        """The wheels for other machines, made of those in ``wheels`` with ``install --portable``."""
-        return self.wheels / "portable"
-
-    @property
-    def logs(self) -> Path:
-        """One log per step, the previous one as ``.log.1``."""
-        return self.root / "logs"
-
-    @property
-    def journal(self) -> Path:
-        """The journal database."""
-        return self.root / "journal.db"
-
-    @property
-    def receipt(self) -> Path:
-        """The receipt of the last install."""
-        return self.root / "receipt.json"
-
-    @property
-    def resolved(self) -> Path:
-        """Commits of branches and tags that were looked up for this workspace, and are kept for it."""
-        return self.root / "resolved.json"
-
-    @property
-    def plan(self) -> Path:
-        """The plan of the last install, as ``plan --format json`` prints it."""
-        return self.build / "plan.json"
-
-    @property
-    def verify_report(self) -> Path:
-        """The document of the last verify."""
-        return self.build / "verify.json"
-
-    @property
-    def verify_operators(self) -> Path:
-        """The states of operators of ``verify --suite operators``, and its table."""
-        return self.build / "verify-operators"
+    env = Place("env", "The Python environment that packages are installed into.")
+    python = Place("env/bin/python", "The interpreter of that environment.")
+    src = Place("src", "The checkouts, one folder per component.")
+    build = Place("build", "Build trees and scratch files.")
+    wheels = Place("wheels", "The finished, audited wheels.")
+    portable = Place("wheels/portable", "The wheels for other machines, of ``install --portable``.")
+    logs = Place("logs", "One log per step, the previous one as ``.log.1``.")
+    journal = Place("journal.db", "The journal database.")
+    receipt = Place("receipt.json", "The receipt of the last install.")
+    resolved = Place("resolved.json", "Commits of branches and tags that were looked up for this workspace.")
+    plan = Place("build/plan.json", "The plan of the last install, as ``plan --format json`` prints it.")
+    verify_report = Place("build/verify.json", "The document of the last verify.")
+    verify_operators = Place(
+        "build/verify-operators", "The states of operators of ``verify --suite operators``, and its table."
+    )
 
     def pip_report(self, step: str, requirements: str) -> Path:
         """Return where pip says what it installed of a requirements file in a step; that folder exists."""

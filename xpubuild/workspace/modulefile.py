@@ -6,7 +6,8 @@ paths are removed again. ``pushenv`` of Environment Modules came with 5.1; an ol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import functools
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,9 @@ from xpubuild.machine.envdiff import EnvDiff
 from xpubuild.workspace.activation import difference
 
 MARK = "Made by xpubuild"
+FAMILY = "xpubuild"
 #: Two PyTorches in one environment are a mistake; this is what sites call theirs.
 _CONFLICT = "pytorch"
-FAMILY = "xpubuild"
 
 
 def modulefile(root: Path, receipt: Mapping[str, Any], form: str, depends_on: Sequence[str] = ()) -> str:
@@ -29,11 +30,16 @@ def modulefile(root: Path, receipt: Mapping[str, Any], form: str, depends_on: Se
     about = f"PyTorch by xpubuild, recipe {recipe}"
     help_lines = (about, f"Workspace: {root}", f"Made anew by: xpubuild install {recipe}")
     lines = _lua if form == "lmod" else _tcl
-    return "".join(line + "\n" for line in lines(changes, about, help_lines, depends_on))
+    return "".join(f"{line}\n" for line in lines(changes, about, help_lines, depends_on))
+
+
+def file_name(recipe: str, form: str) -> str:
+    """Return the name of a modulefile in its folder."""
+    return f"{recipe}.lua" if form == "lmod" else recipe
 
 
 def _lua(changes: EnvDiff, about: str, told: Sequence[str], depends_on: Sequence[str]) -> Iterator[str]:
-    q = _lua_quoted
+    q = functools.partial(_quoted, special='\\"')
     yield f"-- {MARK}; it is written again by the next install."
     yield f"help({q(chr(10).join(told))})"
     yield f"whatis({q(about)})"
@@ -50,7 +56,7 @@ def _lua(changes: EnvDiff, about: str, told: Sequence[str], depends_on: Sequence
 
 
 def _tcl(changes: EnvDiff, about: str, told: Sequence[str], depends_on: Sequence[str]) -> Iterator[str]:
-    q = _tcl_quoted
+    q = functools.partial(_quoted, special='\\"$[]{}')
     yield "#%Module"
     yield f"# {MARK}; it is written again by the next install."
     yield "proc ModulesHelp {} {"
@@ -82,21 +88,6 @@ def _entries(changes: EnvDiff) -> Iterator[tuple[str, str, str]]:
         yield from (("append", name, entry) for entry in change.append if entry)
 
 
-def _escaped(text: str, special: str, escapes: Mapping[str, str]) -> str:
-    return "".join(escapes.get(char, f"\\{char}" if char in special else char) for char in text)
-
-
-def _lua_quoted(text: str) -> str:
-    return '"' + _escaped(text, '\\"', {"\n": "\\n", "\r": "\\r"}) + '"'
-
-
-def _tcl_quoted(text: str) -> str:
-    return '"' + _escaped(text, '\\"$[]{}', {"\n": "\\n", "\r": "\\r"}) + '"'
-
-
-_FORMS: Mapping[str, Callable[[str], str]] = {"lmod": "{}.lua".format, "tcl": "{}".format}
-
-
-def file_name(recipe: str, form: str) -> str:
-    """Return the name of a modulefile in its folder."""
-    return _FORMS[form](recipe)
+def _quoted(text: str, special: str) -> str:
+    escapes = {"\n": "\\n", "\r": "\\r", **{char: f"\\{char}" for char in special}}
+    return f'"{"".join(escapes.get(char, char) for char in text)}"'

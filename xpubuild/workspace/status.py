@@ -1,24 +1,30 @@
-"""The state of a plan in its workspace: which steps are done, which process uses it, whether it was moved."""
+"""The state of a plan in its workspace, and the JSON documents of plan and status (docs/schema)."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+from xpubuild.documents import plain
+from xpubuild.engine.forecast import Estimate, total
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.lock import described, held_by
-from xpubuild.engine.model import Plan
-from xpubuild.engine.state import CHANGED, Elsewhere, StepState, plan_states, settled_states
+from xpubuild.engine.model import Plan, Step
+from xpubuild.engine.state import CHANGED, StepState, plan_states, settled_states
+from xpubuild.errors import XpuBuildError
+from xpubuild.supply.caching import rows
+from xpubuild.supply.depot.evidence import taken_from
 from xpubuild.workspace.layout import Layout
-from xpubuild.workspace.moved import moved
+from xpubuild.workspace.moved import made_in, told
 
 
 def standing(plan: Plan) -> tuple[Plan, Mapping[str, StepState]]:
-    """Return a plan with what its workspace tells in its summary, and the state of every step.
+    """Return a plan with what its workspace shows in its summary, and the state of every step.
 
     Raises:
         ToolchainError: the journal cannot be read.
@@ -27,44 +33,102 @@ def standing(plan: Plan) -> tuple[Plan, Mapping[str, StepState]]:
     path = Layout(root).journal
     if not path.is_file():
         return plan, plan_states(plan, None)
-    with contextlib.closing(Journal(path, read_only=True)) as journal:
-        owner, found = held_by(root), moved(root, journal)
-        elsewhere = Elsewhere(owner, str(found.old) if found is not None else "")
-        states = _what_changed(plan, settled_states(plan, journal, elsewhere), journal)
-    told = {
+    with Journal(path, read_only=True) as journal:
+        owner, elsewhere = held_by(root), made_in(root)
+        states = dict(settled_states(plan, journal, owner))
+        before = last_plan(Layout(root))
+        for name, state in states.items():
+            # By the plan of the last install: where that is what was done then.
+            record, old = journal.record(name), before.get(name)
+            if state.reason == CHANGED and old and record and old.get("fingerprint") == record.fingerprint:
+                states[name] = replace(state, reason=f"{CHANGED}{_difference(plan, name, before)}")
+    summary = {
         **({"in_use": f"by {described(owner)}"} if owner else {}),
-        **({"moved": found.told()} if found is not None else {}),
+        **({"moved": told(elsewhere)} if elsewhere is not None else {}),
     }
-    return replace(plan, summary={**plan.summary, **told}), states
+    return replace(plan, summary={**plan.summary, **summary}), states
 
 
-def _what_changed(plan: Plan, states: Mapping[str, StepState], journal: Journal) -> Mapping[str, StepState]:
-    """Say of changed inputs which ones, by the plan of the last install: where that is what was done then."""
-    before = last_plan(Layout(Path(plan.workspace)))
-    found = dict(states)
-    for name, state in states.items():
-        record, old = journal.record(name), before.get(name)
-        if state.reason == CHANGED and old and record and old.get("fingerprint") == record.fingerprint:
-            found[name] = replace(state, reason=f"{CHANGED}{_difference(plan, name, old, before)}")
-    return found
-
-
-def _difference(
-    plan: Plan, name: str, old: Mapping[str, Any], before: Mapping[str, Mapping[str, Any]]
-) -> str:
+def _difference(plan: Plan, name: str, before: Mapping[str, Mapping[str, Any]]) -> str:
     """Return what of a step is not as before, shortly: its title, or what it needs; "" if neither."""
-    step = plan.step(name)
+    step, old = plan.step(name), before[name]
     if old.get("title") != step.title:
         return f"; before: {old.get('title')}"
-    needs = [
-        item for item in step.needs if plan.fingerprints[item] != before.get(item, {}).get("fingerprint")
-    ]
+    prints = {need: before.get(need, {}).get("fingerprint") for need in step.needs}
+    needs = [need for need in step.needs if plan.fingerprints[need] != prints[need]]
     return f": {', '.join(needs)}" if needs else ""
 
 
 def last_plan(layout: Layout) -> dict[str, Mapping[str, Any]]:
     """Return the steps of the last install's plan by id; nothing where it cannot be read."""
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        document = json.loads(layout.plan.read_text("utf-8"))
-        return {step["id"]: step for step in document["steps"]}
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+        steps = json.loads(layout.plan.read_text("utf-8"))["steps"]
+        return {step["id"]: {**step, "needs": [str(need) for need in step["needs"]]} for step in steps}
     return {}
+
+
+def plan_document(
+    plan: Plan,
+    states: Mapping[str, StepState],
+    obstacles: Sequence[XpuBuildError] = (),
+    estimates: Mapping[str, Estimate] = MappingProxyType({}),
+) -> dict[str, Any]:
+    """Return the ``xpubuild.plan/1`` document; ``obstacles`` is what would stop an install.
+
+    ``estimates`` says what the steps that are to do will take.
+    """
+    steps = []
+    for step in plan.steps:
+        document = _step(step, plan.fingerprints[step.id], states[step.id])
+        estimate = estimates.get(step.id)
+        steps.append(document if estimate is None else {**document, "estimate": plain(estimate)})
+    return {
+        "schema": "xpubuild.plan/1",
+        "recipe": plan.recipe,
+        "workspace": plan.workspace,
+        "lock_digest": plan.lock_digest,
+        "summary": dict(plan.summary),
+        "steps": steps,
+        **({"estimate": plain(total(plan.steps, estimates))} if estimates else {}),
+        "obstacles": [error.to_json() for error in obstacles],
+    }
+
+
+def _step(step: Step, fingerprint: str, state: StepState) -> dict[str, Any]:
+    return {
+        "id": step.id,
+        "title": step.title,
+        "needs": [*step.needs, *step.tools],
+        "after": list(step.after),
+        "commands": [command.to_json() for command in step.commands],
+        "proves": [proof.describe() for proof in step.proofs],
+        "inputs": list(step.inputs),
+        "outputs": list(step.outputs),
+        "fingerprint": fingerprint,
+        "memory_bytes": step.memory_bytes,
+        "state": state.word,
+        "reason": state.reason,
+        "store": step.keeper.to_json() if step.keeper is not None else None,
+    }
+
+
+def status_document(workspace: str, journal: Journal, owner: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the ``xpubuild.status/1`` document: what the journal of a workspace knows."""
+    records = journal.records()
+    same = ("status", "fingerprint", "started", "detail", "evidence", "published")
+    return {
+        "schema": "xpubuild.status/1",
+        "workspace": workspace,
+        "locked_by": dict(owner) or None,
+        "runs": journal.runs(),
+        "steps": [
+            {
+                "id": record.step,
+                "duration_s": (record.ended - record.started) if record.ended else None,
+                "store": taken_from(record.evidence),
+                **{name: getattr(record, name) for name in same},
+            }
+            for record in records
+        ],
+        "compile_cache": rows(records, Layout(Path(workspace)).build),
+    }

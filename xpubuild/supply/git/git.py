@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from xpubuild.engine.answers import FRESH, Answers, says_itself
+from xpubuild.engine.child import resolve_executable
 from xpubuild.engine.environment import base_environment
-from xpubuild.engine.executables import resolve_executable
 from xpubuild.engine.files import explained
 from xpubuild.engine.lock import take
 from xpubuild.engine.process import Cancel, ProcessResult, QueryResult, run

@@ -21,9 +21,9 @@ import urllib3
 
 from xpubuild.engine.files import explained, fsync_dir
 from xpubuild.engine.fingerprint import file_sha256
+from xpubuild.engine.process import Cancel
 from xpubuild.engine.redact import Redactor, recordable
 from xpubuild.engine.temporary import new_draft
-from xpubuild.engine.watch import Cancel
 from xpubuild.errors import FetchError, RecipeError, SourceIntegrityError
 from xpubuild.supply.index.files import RemoteFile, is_filename
 from xpubuild.supply.index.pipconf import local_path

@@ -19,7 +19,7 @@ from requests.adapters import HTTPAdapter
 from urllib3.util.retry import Retry
 
 from xpubuild.engine.environment import base_environment
-from xpubuild.engine.watch import Cancel
+from xpubuild.engine.process import Cancel
 from xpubuild.errors import InterruptedByUserError, ToolchainError
 from xpubuild.supply.index.pipconf import authorities, pip_settings, switched_on
 

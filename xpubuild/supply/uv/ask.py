@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-from xpubuild.engine.process import Cancel, query
+from xpubuild.engine.process import Cancel, QueryResult, query
 from xpubuild.engine.redact import Redactor
-from xpubuild.engine.results import QueryResult
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import FetchError, ToolchainError, XpuBuildError
 from xpubuild.frozen import frozen
