@@ -89,7 +89,8 @@ def page() -> str:
 
 def _event_rows() -> list[tuple[str, str, str]]:
     rows = []
-    for kind, name in events._KEBAB.items():
+    for kind in events.Event.__subclasses__():
+        name = kind.kind()
         names = [item.name for item in dataclasses.fields(kind) if item.name != "time"]
         rows.append((md.code(name), ", ".join(map(md.code, names)), md.prose(kind.__doc__)))
     return rows
