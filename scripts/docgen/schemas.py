@@ -1,6 +1,6 @@
 """The JSON Schemas of the documents, from their types.
 
-These are TypedDicts in modules ``*_json``, each in the package that makes the document.
+These are TypedDicts in the package that makes the document, in a module ``*_json`` where they are many.
 
 A document of version 1 may gain fields, so the published schemas allow fields they do not name; fields that
 are there keep their meaning.
@@ -15,7 +15,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from typing_extensions import get_type_hints, is_typeddict
 
 from xpubuild import errors_json
-from xpubuild.artifacts import audit_json, repair_json
+from xpubuild.artifacts import audit_report, wheel_repair
 from xpubuild.cli import report_json
 from xpubuild.cli.configuration import config_json
 from xpubuild.doctor import report as doctor_report
@@ -29,7 +29,7 @@ from xpubuild.verify import verify_json
 from xpubuild.workspace import workspace_json
 
 _MODULES = (
-    doctor_report, rehearse, receipt, report_json, verify_json, audit_json, repair_json,
+    doctor_report, rehearse, receipt, report_json, verify_json, audit_report, wheel_repair,
     explain_json, recipe_json, matrix_json, lock_file, fetch_json, workspace_json, store_json,
     jobs_json, image_json, config_json, errors_json,
 )  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any
 from integration.test_components_held import wheel
 from support.engine import make_plan, shell
 
-from xpubuild.artifacts.audit import AuditPolicy
+from xpubuild.artifacts.audit_report import AuditPolicy
 from xpubuild.artifacts.step_proofs import WheelProof
 from xpubuild.engine.model import Plan, Publish, Step
 from xpubuild.supply.depot.identity import identity

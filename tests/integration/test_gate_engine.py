@@ -92,13 +92,6 @@ def test_a_line_ends_the_whole_tree_within_seconds(tmp_path: Path) -> None:
     assert done.took_s < 20
 
 
-def test_a_command_that_ignores_interrupts_ends_too(tmp_path: Path) -> None:
-    mark = new_mark()
-    with nothing_left(mark):
-        done = run(tmp_path, marked_shell("trap '' INT; echo off; while :; do sleep 0.1; done", mark))
-    assert done.error.exit_code == 53
-
-
 def test_a_file_is_noticed_while_nothing_is_printed(tmp_path: Path) -> None:
     done = run(tmp_path, shell(f"sleep 0.3; : > {tmp_path}/cache; sleep 100"))
     assert done.error.why == "the file"
@@ -114,11 +107,6 @@ def test_what_is_seen_last_counts_although_the_command_was_content(tmp_path: Pat
 
 def test_a_stop_goes_before_the_commands_own_failure(tmp_path: Path) -> None:
     assert run(tmp_path, shell("echo 'fatal error: x'; echo off; exit 3")).error.exit_code == 53
-
-
-def test_the_next_command_does_not_run(tmp_path: Path) -> None:
-    run(tmp_path, shell("echo off"), shell(f": > {tmp_path}/second"))
-    assert not (tmp_path / "second").exists()
 
 
 def test_a_warning_is_an_event_and_evidence_and_no_failure(tmp_path: Path) -> None:
@@ -161,12 +149,6 @@ def test_line_numbers_are_those_of_the_log(tmp_path: Path) -> None:
     log = (tmp_path / "logs" / "torch.log").read_text("utf-8").removesuffix("\n").split("\n")
     assert watcher.lines == list(enumerate(log, 1))
     assert "four" in log
-
-
-def test_each_attempt_has_its_own_watcher(tmp_path: Path) -> None:
-    done = run(tmp_path, shell("echo lost; exit 1"), attempts=2)
-    assert len(done.watchers) == 2
-    assert [len(watcher.lines) for watcher in done.watchers] == [2, 2]
 
 
 def test_a_watcher_changes_no_fingerprint() -> None:

@@ -19,9 +19,8 @@ from support.artifacts import pack
 from support.cli import XPUBUILD
 from support.indexes import PackageIndex, noise
 
-from xpubuild.artifacts.doubt import NOTE, Note, read_note, write_note
 from xpubuild.artifacts.installed import InstalledProof, installed_stamp
-from xpubuild.artifacts.installed_repair import remove_dist, repair
+from xpubuild.artifacts.installed_repair import NOTE, Note, read_note, remove_dist, repair, write_note
 from xpubuild.artifacts.site_packages import installed_dists, site_packages_of
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import Cancel

@@ -11,15 +11,22 @@ import pytest
 from support.artifacts import pack, read_device_images
 from support.sycl_library import SECTION, SPIRV, Image, archive, native, patch_tokens, sycl_library
 
-from xpubuild.artifacts.audit import AuditPolicy, audit_wheel
+from xpubuild.artifacts.audit import audit_wheel
+from xpubuild.artifacts.audit_report import AuditPolicy
 from xpubuild.artifacts.device_code import UnreadableImageError, read_code
 from xpubuild.artifacts.device_findings import describe, has_code_for
+from xpubuild.documents import plain
 from xpubuild.errors import AuditError
 
 if sys.version_info >= (3, 14):
     from compression.zstd import compress
 else:
     from backports.zstd import compress
+
+
+def nested(depth: int) -> bytes:
+    return archive([("x", nested(depth - 1))]) if depth else native("12.60.7", 0xC08)
+
 
 PVC = native("12.60.7", 0xC08)
 BMG = native("20.1.0", 0xC09)
@@ -84,7 +91,8 @@ def test_what_an_image_is(data: bytes, kind: str, shown: list[str], compressed: 
 
 
 @pytest.mark.parametrize(
-    "data", [compress(BOTH)[:-5], BOTH[:-5], BOTH[:100], b"CTNI", PVC[:70], b"!<arch>\n" + bytes(70)]
+    "data",
+    [compress(BOTH)[:-5], BOTH[:-5], BOTH[:100], b"CTNI", PVC[:70], b"!<arch>\n" + bytes(70), nested(5)],
 )
 def test_a_cut_image_is_said_to_be_one(data: bytes) -> None:
     with pytest.raises(UnreadableImageError):
@@ -207,7 +215,7 @@ def test_the_numbers_of_a_report(tmp_path: Path) -> None:
     report = audit_wheel(
         pack(tmp_path, "demo", "1.0", {"demo/libk.so": library}), AuditPolicy(unresolved_symbols="warning")
     )
-    assert report.to_json()["objects"][0]["device_code"] == {
+    assert plain(report)["objects"][0]["device_code"] == {
         "images": 4,
         "kernels": 4,
         "spirv": 4,

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from support.artifacts import install_by_hand, record_line
 
-from xpubuild.artifacts.doubt import NOTE, Note, doubt, installer_of, read_note, write_note
 from xpubuild.artifacts.freeze import HeldProof, hold, let_go, portable_hold, record_key
+from xpubuild.artifacts.installed_repair import NOTE, Note, read_note, remove_dist, write_note
 from xpubuild.artifacts.site_packages import installed_dists
 from xpubuild.errors import XpuBuildError
 
@@ -170,14 +170,10 @@ def test_the_note_of_what_uv_installed(site: Path) -> None:
     write_note(site, Note())
     assert not place.exists()
     write_note(site, Note())
-    dists = installed_dists(site)
-    assert installer_of(dists[0]) == "pip"
-    doubt(dists)
-    doubt([])
-    assert read_note(site) == Note()
-    (dists[0].info / "INSTALLER").write_text(" uv\n")
+    (dist,) = installed_dists(site)
+    assert dist.installer == "pip"
+    (dist.info / "INSTALLER").write_text(" uv\n")
     write_note(site, Note(frozenset({"x"}), frozenset({"y"})))
-    doubt(dists)
+    remove_dist(site, "torch")
     assert read_note(site) == Note(frozenset({"x"}), frozenset({"y", "torch"}))
-    (dists[0].info / "INSTALLER").unlink()
-    assert installer_of(dists[0]) == ""
+    assert dist.installer == ""

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from support.artifacts import pack, tiny_elf
 
-from xpubuild.artifacts.audit import AuditPolicy, audit_wheel, raise_for_findings
+from xpubuild.artifacts.audit import audit_wheel
 from xpubuild.artifacts.audit_checks import check_documents
-from xpubuild.artifacts.audit_report import _FIXES, Finding, raise_for
+from xpubuild.artifacts.audit_report import AuditPolicy, raise_for_findings
 from xpubuild.artifacts.step_proofs import WheelProof
+from xpubuild.documents import plain
 from xpubuild.errors import AuditError
 
 LOST = tiny_elf(soname="", needed=["libnobody.so.1"])
@@ -21,7 +22,7 @@ LOST = tiny_elf(soname="", needed=["libnobody.so.1"])
 def test_a_report_is_json_and_names_what_is_wrong(tmp_path: Path) -> None:
     wheel = pack(tmp_path, "demo", "1.0", {"demo/_C.so": LOST})
     report = audit_wheel(wheel, AuditPolicy(), search=[tmp_path])
-    document = json.loads(json.dumps(report.to_json()))
+    document = json.loads(json.dumps(plain(report)))
     assert document["status"] == "fail"
     assert document["size"] == wheel.stat().st_size
     assert document["objects"][0]["path"] == "demo/_C.so"
@@ -41,24 +42,6 @@ def test_a_report_is_json_and_names_what_is_wrong(tmp_path: Path) -> None:
     assert "libnobody.so.1" in error.what
     assert "allow_missing" in error.fix
     json.dumps(error.to_json())
-
-
-def test_warnings_pass(tmp_path: Path) -> None:
-    policy = AuditPolicy(allow_missing=("libnobody*",))
-    report = audit_wheel(pack(tmp_path, "demo", "1.0", {"demo/_C.so": LOST}), policy)
-    assert report.status == "ok"
-    assert report.objects[0].allowed == ("libnobody.so.1",)
-    raise_for_findings(report)
-
-
-def test_every_fix_can_be_written_and_is_shown_once() -> None:
-    for kind in _FIXES:
-        findings = [Finding("error", kind, f"lib{i}.so", "symbol", f"message {i}") for i in range(7)]
-        with pytest.raises(AuditError) as caught:
-            raise_for("demo.whl", findings, AuditPolicy(cxx11_abi=1))
-        assert caught.value.fix == _FIXES[kind].format(abi=1)
-        assert caught.value.why.endswith("message 4; and 2 more")
-        assert len(caught.value.evidence["findings"]) == 7
 
 
 def test_a_damaged_object_is_a_finding_and_the_others_are_still_read(tmp_path: Path) -> None:
@@ -124,12 +107,6 @@ def test_the_proof_fails_with_the_audit_and_says_what_it_proves(tmp_path: Path) 
 def _wheel(name: str, *needed: str) -> dict[str, Any]:
     library = {"path": f"{name}/lib{name}.so", "needed": list(needed), "found": {}, "soname": ""}
     return {"file": f"{name}-1-py3-none-any.whl", "objects": [library]}
-
-
-def test_one_runtime_for_all_passes() -> None:
-    check_documents(
-        [_wheel("torch", "libsycl.so.8", "libc.so.6"), _wheel("ops", "libsycl.so.8"), _wheel("x")]
-    )
 
 
 def test_two_runtimes_are_refused_and_named() -> None:

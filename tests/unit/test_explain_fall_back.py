@@ -160,13 +160,3 @@ def test_an_error_in_the_rules_is_told_and_not_waited_for(monkeypatch: pytest.Mo
     monkeypatch.setattr("xpubuild.artifacts.step_watcher.LogWatcher", broken)
     with pytest.raises(FileNotFoundError):
         StepWatcher(xpu=False, expected=None).explain(XpuBuildError("failed"))
-
-
-def test_without_a_thread_the_rules_are_read_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(*_: object) -> None:
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr("xpubuild.artifacts.step_watcher.ThreadPoolExecutor.submit", refused)
-    watcher = StepWatcher(xpu=False, expected=None)
-    watcher.line("ERROR: 407 Proxy Authentication Required", 1)
-    assert watcher.explain(XpuBuildError("failed")).explanation is not None

@@ -11,7 +11,6 @@ import pytest
 from pydantic import ValidationError
 from support.fall_back import NO_KERNELS, NOT_GCC, NOT_GCC_WARNING
 
-from xpubuild.artifacts.cmake_build import Messages
 from xpubuild.artifacts.expectation import Expectation
 from xpubuild.artifacts.gate_rules import GateRule, shipped_gate_rules
 from xpubuild.artifacts.xpu_gate import XpuGate
@@ -252,22 +251,6 @@ def test_every_suggested_command_of_xpubuild_is_complete() -> None:
             assert found is not None
             command = found
         command.make_context("xpubuild", words)
-
-
-def test_messages_are_put_together_again() -> None:
-    messages = Messages()
-    given = [
-        item for number, line in enumerate(NO_SYCL.splitlines(), 1) for item in messages.feed(line, number)
-    ]
-    assert [len(item.lines) for item in given] == [5, 1]
-    assert "Suppress this warning with -DUSE_XPU=OFF. Call Stack (most" in given[0].text
-
-
-def test_a_message_has_an_end() -> None:
-    messages = Messages()
-    messages.feed("CMake Warning at x:1 (message):", 1)
-    given = [item for number in range(2, 200) for item in messages.feed("  more", number)]
-    assert len(given[0].lines) == 40
 
 
 def test_the_shipped_rules_can_be_shown() -> None:

@@ -10,10 +10,7 @@ import pytest
 from xpubuild.artifacts.cmake_build import (
     Messages,
     SyclGroup,
-    home_of,
-    read_cache,
     read_messages,
-    read_switches,
     read_sycl_groups,
 )
 from xpubuild.artifacts.configure import LEGACY, TreeKind, check, configure, configure_argv, look
@@ -73,22 +70,6 @@ def env(tmp_path: Path) -> Path:
     return tmp_path / "env"
 
 
-@pytest.mark.parametrize(
-    ("requires", "missing"),
-    [
-        ("", ""),
-        ("'some.thing', 'setuptools>99'", ""),
-        ("'not there', 'a_b.C', 'A-b-c>=2', 'z; python_version < \"3\"', 'y; python_version > \"3\"'",
-         "a-b-c, y"),
-    ],
-)  # fmt: skip
-def test_what_a_tree_needs_is_looked_for(tmp_path: Path, env: Path, requires: str, missing: str) -> None:
-    folder = tree(tmp_path / "t", pyproject_toml=f"[build-system]\nrequires = [{requires}]\n")
-    told = f"the tree requires {missing} to build, but the environment does not have it"
-    kind = f"{folder}: pyproject.toml, backend {LEGACY}"
-    assert list(check(folder, env, wanted="pip", settings=())) == [kind, *([told] if missing else [])]
-
-
 def test_an_old_tree_needs_setuptools(tmp_path: Path, env: Path) -> None:
     folder = tree(tmp_path / "t", setup_py="")
     assert list(check(folder, env, wanted="setup.py", settings=("--global-option",))) == [
@@ -128,16 +109,6 @@ def test_a_recipe_that_wants_what_is_not_there(tmp_path: Path, env: Path) -> Non
         configure_argv(look(tree(tmp_path / "u", pyproject_toml="")), "py", tmp_path / "u", (), "w")
 
 
-def test_the_command_that_configures_a_tree_of_scikit_build_core(tmp_path: Path) -> None:
-    kind = look(tree(tmp_path / "t", pyproject_toml=SCIKIT))
-    assert configure_argv(kind, "py", tmp_path / "t", ("build-dir=b",), "w") == [
-        "py", "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "--no-index", "--no-input",
-        "--disable-pip-version-check", "--verbose", "--config-settings", "build-dir=b", "--config-settings",
-        "build.targets=help", "--config-settings", "install.components=none", "--wheel-dir", "w",
-        str(tmp_path / "t"),
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize(("end", "status"), [("", 0), ("sys.exit(3)", 3), ("os.abort()", 1)])
 def test_a_tree_is_configured_where_it_is(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], end: str, status: int
@@ -149,37 +120,6 @@ def test_a_tree_is_configured_where_it_is(
     said = capfdbinary.readouterr().out.decode()
     assert said.startswith(f"+ {sys.executable} setup.py build --cmake --cmake-only\n")
     assert end == "os.abort()" or f"{folder} 1 b\n" in said
-
-
-def test_a_cache_is_read_as_far_as_it_can_be(tmp_path: Path) -> None:
-    lines = (
-        b"# A:B=C\n//x\n A:BOOL=1\nUSE_XPU:BOOL=ON\nx.y-z:PATH=\n1A:BOOL=2\nB:bool=1\n\xff:X=1\nC:X=\xff \n"
-    )
-    (tmp_path / "CMakeCache.txt").write_bytes(lines)
-    assert read_cache(tmp_path) == {"USE_XPU": "ON", "x.y-z": "", "C": "\ufffd"}
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("USE_XCCL", "no XCCL"), ("USE_XCCL", "OneCCL library not found"), ("USE_MKLDNN", "MKLDNN off"),
-        ("USE_MKLDNN", "no oneDNN"), ("USE_KINETO", "no Kineto"), ("USE_KINETO", "no PTI"),
-        ("USE_XPU", "without XPU"), ("USE_XPU", "no SYCL"), ("USE_NUMA", "with NUMA"),
-        ("USE_FBGEMM", "no FBGEMM"), ("USE_FBGEMM", "needs AVX2"), ("BUILD_X", "sets BUILD_X"),
-    ],
-)  # fmt: skip
-def test_a_switch_that_was_changed_names_cmakes_message(name: str, words: str) -> None:
-    log = [
-        "CMake Warning at a:1 (message):",
-        "  other",
-        "-- next",
-        f"  CMake Error at b:2: {words}",
-        "",
-        "-- end",
-    ]
-    (found,) = read_switches({name: "ON"}, {name: "OFF", "PTI_X": "ON"}, read_messages(log))
-    assert (found.name, found.requested, found.found, found.on) == (name, "ON", "OFF", False)
-    assert found.reason == f"CMake Error at b:2: {words} (line 4 of the log)"
 
 
 def test_messages_at_the_end_of_a_log_and_long_lines_count() -> None:
@@ -263,11 +203,3 @@ def test_groups_have_what_their_scripts_set_first(tmp_path: Path) -> None:
     )
     assert (bare.name, bare.sources, bare.aot) == ("bare", ("/src/a.cpp",), ())
     assert [group.line() for group in (ops, bare)] == ["ops: -device pvc,bmg,dg2", "bare: -device nothing"]
-
-
-@pytest.mark.parametrize(("text", "home"), [(None, None), ("X:INTERNAL=/a\n", None),
-                         ("A:B=C\nCMAKE_HOME_DIRECTORY:INTERNAL=/a/../b \nC:D=E\n", "/b")])  # fmt: skip
-def test_the_source_folder_of_a_build(tmp_path: Path, text: str | None, home: str | None) -> None:
-    if text is not None:
-        (tmp_path / "CMakeCache.txt").write_text(text)
-    assert home_of(tmp_path) == home

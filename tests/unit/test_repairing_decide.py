@@ -9,24 +9,14 @@ import pytest
 from support.artifacts import install_by_hand, tiny_elf
 
 from xpubuild.artifacts.elf import ElfObject
-from xpubuild.artifacts.repair_decide import Decider, Platforms, fits, hashed_name, library_folder
-from xpubuild.artifacts.repair_model import Decision, RepairRequest
-from xpubuild.artifacts.repair_runtime import Runtime, component_of, is_runtime, loaded_by
+from xpubuild.artifacts.repair_decide import Decider, Decision, Platforms, RepairRequest
+from xpubuild.artifacts.repair_runtime import Runtime
 from xpubuild.errors import XpuBuildError
 
 
 def elf(*needed: str, **more: Any) -> ElfObject:
     values = {"kind": "ET_DYN", "machine": "EM_X86_64", "bits": 64, "little_endian": True, **more}
     return ElfObject(needed=needed, **values)
-
-
-def test_names_and_folders_of_bundled_libraries(tmp_path: Path) -> None:
-    (tmp_path / "x").write_bytes(b"")
-    assert hashed_name("libx.so.1.2", tmp_path / "x") == "libx-e3b0c442.so.1.2"
-    assert library_folder("my-demo", {"top.so": elf()}) == "my_demo.libs"
-    assert library_folder("demo", {"a/x.so": elf(), "b/y.so": elf(), "b/c/z.so": elf()}) == "b/lib"
-    assert fits("libtorch_cpu.so", ("libtorch_*.so",))
-    assert not fits("libx.so", ())
 
 
 @pytest.fixture
@@ -47,25 +37,6 @@ def site(tmp_path: Path) -> Path:
         install_by_hand(site, name, "2025.3.1", files)
     (site / "left-1.dist-info").mkdir()
     return site
-
-
-def test_the_libraries_of_an_environment(site: Path) -> None:
-    runtime = Runtime(site)
-    assert [item.library for item in runtime.matching(("*",))] == [
-        "libc10.so",
-        "libsycl.so.8",
-        "libur_loader.so.0",
-    ]
-    assert runtime.folders() == (site / "torch" / "lib", site.parents[1])
-    owned = runtime.find("libsycl.so.8")
-    assert owned is not None
-    assert (owned.path, owned.dist.name) == (site.parents[1] / "libsycl.so.8", "intel-sycl-rt")
-    assert runtime.find("libtext.so") is None
-    assert (Runtime(None).folders(), Runtime(None).site_packages) == ((), None)
-    assert (component_of("libsycl.so.8"), component_of("libc.so.6")) == ("compiler", None)
-    assert is_runtime("libsycl.so.8")
-    assert loaded_by("libc.so.6") == ()
-    assert "libur_adapter_level_zero.so.?" in loaded_by("libur_loader.so.0")
 
 
 LIBRARIES = ("libc.so.6", "libsycl.so.8", "libc10.so", "libinside.so")

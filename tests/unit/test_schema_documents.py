@@ -17,7 +17,7 @@ from support.documents import check
 from support.pages import page_of
 from support.plan_files import target_for
 
-from xpubuild.artifacts.audit import AuditPolicy
+from xpubuild.artifacts.audit_report import AuditPolicy
 from xpubuild.artifacts.step_proofs import WheelProof
 from xpubuild.engine.events import NullSink
 from xpubuild.engine.fingerprint import fingerprints

@@ -13,174 +13,16 @@ What does not count, because it says how libstdc++ was built and not how the obj
 
 The verdict goes to the majority. Where the minority has more than a tenth of the majority's symbols the count
 is ``mixed``: the verdict stands, and the audit reports it. With equal counts there is no verdict.
-
-``Ss`` means ``std::string`` only where the grammar of the Itanium C++ ABI (section 5.1, "External names")
-expects a substitution; inside an identifier such as ``7Session`` it means nothing. So a name is parsed to
-its end. One that does not follow the grammar is no evidence at all, nor is one with expressions in template
-arguments or ``decltype``, which this grammar leaves out.
-
-``__cxa_demangle`` of libstdc++ would do the parsing, but it writes every substitution out: a name of 250
-characters can make it fill 570 MB, and it refuses names that are longer than 1,024.
 """
 
 from __future__ import annotations
 
-import functools
 import re
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Collection
+from typing import Literal
 
 from xpubuild.artifacts.elf import ElfObject, Symbols
-from xpubuild.documents import plain
 from xpubuild.frozen import frozen
-
-_OPERATORS = (
-    "nw|na|dl|da|aw|ps|ng|ad|de|co|pl|mi|ml|dv|rm|an|or|eo|aS|pL|mI|mL|dV|rM|aN|oR|eO|ls|rs|lS|rS|eq|ne|lt"
-    "|gt|le|ge|ss|nt|aa|oo|pp|mm|cm|pm|pt|cl|ix|qu"
-)
-# Classes that libstdc++ moves into the inline namespace ``std::__cxx11`` with the new ABI.
-_MOVED = (
-    "(?:4list|19basic_ostringstream|19basic_istringstream|18basic_stringstream|15basic_stringbuf"
-    "|11basic_regex|13match_results)I"
-)
-_CALL_OFFSET = "/h?n?[0-9]+_|vn?[0-9]+_n?[0-9]+_"
-_PARAMETER = "T(?:L[0-9]*_)?[0-9]*_"
-
-#: Rule -> alternatives: the first whose pattern matches is taken for good, so the time is linear.
-#: What follows a pattern is a rule, ``/`` and a pattern, or ``rule*pattern``: the rule again and again until
-#: the pattern matches. The group ``old`` takes part where a class of the old ABI is named.
-_GRAMMAR: dict[str, tuple[tuple[str, ...], ...]] = {
-    "encoding": (("(?=[TG])", "special"), ("", "name", r"type*(?=[E.]|\Z)")),
-    "special": (
-        ("T[VTIS]", "type"),
-        ("TW|TH|GV", "name"),
-        ("GR", "name", "/[0-9A-Z]*_"),
-        ("TC", "type", "/[0-9]*_", "type"),
-        ("T(?=[hv])", _CALL_OFFSET, "encoding"),
-        ("Tc", _CALL_OFFSET, _CALL_OFFSET, "encoding"),
-        ("GT.", "encoding"),  # a clone for transactional memory, transaction-safe (t) or not (n)
-    ),
-    "name": (
-        ("NH?[rVK]*[RO]?", "prefix*E"),
-        ("Z", "encoding", "/E", "entity", "/(?:_[0-9]|__[0-9]+_)?"),
-        ("(?=S[^t])", "substitution", "arguments"),
-        (f"(?:St(?P<old>(?={_MOVED}))?)?", "unqualified", "arguments"),
-    ),
-    "entity": (("s",), ("d", "/[0-9]*_", "name"), ("", "name")),
-    "prefix": (
-        ("(?=I)", "arguments"),
-        (f"St(?P<old>(?={_MOVED}))?",),
-        ("(?=S)", "substitution"),
-        (_PARAMETER,),
-        ("M",),
-        ("", "unqualified"),
-    ),
-    "unqualified": (("", "plain", "tag*(?!B)"),),
-    "plain": (
-        ("(?=[0-9])", "identifier"),
-        ("CI[12]", "type"),
-        ("C[1-5]|D[0-5]",),
-        ("DC", "identifier*E"),
-        ("Ut[0-9]*_",),
-        ("Ul", "parameter*(?!T[yntp])", "type*E", "/[0-9]*_"),
-        ("L", "unqualified"),
-        ("cv", "type"),
-        ("li", "identifier"),
-        (_OPERATORS,),
-    ),
-    "tag": (("B", "identifier"),),
-    "substitution": (("S(?:[aiod]|(?P<old>[sb]))", "tag*(?!B)"), ("S[0-9A-Z]*_",)),
-    "type": (
-        ("[rVKPROCG]+", "type"),
-        ("U(?![tl])", "identifier", "arguments", "type"),
-        ("[vwbahcstijlmxynofdegz]",),
-        ("D[BU][0-9]*_|DF[0-9]+[_xb]|D[defhisucan]",),
-        ("Dv[0-9]*_|D[opx]", "type"),
-        ("FY?", "type*[RO]?E"),
-        ("A[0-9]*_", "type"),
-        ("M", "type", "type"),
-        ("T[sue]", "name"),
-        (_PARAMETER, "arguments"),
-        ("(?=S[^t])", "substitution", "arguments"),
-        ("u", "identifier", "arguments"),
-        ("(?![DFAMTu])", "name"),
-    ),
-    "arguments": (("I", "argument*E"), ("",)),
-    "argument": (
-        ("L_Z", "encoding", "/E"),
-        ("L", "type", "/n?[0-9a-f]*(?:_n?[0-9a-f]*)?E"),
-        ("[JI]", "argument*E"),
-        ("(?=T[yntp])", "parameter", "argument"),
-        ("", "type"),
-    ),
-    "parameter": (("Ty",), ("Tn", "type"), ("Tp", "parameter"), ("Tt", "parameter*E")),
-}
-_LENGTH = re.compile("[0-9]{1,7}")
-_compiled = functools.cache(re.compile)
-
-
-class _NotMangledError(Exception):
-    """The name does not follow the grammar, or uses a part of it that is left out here."""
-
-
-def old_abi_in(name: str) -> bool | None:
-    """Whether a mangled name uses ``std::string`` or a sibling of the old ABI; None if it is not parsed."""
-    if not name.startswith("_Z"):
-        return None
-    scan = _Scan(name)
-    try:
-        scan.rule("encoding")
-    except (_NotMangledError, RecursionError):
-        return None
-    # A clone made by the compiler carries a suffix such as ``.constprop.0``.
-    return scan.old if name[scan.at : scan.at + 1] in ("", ".") else None
-
-
-class _Scan:
-    """One walk through a mangled name; ``old`` says whether old-ABI classes were met."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.at = len("_Z")
-        self.old = False
-
-    def accept(self, pattern: str) -> bool:
-        found = _compiled(pattern).match(self.text, self.at)
-        if found is None:
-            return False
-        self.at = found.end()
-        self.old = self.old or found.lastgroup == "old"
-        return True
-
-    def rule(self, name: str) -> None:
-        if name == "identifier":
-            self.identifier()
-            return
-        for pattern, *rest in _GRAMMAR[name]:
-            if self.accept(pattern):
-                for item in rest:
-                    self.follow(item)
-                return
-        raise _NotMangledError
-
-    def follow(self, item: str) -> None:
-        rule, _, until = item.partition("*")
-        if item.startswith("/"):
-            if not self.accept(item[1:]):
-                raise _NotMangledError
-        elif until:
-            while not self.accept(until):
-                self.rule(rule)
-        else:
-            self.rule(item)
-
-    def identifier(self) -> None:
-        found = _LENGTH.match(self.text, self.at)
-        length = int(found.group()) if found else 0
-        if found is None or length == 0 or found.end() + length > len(self.text):
-            raise _NotMangledError
-        self.at = found.end() + length
-
 
 NEW, OLD = 1, 0
 #: A majority must be this many times the minority, or the object counts as mixed.
@@ -189,7 +31,7 @@ CLEAR_MAJORITY = 10
 ENOUGH_SYMBOLS = 5
 _EXAMPLES = 5
 _NEW = re.compile(r"7__cxx11|B5cxx11")
-# Names worth the parser's time; most names of most libraries are not.
+# Names worth a closer look; most names of most libraries are not.
 _PERHAPS_OLD = re.compile(r"S[sb]|4listI|stream|stringbuf|basic_regex|match_results")
 # The entity that a name stands for is in a namespace of libstdc++: special prefix, N, qualifiers, then St, Ss
 # and so on.
@@ -198,68 +40,102 @@ _OF_STD = re.compile(
 )
 _SUPPORT = re.compile(r"_ZNSs(?:4_Rep|C[12]E|D[12]Ev|aSERKSs|6assignERKSs|4swapERSs)")
 
+# A name is taken apart by the tokens of the Itanium C++ ABI (5.1, "External names"): inside of an identifier
+# such as ``7Session``, ``Ss`` means nothing. ``__cxa_demangle`` would write every substitution out: 250
+# characters can make it fill 570 MB, and it refuses names that are longer than 1,024.
+_START = re.compile(r"_Z(?:GT.|GV|GR|T[CHISTVWc]|T?[hv]n?\d+_(?:n?\d+_)?)*")
+# Classes that libstdc++ moves into the inline namespace ``std::__cxx11`` with the new ABI.
+_MOVED = (
+    "(?:4list|19basic_[io]stringstream|18basic_stringstream|15basic_stringbuf|11basic_regex|13match_results)I"
+)
+_TOKEN = re.compile(
+    rf"(?P<old>S[sb]|St(?={_MOVED}))|(?P<length>[1-9]\d{{0,6}})|(?P<end>E)|(?P<unknown>X|D[Tt])"
+    r"|(?:a[NS]|dV|eO|[lr]S|m[IL]|oR|pL|rM)(?=[EI])"  # operators such as +=
+    r"|(?P<open>L_Z|Ul|[FIJNZ])"
+    r"|S[aiodt]|S[\dA-Z]*_|T(?:L\d*_)?\d*_|A\d*_|D[vBU]\d*_|DF\d+[_xb]|Ut\d*_|CI[12]|[CD][0-5]|__?\d+_?|."
+)
+# The end of a literal in template arguments; what may follow the end of a lambda and of a function.
+_VALUE = re.compile(r"(?:n?\d+)?E")
+_AFTER = {"U": re.compile(r"\d*_?"), "Z": re.compile(r"(?:d\d*_|s)?")}
+
+
+def old_abi_in(name: str) -> bool:
+    """Whether a mangled name uses ``std::string`` or a sibling of the old ABI.
+
+    A name that does not follow the grammar says nothing, nor does one with an expression or ``decltype``.
+    """
+    start = _START.match(name)
+    at, found, inside = start.end() if start else len(name), False, list[str]()
+    # A clone made by the compiler has a suffix such as ``.constprop.0``.
+    while token := _TOKEN.match(name, at) if name[at : at + 1] != "." else None:
+        if inside[-1:] == ["L"] and (value := _VALUE.match(name, at)):
+            inside.pop()
+            at = value.end()
+            continue
+        at = token.end() + int(token["length"] or 0)
+        found = found or token["old"] is not None
+        if token["unknown"] or at > len(name) or (token["end"] and not inside):
+            return False
+        if token["open"] or (token[0] == "L" and inside[-1:] in (["I"], ["J"])):
+            inside.append(token[0][0])
+        elif token["end"] and (after := _AFTER.get(inside.pop())):
+            at += len(after.match(name, at)[0])  # type: ignore[index]
+    return found and not inside
+
 
 @frozen
-class AbiCount:
-    """How many symbols speak for either ABI, with the first names of each side, imports before the rest."""
+class AbiCounts:
+    """Symbols of an object that speak for one or the other C++ ABI of libstdc++."""
 
-    new: int = 0
-    old: int = 0
+    verdict: Literal[0, 1] | None
+    """The ABI by majority; null without evidence or with equal counts."""
+    confidence: Literal["high", "low", "none"]
+    mixed: bool
+    """Whether the minority is too large to be a stray symbol."""
+    new: int
+    old: int
     new_examples: tuple[str, ...] = ()
+    """The first names, imports before the rest."""
     old_examples: tuple[str, ...] = ()
-
-    @property
-    def verdict(self) -> int | None:
-        """1 or 0 by majority, None without evidence or with equal counts."""
-        if self.new == self.old:
-            return None
-        return NEW if self.new > self.old else OLD
-
-    @property
-    def mixed(self) -> bool:
-        """Whether the minority is too large to be a stray symbol."""
-        return min(self.new, self.old) * CLEAR_MAJORITY > max(self.new, self.old)
-
-    @property
-    def confidence(self) -> str:
-        """``none`` without a verdict, ``low`` for mixed or little evidence, else ``high``."""
-        if self.verdict is None:
-            return "none"
-        return "low" if self.mixed or max(self.new, self.old) < ENOUGH_SYMBOLS else "high"
 
     def against(self, wanted: int) -> tuple[str, ...]:
         """Return example symbols of the ABI that is not wanted."""
         return self.old_examples if wanted == NEW else self.new_examples
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the count for reports."""
-        summary = {"verdict": self.verdict, "confidence": self.confidence, "mixed": self.mixed}
-        return {**summary, **plain(self)}
+
+def abi_counts(new: Collection[str], old: Collection[str]) -> AbiCounts:
+    """Weigh the symbols of one ABI against those of the other."""
+    most, least = max(len(new), len(old)), min(len(new), len(old))
+    mixed = least * CLEAR_MAJORITY > most
+    return AbiCounts(
+        verdict=None if most == least else 1 if len(new) > len(old) else 0,
+        confidence="none" if most == least else "low" if mixed or most < ENOUGH_SYMBOLS else "high",
+        mixed=mixed,
+        new=len(new),
+        old=len(old),
+        new_examples=tuple(new)[:_EXAMPLES],
+        old_examples=tuple(old)[:_EXAMPLES],
+    )
 
 
-def classify(source: ElfObject | Symbols) -> AbiCount:
+def classify(source: ElfObject | Symbols) -> AbiCounts:
     """Count the evidence in an object's dynamic symbols, or in a symbol table.
 
     Local names (they exist in a static table only) are definitions.
     """
     symbols = source.symbols if isinstance(source, ElfObject) else source
     imports = symbols.undefined + symbols.undefined_weak
-    own = [name for name in imports if not _OF_STD.match(name)]
-    standard = [name for name in imports if _OF_STD.match(name) and not _SUPPORT.match(name)]
-    definitions = (name for name in symbols.defined + symbols.local if not _OF_STD.match(name))
+    # What an object imports from other libraries is what fails at load time, so it leads the examples.
+    ordered = (
+        *(name for name in imports if not _OF_STD.match(name)),
+        *(name for name in symbols.defined + symbols.local if not _OF_STD.match(name)),
+        *(name for name in imports if _OF_STD.match(name) and not _SUPPORT.match(name)),
+    )
     new: dict[str, None] = {}
     old: dict[str, None] = {}
-    # What an object imports from other libraries is what fails at load time, so it leads the examples.
-    for names in (own, definitions, standard):
-        _collect(names, new, old)
-    return AbiCount(len(new), len(old), tuple(new)[:_EXAMPLES], tuple(old)[:_EXAMPLES])
-
-
-def _collect(names: Iterable[str], new: dict[str, None], old: dict[str, None]) -> None:
-    for name in names:
-        if not name.startswith("_Z"):
-            continue
-        if _NEW.search(name):
+    for name in ordered:
+        if name.startswith("_Z") and _NEW.search(name):
             new[name] = None
-        elif _PERHAPS_OLD.search(name) and old_abi_in(name):
+        elif name.startswith("_Z") and _PERHAPS_OLD.search(name) and old_abi_in(name):
             old[name] = None
+    return abi_counts(new, old)

@@ -1,30 +1,13 @@
-"""The audit of a wheel: checks its files for C++ ABI, linkage and RECORD."""
+"""The audit of a wheel: checks its files for C++ ABI, linkage, device code and RECORD."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 
-from xpubuild.artifacts.abi import AbiCount, classify
-from xpubuild.artifacts.audit_checks import (
-    abi_findings,
-    forbidden_findings,
-    linkage_findings,
-    machine_findings,
-    outside_findings,
-    rpath_findings,
-    string_findings,
-    sycl_findings,
-    symbol_findings,
-)
-from xpubuild.artifacts.audit_report import (
-    AuditPolicy,
-    AuditReport,
-    Finding,
-    ObjectReport,
-    raise_for_findings,
-)
+from xpubuild.artifacts import audit_checks as checks
+from xpubuild.artifacts.abi import AbiCounts, classify
+from xpubuild.artifacts.audit_report import AuditedObject, AuditedWheel, AuditPolicy, Finding, status_of
 from xpubuild.artifacts.device_findings import device_findings, summary
 from xpubuild.artifacts.device_images import DeviceImage, images_in
 from xpubuild.artifacts.elf import ElfObject, ElfReader, opened
@@ -34,98 +17,89 @@ from xpubuild.artifacts.wheel import read_wheel
 from xpubuild.errors import AuditError
 from xpubuild.frozen import frozen
 
-__all__ = [
-    "AuditPolicy",
-    "AuditReport",
-    "Finding",
-    "audit_wheel",
-    "raise_for_findings",
-]
-
 
 @frozen
 class _Object:
+    """What was read of a shared object while the wheel had it unpacked."""
+
     elf: ElfObject
-    abi: AbiCount
+    abi: AbiCounts
     abi_from: str
     strings: tuple[str, ...]
     images: tuple[DeviceImage, ...]
 
 
-@dataclass
-class _Inside:
-    """Collects what is in the objects of a wheel while it is read."""
-
-    policy: AuditPolicy
-    objects: dict[str, _Object] = field(default_factory=dict)
-    findings: list[Finding] = field(default_factory=list)
-
-    def look(self, name: str, copy: Path) -> None:
-        try:
-            with opened(copy, name) as file:
-                elf = file.object()
-                abi, abi_from = _abi(elf, file)
-                images, strings = images_in(file), _strings(file, self.policy.require_strings)
-        except AuditError as error:
-            self.findings.append(Finding("error", "damaged", name, name, f"{error.what}: {error.why}"))
-            return
-        self.objects[name] = _Object(elf, abi, abi_from, strings, images)
-
-
 def audit_wheel(
-    wheel: Path, policy: AuditPolicy, *, search: Sequence[Path] = (), installed_in: Path | None = None
-) -> AuditReport:
+    wheel: Path,
+    policy: AuditPolicy,
+    *,
+    search: Sequence[Path] = (),
+    installed_in: Path | None = None,
+    more: Sequence[Finding] = (),
+) -> AuditedWheel:
     """Read a wheel and hold it against a policy.
 
     ``search`` are folders with libraries that are loaded before or found by the environment, such as
     ``torch/lib`` of the target. RPATHs are followed as if the wheel lay in ``installed_in``, a site-packages
-    folder or that of ``pip install --target``. Findings are in the report; see ``raise_for_findings``.
+    folder or that of ``pip install --target``. Findings, and ``more`` of them, are in the report; see
+    ``raise_for_findings``.
 
     Raises:
         AuditError: the file cannot be read as a wheel.
         NoSpaceError: an object did not fit into the folder for temporary files.
     """
-    inside = _Inside(policy)
-    contents = read_wheel(wheel, inside.look)
-    elves = {name: item.elf for name, item in inside.objects.items()}
+    objects: dict[str, _Object] = {}
+    damaged: list[Finding] = []
+
+    def look(name: str, copy: Path) -> None:
+        try:
+            with opened(copy, name) as file:
+                elf = file.object()
+                abi, abi_from = _abi(elf, file)
+                strings = tuple(text for text in policy.require_strings if file.data.find(text.encode()) >= 0)
+                objects[name] = _Object(elf, abi, abi_from, strings, images_in(file))
+        except AuditError as error:
+            damaged.append(Finding("error", "damaged", name, name, f"{error.what}: {error.why}"))
+
+    contents = read_wheel(wheel, look)
+    elves = {name: item.elf for name, item in objects.items()}
     allowed = (*DRIVER_LIBRARIES, *policy.allow_missing)
     linker = Linker(elves, search=search, allowed=allowed, installed_in=installed_in)
     closures = {name: linker.closure(name) for name in elves}
     findings = [Finding("error", item.kind, item.path, item.path, item.message) for item in contents.problems]
-    findings += inside.findings
-    findings += machine_findings(contents.claimed.tags, elves)
-    for name, item in inside.objects.items():
-        findings += abi_findings(name, item.abi, policy)
-        findings += linkage_findings(name, item.elf, closures[name], search)
-        findings += outside_findings(name, item.elf, closures[name], installed_in)
-        findings += symbol_findings(name, linker.unresolved(name, closures[name]), policy)
-    findings += rpath_findings(elves, policy)
-    findings += forbidden_findings(elves, policy)
-    findings += sycl_findings(_libraries(elves, closures))
-    images = {name: item.images for name, item in inside.objects.items()}
+    findings += damaged
+    findings += checks.machine_findings(contents.claimed.tags, elves)
+    for name, item in objects.items():
+        findings += checks.abi_findings(name, item.abi, policy)
+        findings += checks.linkage_findings(name, item.elf, closures[name], search)
+        findings += checks.outside_findings(name, item.elf, closures[name], installed_in)
+        findings += checks.symbol_findings(name, linker.unresolved(name, closures[name]), policy)
+    findings += checks.rpath_findings(elves, policy)
+    findings += checks.forbidden_findings(elves, policy)
+    findings += checks.sycl_findings(
+        (name, (*elf.needed, *closures[name].found, elf.soname)) for name, elf in elves.items()
+    )
+    images = {name: item.images for name, item in objects.items()}
     findings += device_findings(wheel.name, elves, images, policy)
-    findings += string_findings(wheel.name, [item.strings for item in inside.objects.values()], policy)
-    return AuditReport(
+    findings += checks.string_findings(wheel.name, [item.strings for item in objects.values()], policy)
+    findings += more
+    new, old = (sum(getattr(item.abi, side) for item in objects.values()) for side in ("new", "old"))
+    return AuditedWheel(
         wheel=str(wheel),
+        status=status_of(findings),
         name=contents.claimed.name,
         version=contents.claimed.version,
         sha256=hash_file(wheel).hex(),
         size=wheel.stat().st_size,
         content_digest=contents.digest,
-        abi=_together(item.abi for item in inside.objects.values()).verdict,
+        abi=None if new == old else 1 if new > old else 0,
         policy=policy,
-        objects=tuple(_object_report(name, item, closures[name]) for name, item in inside.objects.items()),
+        objects=tuple(_reported(name, item, closures[name]) for name, item in objects.items()),
         findings=tuple(findings),
     )
 
 
-def _libraries(
-    elves: Mapping[str, ElfObject], closures: Mapping[str, Closure]
-) -> list[tuple[str, tuple[str, ...]]]:
-    return [(name, (*elf.needed, *closures[name].found, elf.soname)) for name, elf in elves.items()]
-
-
-def _abi(elf: ElfObject, file: ElfReader) -> tuple[AbiCount, str]:
+def _abi(elf: ElfObject, file: ElfReader) -> tuple[AbiCounts, str]:
     """Count in the dynamic symbols; an object that exports nothing and inlines all may still have others."""
     count = classify(elf)
     if count.new or count.old:
@@ -134,19 +108,11 @@ def _abi(elf: ElfObject, file: ElfReader) -> tuple[AbiCount, str]:
     return (static, ".symtab") if static.new or static.old else (count, "")
 
 
-def _together(counts: Iterable[AbiCount]) -> AbiCount:
-    everything = list(counts)
-    return AbiCount(sum(count.new for count in everything), sum(count.old for count in everything))
-
-
-def _strings(file: ElfReader, wanted: Sequence[str]) -> tuple[str, ...]:
-    return tuple(text for text in wanted if file.data.find(text.encode()) >= 0)
-
-
-def _object_report(name: str, item: _Object, closure: Closure) -> ObjectReport:
-    return ObjectReport(
+def _reported(name: str, item: _Object, closure: Closure) -> AuditedObject:
+    return AuditedObject(
         path=name,
-        abi=item.abi,
+        abi=item.abi.verdict,
+        abi_counts=item.abi,
         abi_from=item.abi_from,
         soname=item.elf.soname,
         needed=item.elf.needed,

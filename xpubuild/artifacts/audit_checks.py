@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from xpubuild.artifacts.abi import AbiCount
+from xpubuild.artifacts.abi import AbiCounts
 from xpubuild.artifacts.audit_report import AuditPolicy, Finding, raise_for
 from xpubuild.artifacts.elf import ElfObject
-from xpubuild.artifacts.linkage import (
-    Closure,
-    entry_folder,
-    missing_versions,
-    rpath_problem,
-    sycl_runtimes,
-)
+from xpubuild.artifacts.linkage import ORIGIN, Closure, rpath_problem, sycl_runtimes
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import query
 from xpubuild.errors import ToolchainError
@@ -43,7 +38,7 @@ def machine_findings(tags: Iterable[str], elves: Mapping[str, ElfObject]) -> Ite
             yield Finding("error", "tags", name, elf.machine, message)
 
 
-def abi_findings(name: str, count: AbiCount, policy: AuditPolicy) -> Iterator[Finding]:
+def abi_findings(name: str, count: AbiCounts, policy: AuditPolicy) -> Iterator[Finding]:
     """Yield an object of the other C++ ABI, or of both."""
     wanted = policy.cxx11_abi
     if wanted is None or not (count.new or count.old):
@@ -87,13 +82,18 @@ def linkage_findings(
     for library in elf.needed:
         provider = closure.found.get(library)
         if provider is not None and provider.how == "elsewhere":
-            message = (
-                f"{name} needs {library}, which is in the wheel at {provider.path}, but not on its RPATH"
-            )
+            where = f"which is in the wheel at {provider.path}, but not on its RPATH"
+            message = f"{name} needs {library}, {where}"
             yield Finding("warning", "not-on-rpath", name, library, message)
-    for version, provider in missing_versions(elf, closure):
-        message = f"{name} needs {version} of {provider.library}, but {provider.path} does not have it"
-        yield Finding("error", "missing-version", name, version, message)
+    for library, versions in elf.versions_needed.items():
+        provider = closure.found.get(library)
+        # A library without any versions is right: the loader accepts it with a warning at most.
+        if provider is None or not provider.elf.versions_defined:
+            continue
+        for version in versions:
+            if version not in provider.elf.versions_defined:
+                message = f"{name} needs {version} of {library}, but {provider.path} does not have it"
+                yield Finding("error", "missing-version", name, version, message)
 
 
 def outside_findings(
@@ -102,9 +102,10 @@ def outside_findings(
     """Yield an RPATH that leads out of the wheel's folder to where a library is missing."""
     if installed_in is None or not {item.library for item in closure.missing} & set(elf.needed):
         return
+    place = installed_in.absolute()
     for entry in (*elf.rpath, *elf.runpath):
-        folder = entry_folder(entry, PurePosixPath(name).parent.as_posix(), installed_in)
-        if folder is not None and not folder.is_relative_to(installed_in.absolute()):
+        folder = Path(posixpath.normpath(ORIGIN.sub(str(place / PurePosixPath(name).parent), entry)))
+        if ORIGIN.match(entry) and not folder.is_relative_to(place):
             message = f"{name}: RPATH has {entry}, which leads out of {installed_in} to {folder}"
             yield Finding("error", "outside", name, entry, message)
 
@@ -128,31 +129,27 @@ def rpath_findings(elves: Mapping[str, ElfObject], policy: AuditPolicy) -> Itera
                 entries.setdefault((problem, entry), []).append(name)
     for (problem, entry), names in entries.items():
         who = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+        message, severity = f"{who}: RPATH has {entry}, a folder of the build machine", policy.absolute_rpath
         if problem == "relative":
-            why = f"{who}: RPATH has '{entry}', which is relative to the current folder"
-            yield Finding("error", "rpath", names[0], entry, why)
-        else:
-            why = f"{who}: RPATH has {entry}, a folder of the build machine"
-            yield Finding(policy.absolute_rpath, "rpath", names[0], entry, why)
+            message = f"{who}: RPATH has '{entry}', which is relative to the current folder"
+            severity = "error"
+        yield Finding(severity, "rpath", names[0], entry, message)
 
 
 def forbidden_findings(elves: Mapping[str, ElfObject], policy: AuditPolicy) -> Iterator[Finding]:
-    """Yield objects that need, or are, a library that must not be shared here."""
+    """Yield objects that need, or are, a library that must not be shared here.
+
+    A pattern is for every object or, as ``OBJECT:LIBRARY``, for some.
+    """
     for name, elf in elves.items():
-        for library in dict.fromkeys((*elf.needed, elf.soname, PurePosixPath(name).name)):
-            pattern = next((p for p in policy.forbid_needed if _is_forbidden(name, library, p)), None)
-            if pattern is not None:
+        file = PurePosixPath(name).name
+        patterns = [(pattern, *pattern.rpartition(":")) for pattern in policy.forbid_needed]
+        own = [(item, what) for item, where, colon, what in patterns if not colon or fnmatchcase(file, where)]
+        for library in dict.fromkeys((*elf.needed, elf.soname, file)):
+            for pattern in [pattern for pattern, what in own if fnmatchcase(library, what)][:1]:
                 how = "needs" if library in elf.needed else "is"
                 message = f"{name} {how} {library}, which must be linked statically here ({pattern})"
                 yield Finding("error", "forbidden-library", name, library, message)
-
-
-def _is_forbidden(name: str, library: str, pattern: str) -> bool:
-    """Whether a pattern means a library, in every object or, as ``OBJECT:LIBRARY``, in some."""
-    where, colon, what = pattern.rpartition(":")
-    if colon and not fnmatchcase(PurePosixPath(name).name, where):
-        return False
-    return fnmatchcase(library, what)
 
 
 def sycl_findings(libraries: Iterable[tuple[str, Iterable[str]]]) -> Iterator[Finding]:

@@ -1,13 +1,14 @@
-"""The policy of an audit, and its report."""
+"""The policy of an audit, and its report: of ``xpubuild check WHEEL --json`` and in receipts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from xpubuild.artifacts.abi import AbiCount
+from typing_extensions import TypedDict
+
+from xpubuild.artifacts.abi import AbiCounts
 from xpubuild.documents import plain
 from xpubuild.errors import AuditError
 from xpubuild.frozen import frozen
@@ -69,12 +70,6 @@ class AuditPolicy:
     unresolved_symbols: Severity = "error"
     device_targets: tuple[str, ...] | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the policy for fingerprints and reports."""
-        everything = dict(plain(self))
-        # What is not asked of a wheel is not in its fingerprint, so that nothing is built again for it.
-        return everything if self.device_targets is not None else _without(everything, "device_targets")
-
 
 @frozen
 class Finding:
@@ -88,57 +83,60 @@ class Finding:
 
 
 @frozen
-class DeviceCode:
-    """The device code of one object: numbers of images and kernels.
-
-    ``spirv`` are kernels that the driver can compile when they are first used, ``native`` those that are
-    compiled already, by GPU.
-    """
+class AuditedDeviceCode:
+    """The SYCL code of an object, as its device images are registered."""
 
     images: int
     kernels: int
     spirv: int
+    """Kernels as SPIR-V, which the driver compiles when they are first used."""
     native: Mapping[str, int]
+    """GPU -> kernels that were compiled for it ahead of time."""
     compressed: int
+    """Images packed with zstd."""
 
 
 @frozen
-class ObjectReport:
-    """One shared object. ``abi_from`` names the symbol table that the counts come from.
-
-    ``device_code`` is that of a SYCL compiler, None without any.
-    """
+class AuditedObject:
+    """One shared object of a wheel."""
 
     path: str
-    abi: AbiCount
+    """Path inside the wheel."""
+    abi: Literal[0, 1] | None
+    abi_counts: AbiCounts
     abi_from: str
+    """The symbol table that the counts come from."""
     soname: str
     needed: tuple[str, ...]
     rpath: tuple[str, ...]
-    found: Mapping[str, str] = field(default_factory=dict)
-    missing: tuple[str, ...] = ()
-    allowed: tuple[str, ...] = ()
-    strings: tuple[str, ...] = ()
-    device_code: DeviceCode | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the object for reports."""
-        return {**plain(self), "abi": self.abi.verdict, "abi_counts": self.abi.to_json()}
+    found: Mapping[str, str]
+    """Needed library -> the file that was found for it."""
+    missing: tuple[str, ...]
+    allowed: tuple[str, ...]
+    """Missing libraries that the policy allows."""
+    strings: tuple[str, ...]
+    """Which of the required strings it holds."""
+    device_code: AuditedDeviceCode | None
+    """Null without device images."""
 
 
 @frozen
-class AuditReport:
-    """The result of one audit. ``abi`` is the verdict of all objects together, ``size`` is in bytes."""
+class AuditedWheel:
+    """What an audit found out about one wheel."""
 
     wheel: str
+    status: Literal["ok", "warn", "fail"]
     name: str
     version: str
     sha256: str
     size: int
+    """Bytes."""
     content_digest: str
-    abi: int | None
+    """Digest of the content alone, without archive times and order."""
+    abi: Literal[0, 1] | None
+    """The C++ ABI of all objects together."""
     policy: AuditPolicy
-    objects: tuple[ObjectReport, ...]
+    objects: tuple[AuditedObject, ...]
     findings: tuple[Finding, ...]
 
     @property
@@ -146,26 +144,23 @@ class AuditReport:
         """The findings that make the audit fail."""
         return tuple(finding for finding in self.findings if finding.severity == "error")
 
-    @property
-    def status(self) -> str:
-        """``fail``, ``warn`` or ``ok``."""
-        return "fail" if self.errors else ("warn" if self.findings else "ok")
 
-    def with_findings(self, more: Sequence[Finding]) -> AuditReport:
-        """Return the report with more findings."""
-        return replace(self, findings=(*self.findings, *more))
+class AuditDocument(TypedDict):
+    """What the audit of some wheels found."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the report for the receipt and ``audit --json``."""
-        objects = [item.to_json() for item in self.objects]
-        return {**plain(self), "status": self.status, "objects": objects}
+    schema: Literal["xpubuild.audit/1"]
+    """Name and version."""
+    wheels: list[AuditedWheel]
 
 
-def _without(document: dict[str, Any], key: str) -> dict[str, Any]:
-    return {name: value for name, value in document.items() if name != key}
+def status_of(findings: Sequence[Finding]) -> Literal["ok", "warn", "fail"]:
+    """Return the status of a wheel with these findings."""
+    if any(finding.severity == "error" for finding in findings):
+        return "fail"
+    return "warn" if findings else "ok"
 
 
-def raise_for_findings(report: AuditReport) -> None:
+def raise_for_findings(report: AuditedWheel) -> None:
     """Do nothing for a wheel that passed; warnings pass.
 
     Raises:

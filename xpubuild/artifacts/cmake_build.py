@@ -9,6 +9,7 @@ CMake wraps its messages over indented lines, and pip indents them again: they a
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -74,16 +75,10 @@ class Messages:
         return not body or len(text) - len(body) > self._indent or body.startswith("Call Stack")
 
     def _end(self) -> list[Message]:
-        lines = _without_blank_end(self._open)
-        self._open = []
-        return [Message(lines)]
-
-
-def _without_blank_end(lines: Iterable[tuple[int, str]]) -> tuple[tuple[int, str], ...]:
-    kept = list(lines)
-    while kept and not kept[-1][1].strip():
-        kept.pop()
-    return tuple(kept)
+        lines, self._open = self._open, []
+        while lines and not lines[-1][1].strip():
+            lines.pop()
+        return [Message(tuple(lines))]
 
 
 _SCRIPT = re.compile(r" -P \"?([^\"]{1,4000}?\.o(?:\.[A-Za-z]{1,40})?\.cmake)(?=\"|\s|$)")
@@ -94,7 +89,6 @@ _DEVICE = re.compile(r"-device[\\ ]+(?!-)([^\\\s\"']{1,400})")
 _STANDARD = re.compile(r"-std=(?:c|gnu)\+\+(\w{2,3})\b")
 _ABI = re.compile(r"-D_GLIBCXX_USE_CXX11_ABI=(\d)")
 _SYCL_TARGETS = re.compile(r"-fsycl-targets=([\w,+.-]{1,200})")
-_HOME = re.compile(r"^CMAKE_HOME_DIRECTORY:INTERNAL=(.*)$", re.MULTILINE)
 #: What rules of the gate see of a build without any SYCL command.
 NO_SYCL = "no SYCL commands"
 _PREVIEW = ("-D__INTEL_PREVIEW_BREAKING_CHANGES", "-fpreview-breaking-changes")
@@ -123,52 +117,36 @@ class SyclGroup:
         return f"{self.name}: -device {','.join(self.aot) or 'nothing'}"
 
 
-@dataclass
-class _Found:
-    """What was read of one target so far; ``options`` are the sets of options that its scripts have."""
-
-    sources: list[str] = field(default_factory=list)
-    device: str = ""
-    host: str = ""
-    link: str = ""
-    compiler: str = ""
-    host_compiler: str = ""
-
-
 def read_sycl_groups(build: Path) -> tuple[SyclGroup, ...]:
     """Return the SYCL sources of a build folder by target, largest first; empty where there are none."""
-    found: dict[str, _Found] = {}
-    for line in _lines(build / "build.ninja"):
+    links: dict[str, str] = {}
+    scripts: dict[str, list[dict[str, str]]] = {}
+    for line in _commands(build / "build.ninja"):
         target = _TARGET.search(line)
         if target is None:
             continue
         if "-fsycl-link" in line:
-            found.setdefault(target[1], _Found()).link = line
+            links[target[1]] = _plain(line)
         elif script := _SCRIPT.search(line):
-            path = Path(_plain(script[1]))
-            _add_script(found.setdefault(target[1], _Found()), path if path.is_absolute() else build / path)
-    groups = [_group(name, item) for name, item in found.items() if item.sources]
+            values = _settings(build / _plain(script[1]))
+            if values.get("source_file"):
+                scripts.setdefault(target[1], []).append(values)
+    groups = [_group(name, found, links.get(name, "")) for name, found in scripts.items()]
     return tuple(sorted(groups, key=lambda group: (-len(group.sources), group.name)))
 
 
 def home_of(build: Path) -> str | None:
     """Return the source folder that a build folder was configured for."""
-    try:
-        found = _HOME.search((build / "CMakeCache.txt").read_text("utf-8", "replace"))
-    except OSError:
-        return None
-    return os.path.realpath(found[1].strip()) if found else None
+    found = read_cache(build).get("CMAKE_HOME_DIRECTORY")
+    return os.path.realpath(found) if found else None
 
 
-def _lines(path: Path) -> Iterator[str]:
+def _commands(path: Path) -> Iterator[str]:
     """Yield the commands of a build.ninja that may have to do with SYCL."""
-    try:
-        with path.open(encoding="utf-8", errors="replace") as stream:
-            for line in stream:
-                if line.startswith("  COMMAND = ") and ("-fsycl-link" in line or ".cmake" in line):
-                    yield line.rstrip("\n")
-    except OSError:
-        return
+    with contextlib.suppress(OSError), path.open(encoding="utf-8", errors="replace") as stream:
+        for line in stream:
+            if line.startswith("  COMMAND = ") and ("-fsycl-link" in line or ".cmake" in line):
+                yield line.rstrip("\n")
 
 
 def _plain(text: str) -> str:
@@ -176,48 +154,34 @@ def _plain(text: str) -> str:
     return re.sub(r"\$(.)", r"\1", text)
 
 
-def _add_script(found: _Found, path: Path) -> None:
-    values = _settings(path)
-    source = values.get("source_file", "").strip('"')
-    if not source:
-        return
-    found.sources.append(source)
-    found.compiler = values.get("SYCL_executable", "").strip('"') or found.compiler
-    found.host_compiler = found.host_compiler or values.get("SYCL_host_compiler", "").strip('"')
-    definitions = values.get("SYCL_compile_definitions", "").removeprefix("[==[").removesuffix("]==]")
-    defined = " ".join(f"-D{item}" for item in definitions.split(";") if item)
-    options = values.get("SYCL_flags") or values.get("SYCL_compile_flags") or ""
-    found.device = found.device or f"{options} {defined}"
-    found.host = found.host or values.get("CMAKE_HOST_FLAGS", "")
-
-
 def _settings(path: Path) -> dict[str, str]:
     """Return the variables that a script sets, each as it is set first."""
     values: dict[str, str] = {}
-    try:
-        text = path.read_text("utf-8", "replace")
-    except OSError:
-        return values
-    for line in text.split("\n"):
-        match = _SET.match(line)
-        if match:
-            values.setdefault(match[1], (match[2] or "").strip())
+    with contextlib.suppress(OSError):
+        for line in path.read_text("utf-8", "replace").split("\n"):
+            if match := _SET.match(line):
+                values.setdefault(match[1], (match[2] or "").strip().strip('"'))
     return values
 
 
-def _group(name: str, found: _Found) -> SyclGroup:
-    device, link = found.device, _plain(found.link)
-    both = f"{device} {link}"
-    abi = _ABI.search(device) or _ABI.search(found.host)
+def _group(name: str, scripts: list[dict[str, str]], link: str) -> SyclGroup:
+    def first(*names: str) -> str:
+        return next((item[key] for item in scripts for key in names if item.get(key)), "")
+
+    definitions = first("SYCL_compile_definitions").removeprefix("[==[").removesuffix("]==]")
+    defined = " ".join(f"-D{item}" for item in definitions.split(";") if item)
+    device = f"{first('SYCL_flags', 'SYCL_compile_flags')} {defined}"
+    host, both = first("CMAKE_HOST_FLAGS"), f"{device} {link}"
+    abi = _ABI.search(device) or _ABI.search(host)
     return SyclGroup(
         name=name,
-        sources=tuple(sorted(found.sources)),
+        sources=tuple(sorted(item["source_file"] for item in scripts)),
         aot=_words(_DEVICE.findall(both)),
         formats=_words(_SYCL_TARGETS.findall(device) or _SYCL_TARGETS.findall(link)),
-        compiler=found.compiler,
-        host_compiler=found.host_compiler,
-        host_standard=_last(_STANDARD.findall(found.host)),
-        device_standard=_last(_STANDARD.findall(device)),
+        compiler=first("SYCL_executable"),
+        host_compiler=first("SYCL_host_compiler"),
+        host_standard=next(reversed(_STANDARD.findall(host)), None),
+        device_standard=next(reversed(_STANDARD.findall(device)), None),
         cxx11_abi=int(abi[1]) if abi else None,
         preview=tuple(option for option in _PREVIEW if option in both),
     )
@@ -227,10 +191,6 @@ def _words(texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for text in texts for word in text.split(",") if word))
 
 
-def _last(values: list[str]) -> str | None:
-    return values[-1] if values else None
-
-
 # PyTorch's own summary (cmake/Summary.cmake); its build options are indented, found files and paths are not.
 _SUMMARY = re.compile(r"^\s{0,8}--\s{1,6}((?:USE|BUILD)_\w{1,60})\s*:\s?(.*)$")
 _CACHE = re.compile(r"^([A-Za-z_][\w.-]{0,200}):[A-Z]{1,20}=(.*)$")
@@ -238,14 +198,9 @@ _SWITCH = re.compile(r"(?:USE|BUILD)_\w{1,60}$")
 _WARNING = re.compile(r"^CMake (?:Warning|Error)\b")
 #: What a switch is called in messages of upstream that do not name the variable.
 _WORDS = {
-    "USE_XCCL": ("XCCL", "OneCCL"),
-    "USE_MKLDNN": ("MKLDNN", "oneDNN"),
-    "USE_KINETO": ("Kineto", "PTI"),
-    "USE_XPU": ("XPU", "SYCL"),
-    "USE_NUMA": ("NUMA",),
-    "USE_FBGEMM": ("FBGEMM", "AVX2"),
-}
-_REQUESTED, _DEFAULT = "requested", "upstream's default"
+    "USE_XCCL": ("XCCL", "OneCCL"), "USE_MKLDNN": ("MKLDNN", "oneDNN"), "USE_KINETO": ("Kineto", "PTI"),
+    "USE_XPU": ("XPU", "SYCL"), "USE_NUMA": ("NUMA",), "USE_FBGEMM": ("FBGEMM", "AVX2"),
+}  # fmt: skip
 
 
 @frozen
@@ -290,27 +245,19 @@ def read_switches(
         if match:
             found[match[1]] = match[2].strip()
     warnings = [message for message in every if _WARNING.match(message.text)]
+
+    def reason(name: str, value: str) -> str:
+        if name not in requested:
+            return "upstream's default"
+        if (requested[name].lower() in OFF) == (value.lower() in OFF):
+            return "requested"
+        words = (name, *_WORDS.get(name, ()))
+        about = next((item for item in warnings if any(word in item.text for word in words)), None)
+        if about is None:
+            return "changed by CMake; the log has no message about it"
+        return f"{about.text} (line {about.lines[0][0]} of the log)"
+
     return tuple(
-        SwitchFound(
-            name=name,
-            requested=requested.get(name),
-            found=value,
-            on=value.lower() not in OFF,
-            reason=_reason(name, requested.get(name), value, warnings),
-        )
+        SwitchFound(name, requested.get(name), value, value.lower() not in OFF, reason(name, value))
         for name, value in sorted(found.items())
     )
-
-
-def _reason(name: str, requested: str | None, found: str, warnings: Iterable[Message]) -> str:
-    if requested is None:
-        asked, differs = _DEFAULT, False
-    else:
-        asked, differs = _REQUESTED, (requested.lower() in OFF) != (found.lower() in OFF)
-    if not differs:
-        return asked
-    words = (name, *_WORDS.get(name, ()))
-    about = [message for message in warnings if any(word in message.text for word in words)]
-    if not about:
-        return "changed by CMake; the log has no message about it"
-    return f"{about[0].text} (line {about[0].lines[0][0]} of the log)"

@@ -11,55 +11,33 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from xpubuild.artifacts.audit_checks import readable
-from xpubuild.artifacts.audit_report import AuditPolicy, DeviceCode, Finding
+from xpubuild.artifacts.audit_report import AuditedDeviceCode, AuditPolicy, Finding
 from xpubuild.artifacts.device_code import SPIRV, UNKNOWN, Device
 from xpubuild.artifacts.device_images import REGISTERS, DeviceImage
 from xpubuild.artifacts.elf import ElfObject
 
-_XE_HPG, _XE_HPC, _XE2, _XE3 = 0x0C07, 0x0C08, 0x0C09, 0x1E00
-#: Target -> the releases that it means, each of which an image must have, and their core.
-_TARGETS: dict[str, tuple[tuple[str, ...], int]] = {
-    "pvc": (("12.60",), _XE_HPC),
-    "pvc-vg": (("12.61",), _XE_HPC),
-    "xe-hpc": (("12.60",), _XE_HPC),
-    "dg2": (("12.55",), _XE_HPG),
-    "dg2-g10": (("12.55",), _XE_HPG),
-    "dg2-g11": (("12.56",), _XE_HPG),
-    "dg2-g12": (("12.57",), _XE_HPG),
-    "ats-m150": (("12.55",), _XE_HPG),
-    "ats-m75": (("12.56",), _XE_HPG),
-    "mtl": (("12.70",), _XE_HPG),
-    "mtl-u": (("12.70",), _XE_HPG),
-    "mtl-h": (("12.71",), _XE_HPG),
-    "arl-u": (("12.70",), _XE_HPG),
-    "arl-s": (("12.70",), _XE_HPG),
-    "arl-h": (("12.74",), _XE_HPG),
-    "xe-lpg": (("12.70", "12.71"), _XE_HPG),
-    "bmg": (("20.1",), _XE2),
-    "bmg-g21": (("20.1",), _XE2),
-    "bmg-g31": (("20.2",), _XE2),
-    "xe2-hpg": (("20.1",), _XE2),
-    "lnl": (("20.4",), _XE2),
-    "lnl-m": (("20.4",), _XE2),
-    "xe2-lpg": (("20.4",), _XE2),
-    "ptl": (("30.0",), _XE3),
-    "ptl-h": (("30.0",), _XE3),
-    "ptl-u": (("30.1",), _XE3),
-    "cri": (("35.11",), 0),
+_CORES = {0x0C07: "Xe-HPG", 0x0C08: "Xe-HPC", 0x0C09: "Xe2", 0x1E00: "Xe3"}
+#: By core: AOT targets, and the releases that they mean, each of which an image must have.
+_FAMILIES: dict[int, dict[str, str]] = {
+    0x0C08: {"pvc xe-hpc": "12.60", "pvc-vg": "12.61"},
+    0x0C07: {
+        "dg2 dg2-g10 ats-m150": "12.55", "dg2-g11 ats-m75": "12.56", "dg2-g12": "12.57",
+        "mtl mtl-u arl-u arl-s": "12.70", "mtl-h": "12.71", "arl-h": "12.74", "xe-lpg": "12.70 12.71",
+    },
+    0x0C09: {"bmg bmg-g21 xe2-hpg": "20.1", "bmg-g31": "20.2", "lnl lnl-m xe2-lpg": "20.4"},
+    0x1E00: {"ptl ptl-h": "30.0", "ptl-u": "30.1"},
+    0: {"cri": "35.11"},
+}  # fmt: skip
+_TARGETS = {
+    name: (tuple(releases.split()), core)
+    for core, targets in _FAMILIES.items()
+    for names, releases in targets.items()
+    for name in names.split()
 }
-_CORES = {_XE_HPG: "Xe-HPG", _XE_HPC: "Xe-HPC", _XE2: "Xe2", _XE3: "Xe3"}
 _VERSION = re.compile(r"(\d+\.\d+)\.\d+")
-_NO_TARGET = "none"
-
-
-def named(targets: Iterable[str]) -> tuple[str, ...]:
-    """Return the targets without ``none``, which asks for no native code."""
-    return tuple(name for name in dict.fromkeys(targets) if name and name != _NO_TARGET)
-
-
-def known(target: str) -> bool:
-    """Whether an image shows if it is for this target: names and versions, not device ids."""
-    return target in _TARGETS or _VERSION.fullmatch(target) is not None
+_MOST_KERNELS = 2
+# Targets of other vendors have images of their own.
+_INTEL = "spir"
 
 
 def has_code_for(devices: Iterable[Device], target: str) -> bool:
@@ -81,18 +59,13 @@ def describe(device: Device) -> str:
     return f"{min(names, key=len)} ({device.config})" if names else device.config
 
 
-_MOST_KERNELS = 2
-# Targets of other vendors have images of their own.
-_INTEL = "spir"
-
-
-def summary(images: Sequence[DeviceImage]) -> DeviceCode:
+def summary(images: Sequence[DeviceImage]) -> AuditedDeviceCode:
     """Return the numbers of an object's images."""
     by_gpu: dict[str, set[str]] = {}
     for image in images:
         for device in image.code.devices:
             by_gpu.setdefault(describe(device), set()).update(image.kernels)
-    return DeviceCode(
+    return AuditedDeviceCode(
         images=len(images),
         kernels=len(_kernels(images)),
         spirv=len(_kernels([image for image in images if image.code.kind == SPIRV])),
@@ -107,11 +80,8 @@ def _kernels(images: Sequence[DeviceImage]) -> frozenset[str]:
 
 def _shown(kernels: Collection[str]) -> str:
     # Kernels are named by the type of their functor.
-    readables = [
-        readable(name).removeprefix("typeinfo name for ") for name in sorted(kernels)[:_MOST_KERNELS]
-    ]
-    names = ", ".join(readables)
-    return names + (", ..." if len(kernels) > _MOST_KERNELS else "")
+    shown = [readable(name).removeprefix("typeinfo name for ") for name in sorted(kernels)[:_MOST_KERNELS]]
+    return ", ".join([*shown, *(["..."] if len(kernels) > _MOST_KERNELS else [])])
 
 
 def device_findings(
@@ -130,7 +100,7 @@ def device_findings(
     if not any(_kernels(found) for found in images.values()):
         message = f"no object of {label} has a device image with a kernel: its SYCL code was not compiled"
         yield Finding("error", "no-device-code", label, "device image", message)
-    targets = named(policy.device_targets)
+    targets = [name for name in dict.fromkeys(policy.device_targets) if name and name != "none"]
     for name, found in images.items():
         for image in found:
             if image.kernels and image.code.kind == UNKNOWN and image.target.startswith(_INTEL):
@@ -149,7 +119,8 @@ def _lacks(name: str, images: Sequence[DeviceImage], target: str) -> Iterator[Fi
     everything = _kernels(images)
     if not everything:
         return
-    if not known(target):
+    # An image shows names and versions of GPUs, not their device ids.
+    if target not in _TARGETS and not _VERSION.fullmatch(target):
         message = f"{name}: which native code AOT target '{target}' stands for is not known here"
         yield Finding("warning", "aot-unknown", name, target, message)
         return

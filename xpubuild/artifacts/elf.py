@@ -7,7 +7,6 @@ every offset and count is checked against the file before it is used.
 
 from __future__ import annotations
 
-import functools
 import io
 import mmap
 import struct
@@ -25,19 +24,12 @@ _BITS_64 = 64
 _STB_LOCAL, _STB_WEAK = 0, 2
 _SHN_UNDEF = 0
 _SHF_WRITE, _SHF_ALLOC = 1, 2
-_VER_FLG_BASE = 1
-_VER_FLG_WEAK = 2
+_VER_FLG_BASE, _VER_FLG_WEAK = 1, 2
 # No real object comes near; a damaged count must not keep the reader busy.
 _MOST_RECORDS = 4096
-_DT_NULL = 0
-
-
-@functools.cache
-def _number_of(tag: str) -> int:
-    # Imported where a file is read: its tables take long to make.
-    from elftools.elf.enums import ENUM_D_TAG  # noqa: PLC0415
-
-    return int(ENUM_D_TAG[tag])
+# What is read of the dynamic section (elf.h); pyelftools has them by name, in tables that take long to make.
+_DT_NULL, _DT_NEEDED, _DT_STRTAB, _DT_SYMTAB, _DT_STRSZ = 0, 1, 5, 6, 10
+_DT_SONAME, _DT_RPATH, _DT_RUNPATH = 14, 15, 29
 
 
 @frozen
@@ -186,7 +178,6 @@ class ElfReader:
             for segment in segments:
                 if segment["p_type"] in ("PT_LOAD", "PT_DYNAMIC"):
                     self._inside(segment["p_offset"], segment["p_filesz"], "a segment")
-        self._loads = [segment for segment in segments if segment["p_type"] == "PT_LOAD"]
         self._dynamic: Any = next((item for item in segments if item["p_type"] == "PT_DYNAMIC"), None)
 
     def sections(self) -> tuple[Section, ...]:
@@ -204,22 +195,33 @@ class ElfReader:
 
     def object(self) -> ElfObject:
         """Return the dynamic part."""
-        self._tags = self._dynamic_tags()
-        address, length = self._tag("DT_STRTAB"), self._tag("DT_STRSZ")
-        self._strings = b"" if address is None or length is None else self._bytes(self._at(address), length)
+        tags = self._dynamic_tags()
+        address, length = tags.get(_DT_STRTAB), tags.get(_DT_STRSZ)
+        strings = self._bytes(self._at(address[0]), length[0]) if address and length else b""
+        soname, needed, rpath, runpath = (
+            [self._string(strings, offset) for offset in tags.get(tag, ())]
+            for tag in (_DT_SONAME, _DT_NEEDED, _DT_RPATH, _DT_RUNPATH)
+        )
         return ElfObject(
             kind=str(self._elf.header["e_type"]),
             machine=self.machine,
             bits=self._elf.elfclass,
             little_endian=self._elf.little_endian,
-            soname=next(iter(self._names("DT_SONAME")), ""),
-            needed=tuple(self._names("DT_NEEDED")),
-            rpath=_split(self._names("DT_RPATH")),
-            runpath=_split(self._names("DT_RUNPATH")),
-            symbols=self._dynamic_symbols(),
-            versions_needed=self._versions_needed(),
-            versions_defined=self._versions_defined(),
-            dynamic=bool(self._tags),
+            soname=soname[0] if soname else "",
+            needed=tuple(needed),
+            rpath=_split(rpath),
+            runpath=_split(runpath),
+            symbols=self._dynamic_symbols(tags, strings),
+            versions_needed={
+                library: tuple(name for name, flags in names if not flags & _VER_FLG_WEAK)
+                for library, _, names in self._versions("SHT_GNU_verneed", "vna_flags")
+            },
+            versions_defined=frozenset(
+                names[0][0]
+                for _, flags, names in self._versions("SHT_GNU_verdef", "")
+                if names and not flags & _VER_FLG_BASE
+            ),
+            dynamic=bool(tags),
         )
 
     def static_symbols(self) -> Symbols:
@@ -257,47 +259,40 @@ class ElfReader:
         return self.data[offset : offset + length]
 
     def _dynamic_tags(self) -> dict[int, list[int]]:
+        tags: dict[int, list[int]] = {}
         if self._dynamic is None:
-            return {}
+            return tags
         entry = struct.Struct(self._order + ("qQ" if self._elf.elfclass == _BITS_64 else "iI"))
         raw = self._bytes(self._dynamic["p_offset"], self._dynamic["p_filesz"])
-        tags: dict[int, list[int]] = {}
         for tag, value in entry.iter_unpack(raw[: len(raw) // entry.size * entry.size]):
             if tag == _DT_NULL:
                 break
             tags.setdefault(tag, []).append(value)
         return tags
 
-    def _tag(self, name: str) -> int | None:
-        values = self._tags.get(_number_of(name))
-        return values[0] if values else None
-
     def _at(self, address: int) -> int:
         """Translate an address of the running program into a place in the file."""
-        for segment in self._loads:
-            if 0 <= address - segment["p_vaddr"] < segment["p_filesz"]:
-                return int(address - segment["p_vaddr"] + segment["p_offset"])
-        raise damaged(self.label, f"address {address:#x} of its dynamic section is in no loaded segment")
+        with _headers_of(self.label):
+            place = next(self._elf.address_offsets(address), None)
+        if place is None:
+            raise damaged(self.label, f"address {address:#x} of its dynamic section is in no loaded segment")
+        return int(place)
 
-    def _string(self, offset: int) -> str:
-        end = self._strings.find(b"\0", offset)
-        if offset >= len(self._strings) or end < 0:
+    def _string(self, strings: bytes, offset: int) -> str:
+        end = strings.find(b"\0", offset)
+        if offset >= len(strings) or end < 0:
             raise damaged(self.label, f"name {offset} is outside its string table")
-        return self._strings[offset:end].decode("utf-8", "backslashreplace")
+        return strings[offset:end].decode("utf-8", "backslashreplace")
 
-    def _names(self, tag: str) -> list[str]:
-        return [self._string(offset) for offset in self._tags.get(_number_of(tag), ())]
-
-    def _dynamic_symbols(self) -> Symbols:
+    def _dynamic_symbols(self, tags: Mapping[int, list[int]], strings: bytes) -> Symbols:
         table = self._table("SHT_DYNSYM")
         if table is not None:
-            return self._symbols(table["sh_offset"], table["sh_size"], self._strings)
-        address = self._tag("DT_SYMTAB")
-        if self._dynamic is None or address is None:
+            return self._symbols(table["sh_offset"], table["sh_size"], strings)
+        if _DT_SYMTAB not in tags:
             return Symbols()
         with _headers_of(self.label):  # only a file without section headers needs its hash table
             count = self._dynamic.num_symbols()
-        return self._symbols(self._at(address), count * self._symbol_format().size, self._strings)
+        return self._symbols(self._at(tags[_DT_SYMTAB][0]), count * self._symbol_format().size, strings)
 
     def _symbol_format(self) -> struct.Struct:
         # Elf64_Sym: name, info, other, section, value, size.
@@ -328,41 +323,19 @@ class ElfReader:
                 undefined.append(text[name:end])
         return Symbols(tuple(defined), tuple(undefined), tuple(weak), tuple(local))
 
-    def _chain(self, form: str, offset: int, count: int) -> Iterator[tuple[int, tuple[int, ...]]]:
-        """Walk records whose last field says how far the next one is; 0 ends the walk."""
-        entry = struct.Struct(self._order + form)
-        if count > _MOST_RECORDS:
-            raise damaged(self.label, f"it claims {count} version records")
-        for _ in range(count):
-            values: tuple[int, ...] = entry.unpack(self._bytes(offset, entry.size))
-            yield offset, values
-            if values[-1] == 0:
-                return
-            offset += values[-1]
-
-    def _versions(self, tag: str, form: str) -> Iterator[tuple[int, tuple[int, ...]]]:
-        """Yield the records of DT_VERNEED or DT_VERDEF with their places."""
-        address, count = self._tag(tag), self._tag(f"{tag}NUM")
-        return iter(()) if address is None or count is None else self._chain(form, self._at(address), count)
-
-    def _versions_needed(self) -> dict[str, tuple[str, ...]]:
-        found: dict[str, tuple[str, ...]] = {}
-        # Elf_Verneed: version, number of names, file, first name, next.
-        # Elf_Vernaux: hash, flags, other, name, next.
-        for offset, (_, names, library, first, _next) in self._versions("DT_VERNEED", "HHIII"):
-            entries = (entry for _, entry in self._chain("IHHII", offset + first, names))
-            wanted = tuple(self._string(entry[3]) for entry in entries if not entry[1] & _VER_FLG_WEAK)
-            found[self._string(library)] = wanted
-        return found
-
-    def _versions_defined(self) -> frozenset[str]:
-        # Elf_Verdef: version, flags, index, number of names, hash, first name, next. Elf_Verdaux: name, next.
-        return frozenset(
-            self._string(name)
-            for offset, (_, flags, _, _, _, first, _next) in self._versions("DT_VERDEF", "HHHHIII")
-            if not flags & _VER_FLG_BASE
-            for _, (name, _) in self._chain("II", offset + first, 1)
-        )
+    def _versions(self, kind: str, flags: str) -> list[tuple[str, int, list[tuple[str, int]]]]:
+        """Return the name, flags and entries (name, flags) of each version record."""
+        section = self._table(kind)
+        if section is None:
+            return []
+        with _headers_of(self.label):
+            if section.num_versions() > _MOST_RECORDS:
+                raise damaged(self.label, f"it claims {section.num_versions()} version records")
+            return [
+                (record.name or "", 0 if flags else record["vd_flags"],
+                 [(item.name, item[flags] if flags else 0) for item in items])
+                for record, items in section.iter_versions()
+            ]  # fmt: skip
 
 
 def _split(values: list[str]) -> tuple[str, ...]:

@@ -7,10 +7,11 @@ different names can contain the same package, so the installed packages are chec
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,13 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from xpubuild.artifacts.installed_repair import remove_dist
-from xpubuild.artifacts.site_packages import InstalledDist, declared, installed_dists, record_entries
+from xpubuild.artifacts.site_packages import (
+    InstalledDist,
+    declared,
+    installed_dists,
+    readable_entries,
+    record_entries,
+)
 from xpubuild.engine.files import write_atomic
 from xpubuild.errors import AuditError
 from xpubuild.frozen import frozen
@@ -54,16 +61,16 @@ def hold(site_packages: Path, name: str, file: Path) -> str:
     Raises:
         AuditError: it is not installed, or not as a whole.
     """
+    fix = f"run the same command again to reinstall {name}"
     dist = _find(site_packages, name)
-    try:
-        key = None if dist is None else record_key(dist)
-    except (OSError, ValueError) as error:
-        raise AuditError(f"the RECORD of {name} cannot be used", why=str(error), fix=_fix(name)) from error
     if dist is None:
-        raise AuditError(f"{name} is not installed in {site_packages}", fix=_fix(name))
+        raise AuditError(f"{name} is not installed in {site_packages}", fix=fix)
+    try:
+        key = record_key(dist)
+    except (OSError, ValueError) as error:
+        raise AuditError(f"the RECORD of {name} cannot be used", why=str(error), fix=fix) from error
     pin = f"{name}=={dist.version}"
     text = f"# what later pip steps must leave alone\n# RECORD sha256={key}\n{pin}\n"
-    file.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(file, text.encode())
     return pin
 
@@ -75,15 +82,11 @@ def let_go(site_packages: Path, file: Path) -> str | None:
     """
     if not file.exists():
         return None
-    name, (version, key) = _read(file)
+    name, version, key = _read(file)
     dist = _find(site_packages, name)
-    if dist is None or dist.version != version:
+    # What is not sound was repaired before.
+    if dist is None or dist.version != version or _key_of(dist) in (key, None):
         return None
-    try:
-        if record_key(dist) == key:
-            return None
-    except (OSError, ValueError):
-        return None  # not sound: repaired before
     count = remove_dist(site_packages, dist.name)
     return f"{_label(dist)} and {count} of its files: another build than the one that was installed"
 
@@ -125,30 +128,32 @@ class HeldProof:
             AuditError: a package has two owners, something held was replaced, or another distribution asks
                 for another version of it.
         """
-        site = Path(self.site_packages)
-        dists = installed_dists(site)
-        owners = {name: _owners(dists, name) for name in PACKAGES}
-        for package, found in owners.items():
+        dists = installed_dists(Path(self.site_packages))
+        held = {name: (version, key) for name, version, key in map(_read, map(Path, self.held))}
+        normal = {canonicalize_name(name): version for name, (version, _) in held.items()}
+        owners: dict[str, list[str]] = {}
+        for package in PACKAGES:
+            found = [dist for dist in dists if _has(dist, package)]
             if len(found) > 1:
-                raise self._two_owners(package, found)
-        held = dict(_read(Path(file)) for file in self.held)
+                raise self._two_owners(package, found, normal)
+            owners |= {package: [_label(dist) for dist in found]} if found else {}
         for name, (version, key) in held.items():
             self._still(name, version, key)
-        self._asked(dists, {canonicalize_name(name): version for name, (version, _) in held.items()})
-        return {
-            "owners": {name: [_label(dist) for dist in found] for name, found in owners.items() if found},
-            "held": {name: version for name, (version, _) in held.items()},
-        }
+        for dist in dists:
+            for wanted in declared(dist):
+                version = normal.get(canonicalize_name(wanted.name), "")
+                if version and not wanted.specifier.contains(version, prereleases=True):
+                    raise self._other_version(dist, wanted, version)
+        return {"owners": owners, "held": {name: version for name, (version, _) in held.items()}}
 
-    def _two_owners(self, package: str, found: Sequence[InstalledDist]) -> AuditError:
+    def _two_owners(self, package: str, found: Sequence[InstalledDist], held: Collection[str]) -> AuditError:
         names = [_label(dist) for dist in found]
-        kept = {canonicalize_name(Path(file).stem) for file in self.held}
-        foreign = [dist.name for dist in found if dist.name not in kept] or [found[-1].name]
+        foreign = [dist.name for dist in found if dist.name not in held] or [found[-1].name]
         return AuditError(
             f"{len(found)} distributions contain {package}/: {', '.join(names)}",
             why="the one that was installed last has overwritten files of the other",
             fix=f"remove all of them, and make sure that {', '.join(foreign)} is not installed, {_AGAIN}",
-            commands=(self._pip("uninstall", "--yes", *(dist.name for dist in found)),),
+            commands=(self._uninstall(*(dist.name for dist in found)),),
             evidence={"package": package, "owners": names},
         )
 
@@ -156,31 +161,17 @@ class HeldProof:
         dist = _find(Path(self.site_packages), name)
         found = "nothing" if dist is None else _label(dist)
         if dist is not None and dist.version == version:
-            try:
-                if record_key(dist) == key:
-                    return
-            except (OSError, ValueError) as error:
-                found = f"a {name} with an unusable RECORD ({error})"
-            else:
-                found = f"another build of {name} {version}"
+            now = _key_of(dist)
+            if now == key:
+                return
+            found = f"another build of {_label(dist)}" if now else f"a {name} with an unusable RECORD"
         raise AuditError(
             f"{name} {version} was replaced by a later pip step",
-            why=(
-                f"{found} is installed; packages that use {name} were built for the one that xpubuild "
-                "installed"
-            ),
+            why=f"{found} is installed; packages that use {name} were built for the one of xpubuild",
             fix=f"remove it, and do not install the package that requires it, {_AGAIN}",
-            commands=(self._pip("uninstall", "--yes", name),),
+            commands=(self._uninstall(name),),
             evidence={"name": name, "held": version, "found": found},
         )
-
-    def _asked(self, dists: Iterable[InstalledDist], held: dict[str, str]) -> None:
-        for dist in dists:
-            for requirement in declared(dist):
-                version = held.get(canonicalize_name(requirement.name))
-                if version is None or requirement.specifier.contains(version, prereleases=True):
-                    continue
-                raise self._other_version(dist, requirement, version)
 
     def _other_version(self, dist: InstalledDist, wanted: Requirement, held: str) -> AuditError:
         here = f"{wanted.name} {held}"
@@ -191,17 +182,13 @@ class HeldProof:
                 f"use a version of {dist.name} that is compatible with {here}, or exclude it (--without); "
                 "then run the same command again"
             ),
-            commands=(self._pip("uninstall", "--yes", dist.name),),
+            commands=(self._uninstall(dist.name),),
             evidence={"distribution": _label(dist), "asks": str(wanted), "held": held},
         )
 
-    def _pip(self, *words: str) -> str:
+    def _uninstall(self, *names: str) -> str:
         python = Path(self.site_packages).parents[2] / "bin" / "python"
-        return shlex.join([str(python), "-m", "pip", *words])
-
-
-def _fix(name: str) -> str:
-    return f"run the same command again to reinstall {name}"
+        return shlex.join([str(python), "-m", "pip", "uninstall", "--yes", *names])
 
 
 def _label(dist: InstalledDist) -> str:
@@ -213,20 +200,19 @@ def _find(site_packages: Path, name: str) -> InstalledDist | None:
     return next((dist for dist in installed_dists(site_packages) if dist.name == wanted), None)
 
 
-def _owners(dists: Iterable[InstalledDist], package: str) -> list[InstalledDist]:
-    """Return the distributions with files below ``package/``; one without a RECORD is left out."""
-    found = []
-    for dist in dists:
-        try:
-            entries = record_entries(dist)
-        except (OSError, ValueError):
-            continue
-        if any(entry.name.startswith(f"{package}/") for entry in entries):
-            found.append(dist)
-    return found
+def _key_of(dist: InstalledDist) -> str | None:
+    """Return ``record_key``, None without a usable RECORD."""
+    with contextlib.suppress(OSError, ValueError):
+        return record_key(dist)
+    return None
 
 
-def _read(file: Path) -> tuple[str, tuple[str, str]]:
+def _has(dist: InstalledDist, package: str) -> bool:
+    """Whether a distribution has files below ``package/``."""
+    return any(entry.name.startswith(f"{package}/") for entry in readable_entries(dist))
+
+
+def _read(file: Path) -> tuple[str, str, str]:
     """Return the name, version and RECORD key that ``hold`` wrote."""
     try:
         text = file.read_text("utf-8", "replace")
@@ -241,4 +227,4 @@ def _read(file: Path) -> tuple[str, tuple[str, str]]:
             fix="remove it and run the same command again",
             commands=(f"rm {shlex.quote(str(file))}",),
         )
-    return pin[1], (pin[2], key[1])
+    return pin[1], pin[2], key[1]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import bisect
-import csv
-import functools
 import hashlib
 import os
 import shlex
@@ -18,14 +16,15 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion
 
 from xpubuild.artifacts.installed_repair import KEEP, remove_dist
-from xpubuild.artifacts.record import HASHES, hash_file, is_record_file, record_hash, recorded_names
+from xpubuild.artifacts.record import HASHES, hash_file, is_record_file, record_hash
 from xpubuild.artifacts.site_packages import (
     InstalledDist,
     RecordEntry,
     installed_dists,
     optional,
     prefix_of,
-    read_dist,
+    quick_problem,
+    record_entries,
     wrong_size,
 )
 from xpubuild.artifacts.wheel import record_of
@@ -51,10 +50,8 @@ def verify_installed(site_packages: Path, names: Sequence[str]) -> dict[str, Any
     files: list[tuple[str, RecordEntry]] = []
     for name in names:
         dist, problem = _find(name, dists)
-        entries: list[RecordEntry] = []
-        if dist is not None and problem is None:
-            entries, problem = read_dist(dist)
-        entries = [] if problem is not None else entries
+        problem = problem or (quick_problem(dist) if dist is not None else None)
+        entries = record_entries(dist) if dist is not None and problem is None else []
         found[name] = {
             "version": None if dist is None else dist.version,
             "record": None if dist is None else str(dist.info),
@@ -107,34 +104,31 @@ class InstalledProof:
         Raises:
             AuditError: a distribution is not installed, or a file is not what RECORD says.
         """
-        found = verify_installed(Path(self.site_packages), self.names)
+        site = Path(self.site_packages)
+        found = verify_installed(site, self.names)
         problems = [f"{name}: {problem}" for name, item in found.items() for problem in item["problems"]]
-        if problems:
-            damaged = [item["record"] for item in found.values() if item["problems"] and item["record"]]
-            error = self._error(problems, damaged)
-            if damaged:
-                error.mend = functools.partial(self._remove, damaged)
-            raise error
-        return {"installed": found}
+        if not problems:
+            return {"installed": found}
+        damaged = [Path(item["record"]) for item in found.values() if item["problems"] and item["record"]]
 
-    def _remove(self, records: Sequence[str]) -> None:
-        """Remove damaged distributions: pip takes one of the right version for installed."""
-        infos = {Path(record).name for record in records}
-        for dist in installed_dists(Path(self.site_packages)):
-            if dist.info.name in infos and dist.name not in KEEP:
-                remove_dist(Path(self.site_packages), dist.name)
+        def remove() -> None:
+            """Remove damaged distributions: pip takes one of the right version for installed."""
+            for dist in installed_dists(site):
+                if dist.info.name in {info.name for info in damaged} and dist.name not in KEEP:
+                    remove_dist(site, dist.name)
 
-    def _error(self, problems: Sequence[str], records: Sequence[str]) -> AuditError:
         more = f" and {len(problems) - _MOST_SHOWN} more" if len(problems) > _MOST_SHOWN else ""
-        return AuditError(
+        error = AuditError(
             f"the packages installed in {self.site_packages} do not match their records",
             why="; ".join(problems[:_MOST_SHOWN]) + more,
             fix="remove the record of the damaged package, then run the same command again to reinstall it"
-            if records
+            if damaged
             else "run the same command again",
-            commands=[f"rm -r {shlex.quote(record)}" for record in records],
-            evidence={"problems": list(problems)},
+            commands=[f"rm -r {shlex.quote(str(info))}" for info in damaged],
+            evidence={"problems": problems},
         )
+        error.mend = remove if damaged else None
+        raise error
 
 
 def _find(name: str, dists: Mapping[str, InstalledDist]) -> tuple[InstalledDist | None, str | None]:
@@ -218,23 +212,14 @@ def installed_stamp(site_packages: Path, names: Sequence[str]) -> int:
         if dist.name not in wanted:
             continue
         try:
-            paths = sorted(_recorded_paths(dist))
-        except (OSError, ValueError, csv.Error):
+            entries = record_entries(dist)
+        except (OSError, ValueError):
             total.update(b"unreadable")
             continue
+        paths = sorted(os.path.normpath(entry.location) for entry in entries)
         looks = [f"{path} {_look(path)}" for path in paths if not path.endswith(".pyc")]
         total.update("".join(looks).encode("utf-8", "surrogateescape"))
     return int.from_bytes(total.digest()[:7], "big")
-
-
-def _recorded_paths(dist: InstalledDist) -> list[str]:
-    """Return the path of each file as text: a Path of each of some 10,000 files takes ten times as long."""
-    place = f"{dist.site_packages}/"
-    text = (dist.info / "RECORD").read_text("utf-8")
-    names = recorded_names(text)
-    if "//" in text or "/./" in text or text.startswith("./") or "\n./" in text:
-        return [str(dist.site_packages / name) for name in names]
-    return [name if name.startswith("/") else place + name for name in names]
 
 
 def _look(path: str) -> str:

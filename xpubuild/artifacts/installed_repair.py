@@ -8,24 +8,74 @@ unfinished distributions had never been there.
 from __future__ import annotations
 
 import glob
+import json
 import os
 import shutil
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
-from xpubuild.artifacts.doubt import Note, doubt, read_note, write_note
+from packaging.utils import canonicalize_name
+
 from xpubuild.artifacts.site_packages import (
     InstalledDist,
     RecordEntry,
     damaged_dists,
     installed_dists,
     prefix_of,
+    readable_entries,
     record_entries,
 )
-from xpubuild.engine.files import explained
+from xpubuild.engine.files import explained, write_atomic
+from xpubuild.frozen import frozen
 
+#: The file in an environment with its note.
+NOTE = ".xpubuild-uv.json"
 #: Without pip nothing could be installed again; an environment with a damaged pip is recreated instead.
 KEEP = frozenset({"pip"})
+
+
+@frozen
+class Note:
+    """What uv linked into an environment from its cache, by normalised names of distributions.
+
+    A file that uv installed may be one with the file in its cache (a hard link), so what is damaged here may
+    be damaged there. Who removes a damaged distribution notes its name as ``doubtful``: when uv has installed
+    it again, its content is compared with RECORD, and one that is wrong again is removed from the cache.
+    ``unfinished`` are the distributions that uv has begun to install: a RECORD that was cut short may look
+    like a whole one.
+    """
+
+    unfinished: frozenset[str] = frozenset()
+    doubtful: frozenset[str] = frozenset()
+
+
+def read_note(site_packages: Path) -> Note:
+    """Return the note of an environment; an empty one where there is none that can be read."""
+    try:
+        document = json.loads((prefix_of(site_packages) / NOTE).read_text("utf-8"))
+        names = (map(canonicalize_name, document[key]) for key in ("unfinished", "doubtful"))
+        return Note(*map(frozenset, names))
+    except (OSError, ValueError, KeyError, TypeError):
+        return Note()
+
+
+def write_note(site_packages: Path, note: Note) -> None:
+    """Write the note, whole or not at all; remove it where it says nothing."""
+    path = prefix_of(site_packages) / NOTE
+    if note == Note():
+        path.unlink(missing_ok=True)
+        return
+    document = {"unfinished": sorted(note.unfinished), "doubtful": sorted(note.doubtful)}
+    write_atomic(path, json.dumps(document).encode() + b"\n")
+
+
+def _doubt(dists: list[InstalledDist]) -> None:
+    """Note that the cache of uv may have the damage of these distributions too, where uv installed them."""
+    names = {dist.name for dist in dists if dist.installer == "uv"}
+    if names:
+        note = read_note(dists[0].site_packages)
+        write_note(dists[0].site_packages, replace(note, doubtful=note.doubtful | names))
 
 
 def repair(site_packages: Path, *, keep: Collection[str] = KEEP) -> list[str]:
@@ -49,7 +99,7 @@ def repair(site_packages: Path, *, keep: Collection[str] = KEEP) -> list[str]:
         return []
     sweeper = _Sweeper(site_packages, (dist for dist in dists if dist.info.name not in damaged))
     done = []
-    doubt([dist for dist in dists if dist.info.name in damaged])
+    _doubt([dist for dist in dists if dist.info.name in damaged])
     for dist in dists:
         if dist.info.name in damaged and dist.name not in keep:
             count = sweeper.remove_files(dist)
@@ -74,7 +124,7 @@ def remove_dist(site_packages: Path, name: str) -> int:
     """
     dists = installed_dists(site_packages)
     damaged = damaged_dists(site_packages)
-    doubt([dist for dist in dists if dist.name == name])
+    _doubt([dist for dist in dists if dist.name == name])
     sound = (dist for dist in dists if dist.name != name and dist.info.name not in damaged)
     sweeper = _Sweeper(site_packages, sound)
     count = 0
@@ -109,11 +159,7 @@ class _Sweeper:
 
     def remove_files(self, dist: InstalledDist) -> int:
         """Remove what RECORD lists, RECORD itself last: killed here, the same again finds the rest."""
-        try:
-            entries = record_entries(dist)
-        except (OSError, ValueError):
-            return 0
-        places = {self._place(entry) for entry in entries} - self._claimed
+        places = {self._place(entry) for entry in readable_entries(dist)} - self._claimed
         removed = sum(self._remove(place) for place in sorted(places) if place.parent != dist.info.resolve())
         for folder in sorted(
             {place.parent for place in places}, key=lambda path: len(path.parts), reverse=True

@@ -10,7 +10,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from fnmatch import fnmatchcase
 from functools import cache
@@ -60,32 +60,24 @@ class Closure:
     missing: tuple[Missing, ...]
     allowed: tuple[str, ...]
 
-    @property
-    def complete(self) -> bool:
-        """Whether every library of the closure was there to be read."""
-        return not self.missing and not self.allowed
-
 
 @frozen
 class _Node:
-    label: str
+    """An object on the way: the folder it lies in, what led to it, and the RPATHs that it inherits."""
+
     folder: str
     in_wheel: bool
     elf: ElfObject
     chain: tuple[str, ...]
-    inherited: tuple[str, ...]
+    inherited: tuple[str, ...] = ()
 
-    def origin(self, entry: str) -> str:
-        return posixpath.normpath(ORIGIN.sub(lambda _: self.folder or ".", entry))
+    def folders(self, entries: Sequence[str]) -> tuple[str, ...]:
+        return tuple(
+            posixpath.normpath(ORIGIN.sub(lambda _: self.folder or ".", item)) for item in entries if item
+        )
 
-    def own_rpath(self) -> tuple[str, ...]:
-        return tuple(self.origin(entry) for entry in self.elf.rpath if entry)
-
-    def folders(self) -> tuple[str, ...]:
-        """RUNPATH hides every RPATH; without one, the RPATHs of the loading objects count too."""
-        if self.elf.runpath:
-            return tuple(self.origin(entry) for entry in self.elf.runpath if entry)
-        return (*self.own_rpath(), *self.inherited)
+    def rpaths(self) -> tuple[str, ...]:
+        return (*self.folders(self.elf.rpath), *self.inherited)
 
 
 @cache
@@ -137,10 +129,9 @@ class Linker:
             AuditError: a library on the way is damaged.
         """
         found: dict[str, Provider] = {}
-        missing: list[Missing] = []
+        missing: dict[str, Missing] = {}
         allowed: list[str] = []
-        elf = self._objects[name]
-        queue = deque([_Node(name, self._folder(name), True, elf, (name,), ())])
+        queue = deque([_Node(self._folder(name), True, self._objects[name], (name,))])
         while queue:
             node = queue.popleft()
             for library in node.elf.needed:
@@ -149,126 +140,69 @@ class Linker:
                 provider = self._provider(library, node)
                 if provider is not None:
                     found[library] = provider
-                    queue.append(self._follow(provider, node))
+                    inside = provider.how in ("wheel", "elsewhere")
+                    folder = self._folder(provider.path) if inside else posixpath.dirname(provider.path)
+                    chain = (*node.chain, provider.path)
+                    queue.append(_Node(folder, inside, provider.elf, chain, node.rpaths()))
                 elif any(fnmatchcase(library, pattern) for pattern in self._allowed):
                     allowed.append(library)
-                elif all(other.library != library for other in missing):
-                    missing.append(Missing(library, node.chain))
-        return Closure(found, tuple(missing), tuple(allowed))
+                else:
+                    missing.setdefault(library, Missing(library, node.chain))
+        return Closure(found, tuple(missing.values()), tuple(allowed))
 
     def unresolved(self, name: str, closure: Closure) -> tuple[str, ...]:
         """Return the symbols an object needs that nothing in its closure defines, but for the interpreter's.
 
         Only a complete closure gives an answer, otherwise the result is empty.
         """
-        if not closure.complete:
+        if closure.missing or closure.allowed:
             return ()
-        elf = self._objects[name]
-        open_names = {symbol for symbol in elf.symbols.undefined if not _INTERPRETER.match(symbol)}
-        open_names -= set(elf.symbols.defined)
+        symbols = self._objects[name].symbols
+        wanted = {symbol for symbol in symbols.undefined if not _INTERPRETER.match(symbol)}
+        wanted -= set(symbols.defined)
         for provider in closure.found.values():
             if provider.path not in self._names:
                 self._names[provider.path] = frozenset(provider.elf.symbols.defined)
-            open_names -= self._names[provider.path]
-        return tuple(sorted(open_names))
-
-    def _provider(self, library: str, node: _Node) -> Provider | None:
-        if "/" in library:
-            return self._file(library, library, "rpath", node)
-        for folder in node.folders():
-            found = self._in_folder(library, folder, node, "rpath")
-            if found is not None:
-                return found
-        if node.in_wheel:
-            found = self._in_wheel(library, node)
-            if found is not None:
-                return found
-        for folder in self._search:
-            found = self._file(library, f"{folder}/{library}", "search", node)
-            if found is not None:
-                return found
-        return self._system(library, node)
-
-    def _in_folder(self, library: str, folder: str, node: _Node, how: str) -> Provider | None:
-        path = posixpath.normpath(posixpath.join(folder, library))
-        inside = bool(self._place) and path.startswith(self._place)
-        if path.startswith("/") and not inside:
-            return self._file(library, path, how, node)
-        member = path.removeprefix(self._place)
-        elf = self._objects.get(member)
-        if elf is None and inside:
-            return self._file(library, path, how, node)
-        if not node.in_wheel or elf is None or elf.platform != node.elf.platform:
-            return None
-        return Provider(library, member, "wheel", elf)
+            wanted -= self._names[provider.path]
+        return tuple(sorted(wanted))
 
     def _folder(self, member: str) -> str:
-        return (
-            posixpath.join(self._place, posixpath.dirname(member))
-            if self._place
-            else posixpath.dirname(member)
-        )
+        return posixpath.dirname(posixpath.join(self._place, member))
 
-    def _in_wheel(self, library: str, node: _Node) -> Provider | None:
-        """The same folder first; anywhere else in the wheel only helps where Python code loads it before."""
-        beside = self._in_folder(library, node.folder, node, "wheel")
-        if beside is not None:
-            return beside
-        for name in self._by_file.get(library, ()):
-            if self._objects[name].platform == node.elf.platform:
-                return Provider(library, name, "elsewhere", self._objects[name])
+    def _provider(self, library: str, node: _Node) -> Provider | None:
+        """Return the first candidate for the same machine; others are passed over, as by the loader."""
+        for where, place in self._candidates(library, node):
+            member = place.removeprefix(self._place)
+            inside = node.in_wheel and member in self._objects
+            elf = self._objects[member] if inside else self._outside(place)
+            if elf is not None and elf.platform == node.elf.platform:
+                how = "wheel" if inside and where != "elsewhere" else where
+                return Provider(library, member if inside else place, how, elf)
         return None
 
-    def _follow(self, provider: Provider, node: _Node) -> _Node:
-        in_wheel = provider.how in ("wheel", "elsewhere")
-        return _Node(
-            label=provider.path,
-            folder=self._folder(provider.path) if in_wheel else posixpath.dirname(provider.path),
-            in_wheel=in_wheel,
-            elf=provider.elf,
-            chain=(*node.chain, provider.path),
-            inherited=(*node.own_rpath(), *node.inherited),
-        )
-
-    def _system(self, library: str, node: _Node) -> Provider | None:
-        multiarch = _MULTIARCH.get(node.elf.machine)
-        folders = [f"{base}/{multiarch}" for base in ("/lib", "/usr/lib") if multiarch]
-        defaults = (f"{folder}/{library}" for folder in (*folders, *_DEFAULT_FOLDERS))
-        for path in (*system_libraries().get(library, ()), *defaults):
-            found = self._file(library, path, "system", node)
-            if found is not None:
-                return found
-        return None
-
-    def _file(self, library: str, path: str, how: str, node: _Node) -> Provider | None:
-        """A file of another machine or word size is passed over, as the loader does."""
+    def _outside(self, path: str) -> ElfObject | None:
         if path not in self._read:
-            file = Path(path)
-            self._read[path] = read_shared_object(file) if is_elf(file) else None
-        elf = self._read[path]
-        if elf is None or elf.platform != node.elf.platform:
-            return None
-        return Provider(library, path, how, elf)
+            there = path.startswith("/") and is_elf(Path(path))
+            self._read[path] = read_shared_object(Path(path)) if there else None
+        return self._read[path]
 
-
-def missing_versions(elf: ElfObject, closure: Closure) -> list[tuple[str, Provider]]:
-    """Return (symbol version, library found) where the library is too old to have that version.
-
-    A library without any versions is not held against it: the loader accepts that with a warning at most.
-    """
-    lacking = []
-    for library, versions in elf.versions_needed.items():
-        provider = closure.found.get(library)
-        if provider is not None and provider.elf.versions_defined:
-            lacking += [(v, provider) for v in versions if v not in provider.elf.versions_defined]
-    return lacking
-
-
-def entry_folder(entry: str, folder: str, installed_in: Path) -> Path | None:
-    """Return where an entry with ``$ORIGIN`` leads for an object in a folder of a wheel; None for others."""
-    if not ORIGIN.match(entry):
-        return None
-    return Path(posixpath.normpath(ORIGIN.sub(lambda _: f"{installed_in.absolute()}/{folder}", entry)))
+    def _candidates(self, library: str, node: _Node) -> Iterator[tuple[str, str]]:
+        """Yield where a library may be, in the loader's order: how it is found, and its path."""
+        if "/" in library:
+            yield "rpath", library
+            return
+        # RUNPATH hides every RPATH; without one, the RPATHs of the loading objects count too.
+        for folder in node.folders(node.elf.runpath) if node.elf.runpath else node.rpaths():
+            yield "rpath", posixpath.normpath(posixpath.join(folder, library))
+        if node.in_wheel:
+            yield "wheel", posixpath.join(node.folder, library)
+            # Anywhere else in the wheel only helps where Python code loads it before.
+            yield from (("elsewhere", name) for name in self._by_file.get(library, ()))
+        yield from (("search", f"{folder}/{library}") for folder in self._search)
+        yield from (("system", path) for path in system_libraries().get(library, ()))
+        multiarch = _MULTIARCH.get(node.elf.machine, "")
+        folders = (*(f"{base}/{multiarch}" for base in ("/lib", "/usr/lib") if multiarch), *_DEFAULT_FOLDERS)
+        yield from (("system", f"{folder}/{library}") for folder in folders)
 
 
 def rpath_problem(entry: str, allowed: Sequence[str] = ()) -> str | None:

@@ -10,24 +10,95 @@ import os
 import posixpath
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import field
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Literal
 
 from auditwheel.architecture import Architecture
 from auditwheel.libc import Libc
-from auditwheel.policy import Policy, WheelPolicies
+from auditwheel.policy import WheelPolicies
 
 from xpubuild.artifacts.elf import ElfObject, read_shared_object
 from xpubuild.artifacts.linkage import DRIVER_LIBRARIES, ORIGIN, Closure, Linker
 from xpubuild.artifacts.record import hash_file
-from xpubuild.artifacts.repair_model import Bundled, Decision, Edit, Expected, Pin, RepairRequest
-from xpubuild.artifacts.repair_runtime import Owned, Runtime, is_runtime, loaded_by
+from xpubuild.artifacts.repair_runtime import Owned, Runtime, component_of, loaded_by
 from xpubuild.errors import AuditError, UnsatisfiableError
+from xpubuild.frozen import frozen
 
 TORCH_LIBRARIES = ("libtorch.so", "libtorch_*.so", "libc10.so", "libc10_*.so", "libshm.so")
-_HASH_CHARACTERS = 8
 _MACHINES = {"EM_X86_64": Architecture.x86_64, "EM_AARCH64": Architecture.aarch64}
 _LOADER = ("ld-linux", "ld64.so")
+_HASH_CHARACTERS = 8
+
+
+@frozen
+class RepairRequest:
+    """What was asked for.
+
+    ``kind``: ``site`` for machines with the same modules, ``portable`` for any machine of the platform tag.
+    ``runtime`` is the site-packages folder of an environment with what the wheel needs: Intel's, torch.
+    ``bundle`` puts the libraries of Intel's runtime into the wheel instead of requiring their distributions.
+    ``search`` are more folders with libraries; ``builder`` are folders whose names must not be in the wheel.
+    """
+
+    kind: Literal["portable", "site"] = "portable"
+    bundle: bool = False
+    runtime: Path | None = None
+    search: tuple[Path, ...] = ()
+    builder: tuple[Path, ...] = ()
+
+
+@frozen
+class Pin:
+    """A distribution that the repaired wheel requires, for these libraries of it."""
+
+    name: str
+    version: str
+    libraries: tuple[str, ...]
+
+
+@frozen
+class Bundled:
+    """A library that is copied into the wheel: as ``member``, with the SONAME ``soname``.
+
+    ``dist`` is the installed distribution that it comes from, "" for none.
+    """
+
+    library: str
+    member: str
+    soname: str
+    source: Path
+    dist: str
+
+
+@frozen
+class Edit:
+    """What changes in one shared object; ``rename`` maps old to new names of needed libraries."""
+
+    rpath: tuple[str, ...]
+    rename: Mapping[str, str] = field(default_factory=dict)
+    soname: str = ""
+
+
+@frozen
+class Expected:
+    """Libraries that are neither in the wheel nor in a pinned distribution, by where they come from."""
+
+    system: tuple[str, ...] = ()
+    driver: tuple[str, ...] = ()
+    torch: tuple[str, ...] = ()
+    site: tuple[str, ...] = ()
+
+
+@frozen
+class Decision:
+    """All that a repair does to a wheel. ``edits`` are by member, those of ``bundled`` included."""
+
+    edits: Mapping[str, Edit] = field(default_factory=dict)
+    bundled: tuple[Bundled, ...] = ()
+    pins: tuple[Pin, ...] = ()
+    expected: Expected = Expected()
 
 
 class Decider:
@@ -46,13 +117,19 @@ class Decider:
     ) -> None:
         self._dist, self._request, self._runtime, self._platforms = dist, request, runtime, platforms
         self.elves = dict(elves)
-        self._folder = library_folder(dist, elves)
+        # ``lib`` of the package with most objects.
+        tops = Counter(member.split("/")[0] for member in elves if "/" in member)
+        self._folder = f"{tops.most_common(1)[0][0]}/lib" if tops else f"{dist.replace('-', '_')}.libs"
         self._bundled: dict[str, Bundled] = {}
         self._pinned: dict[str, Owned] = {}
-        self._expected: dict[str, dict[str, None]] = {"system": {}, "driver": {}, "torch": {}, "site": {}}
-        self._folders: dict[str, dict[str, None]] = {}
-        self._renames: dict[str, dict[str, str]] = {}
-        self._missing: list[tuple[str, str]] = []
+        self._expected: dict[str, set[str]] = {
+            "system": set(),
+            "driver": set(),
+            "torch": set(),
+            "site": set(),
+        }
+        self._rpaths: dict[str, list[str]] = {}
+        self._missing: dict[str, str] = {}
 
     def decide(self) -> Decision:
         """Return what to do.
@@ -65,40 +142,40 @@ class Decider:
         linker = Linker(dict(self.elves), search=search, allowed=DRIVER_LIBRARIES)
         for member in tuple(self.elves):
             self._object(member, linker.closure(member))
-        self._raise_for_missing()
-        self._refuse_second_sycl()
+        self._refuse()
+        libraries: dict[tuple[str, str], list[str]] = {}
+        for library, owned in sorted(self._pinned.items()):
+            libraries.setdefault((owned.dist.name, owned.dist.version), []).append(library)
         return Decision(
             edits=dict(self._edits()),
             bundled=tuple(self._bundled.values()),
-            pins=self._pins(),
+            pins=tuple(Pin(*dist, tuple(names)) for dist, names in sorted(libraries.items())),
             expected=Expected(**{who: tuple(sorted(names)) for who, names in self._expected.items()}),
         )
 
     def _object(self, member: str, closure: Closure) -> None:
         for library in self.elves[member].needed:
-            self._needed(member, library, closure)
-
-    def _needed(self, member: str, library: str, closure: Closure) -> None:
-        inside = self._inside(library)
-        if inside is not None:
-            self._lead(member, posixpath.dirname(inside))
-            return
-        owned = self._runtime.find(library)
-        of_torch = owned.dist.name == "torch" if owned else fits(library, TORCH_LIBRARIES)
-        if self._platforms.of_system(library):
-            self._expected["system"][library] = None
-        elif of_torch and self._dist != "torch":
-            self._expected["torch"][library] = None
-        elif self._request.kind == "site":
-            who = "driver" if fits(library, DRIVER_LIBRARIES) else "site"
-            self._expected[who][library] = None
-        elif owned is not None and not self._request.bundle:
-            self._pin(owned)
-            self._lead_out(member, owned)
-        elif owned is not None or not fits(library, DRIVER_LIBRARIES):
-            self._bundle(member, library, owned, closure)
-        else:
-            self._expected["driver"][library] = None
+            inside, owned = self._inside(library), self._runtime.find(library)
+            of_torch = owned.dist.name == "torch" if owned else _fits(library, TORCH_LIBRARIES)
+            driver = _fits(library, DRIVER_LIBRARIES)
+            if inside is not None:
+                self._lead(member, posixpath.dirname(inside))
+            elif self._platforms.of_system(library):
+                self._expected["system"].add(library)
+            elif of_torch and self._dist != "torch":
+                self._expected["torch"].add(library)
+            elif self._request.kind == "site":
+                self._expected["driver" if driver else "site"].add(library)
+            elif owned is not None and not self._request.bundle:
+                self._pin(owned)
+                # It leads there wherever both are installed into one environment (not with --target).
+                here = self._runtime.site_packages or Path()
+                way = os.path.relpath(owned.path.parent, here / posixpath.dirname(member))
+                self._rpaths.setdefault(member, []).append(f"$ORIGIN/{way}")
+            elif owned is not None or not driver:
+                self._bundle(member, library, owned, closure)
+            else:
+                self._expected["driver"].add(library)
 
     def _inside(self, library: str) -> str | None:
         if library in self._bundled:
@@ -106,13 +183,8 @@ class Decider:
         return next((name for name in sorted(self.elves) if posixpath.basename(name) == library), None)
 
     def _lead(self, member: str, folder: str) -> None:
-        self._folders.setdefault(member, {})[relative(posixpath.dirname(member), folder)] = None
-
-    def _lead_out(self, member: str, owned: Owned) -> None:
-        site = self._runtime.site_packages
-        if site is not None:
-            entry = leads(site, posixpath.dirname(member), owned.path.parent)
-            self._folders.setdefault(member, {})[entry] = None
+        way = posixpath.relpath(folder or ".", posixpath.dirname(member) or ".")
+        self._rpaths.setdefault(member, []).append("$ORIGIN" if way == "." else f"$ORIGIN/{way}")
 
     def _pin(self, owned: Owned) -> None:
         """Require a distribution, with those that its library needs or opens by name."""
@@ -128,12 +200,16 @@ class Decider:
     def _bundle(self, member: str, library: str, owned: Owned | None, closure: Closure) -> None:
         provider = closure.found.get(library)
         source = owned.path if owned is not None else Path(provider.path) if provider is not None else None
-        intel = is_runtime(library) or owned is not None
+        intel = component_of(library) is not None or owned is not None
         if source is None or (intel and not self._request.bundle):
-            self._missing.append((member, library))
+            self._missing.setdefault(library, member)
             return
-        # Others find torch's libgomp by its own name, as upstream's wheels have it.
-        name = library if intel or self._dist == "torch" else hashed_name(library, source)
+        name = library
+        # The loader keeps one library of each name. Others find torch's libgomp by its own name, as in
+        # upstream's wheels.
+        if not intel and self._dist != "torch":
+            stem, dot, rest = library.partition(".so")
+            name = f"{stem}-{hash_file(source).hex()[:_HASH_CHARACTERS]}{dot}{rest}"
         target = posixpath.join(self._folder, name)
         dist = f"{owned.dist.name} {owned.dist.version}" if owned is not None else ""
         self._bundled[library] = Bundled(library, target, name, source, dist)
@@ -147,94 +223,50 @@ class Decider:
 
     def _edits(self) -> Iterator[tuple[str, Edit]]:
         """Yield what changes; an object that needs no change keeps its bytes."""
-        names = {item.member: item for item in self._bundled.values()}
+        names = {item.member: item.soname for item in self._bundled.values()}
+        new = {item.library: item.soname for item in self._bundled.values() if item.soname != item.library}
         for member, elf in self.elves.items():
             old = (*elf.rpath, *elf.runpath)
-            kept = [entry for entry in old if below(entry, posixpath.dirname(member))]
-            rpath = tuple(dict.fromkeys((*kept, *self._folders.get(member, ()))))
-            rename = {
-                library: self._bundled[library].soname
-                for library in elf.needed
-                if library in self._bundled and self._bundled[library].soname != library
-            }
-            soname = names[member].soname if member in names else ""
-            if rpath != old or rename or (soname and soname != elf.soname):
+            kept = [entry for entry in old if _below(entry, posixpath.dirname(member))]
+            rpath = tuple(dict.fromkeys((*kept, *self._rpaths.get(member, ()))))
+            rename = {library: new[library] for library in elf.needed if library in new}
+            soname = names.get(member, elf.soname)
+            if rpath != old or rename or soname != elf.soname:
                 yield member, Edit(rpath, rename, soname if soname != elf.soname else "")
 
-    def _pins(self) -> tuple[Pin, ...]:
-        libraries: dict[tuple[str, str], list[str]] = {}
-        for library, owned in self._pinned.items():
-            libraries.setdefault((owned.dist.name, owned.dist.version), []).append(library)
-        return tuple(Pin(*key, tuple(sorted(names))) for key, names in sorted(libraries.items()))
-
-    def _raise_for_missing(self) -> None:
-        if not self._missing:
-            return
-        names = sorted({library for _, library in self._missing})
-        intel = is_runtime(names[0])
-        if intel:
-            fix = (
-                "install Intel's wheels with these libraries (such as intel-sycl-rt) in an environment and "
-                "pass it with --runtime, or put the libraries into the wheel with --bundle"
+    def _refuse(self) -> None:
+        if self._missing:
+            first, *_ = sorted(self._missing)
+            what, fix = (
+                f"{first} was not found",
+                "install the package that has the library, or pass its folder with --search",
             )
-        else:
-            fix = "install the package that has the library, or pass its folder with --search"
-        raise UnsatisfiableError(
-            f"no installed distribution has {names[0]}" if intel else f"{names[0]} was not found",
-            why="; ".join(f"{member} needs {library}" for member, library in self._missing[:5]),
-            fix=fix,
-            evidence={"libraries": names},
-        )
-
-    def _refuse_second_sycl(self) -> None:
-        ours = [name for name in self._bundled if name.startswith("libsycl")]
-        if ours and self._expected["torch"]:
+            if component_of(first) is not None:
+                what = f"no installed distribution has {first}"
+                fix = (
+                    "install Intel's wheels with these libraries (such as intel-sycl-rt) in an environment "
+                    "and pass it with --runtime, or put the libraries into the wheel with --bundle"
+                )
+            why = "; ".join(f"{member} needs {library}" for library, member in self._missing.items())
+            raise UnsatisfiableError(what, why=why, fix=fix, evidence={"libraries": sorted(self._missing)})
+        own = [name for name in self._bundled if name.startswith("libsycl")]
+        if own and self._expected["torch"]:
             raise AuditError(
-                f"the wheel would have a second SYCL runtime: {ours[0]}",
-                why=f"it needs torch ({', '.join(self._expected['torch'])}), which has its own",
+                f"the wheel would have a second SYCL runtime: {own[0]}",
+                why=f"it needs torch ({', '.join(sorted(self._expected['torch']))}), which has its own",
                 fix="repair it without --bundle, with --runtime for an environment that has Intel's wheels",
-                evidence={"libraries": ours},
+                evidence={"libraries": own},
             )
 
 
-def library_folder(dist: str, elves: Mapping[str, ElfObject]) -> str:
-    """Return the folder that libraries are bundled in: ``lib`` of the package with most objects."""
-    tops = Counter(member.split("/")[0] for member in elves if "/" in member)
-    return f"{tops.most_common(1)[0][0]}/lib" if tops else f"{dist.replace('-', '_')}.libs"
-
-
-def hashed_name(library: str, source: Path) -> str:
-    """Return a name that no other copy of a library has: the loader keeps one library of each name."""
-    stem, dot, rest = library.partition(".so")
-    digest = hash_file(source).hex()[:_HASH_CHARACTERS]
-    return f"{stem}-{digest}{dot}{rest}"
-
-
-def fits(library: str, patterns: tuple[str, ...]) -> bool:
-    """Whether a library's name fits one of some patterns."""
+def _fits(library: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(library, pattern) for pattern in patterns)
 
 
-def relative(start: str, folder: str) -> str:
-    """Return the entry that leads from one folder of a wheel to another."""
-    way = posixpath.relpath(folder or ".", start or ".")
-    return "$ORIGIN" if way == "." else f"$ORIGIN/{way}"
-
-
-def leads(site_packages: Path, start: str, folder: Path) -> str:
-    """Return the entry that leads from a folder of a wheel in ``site_packages`` to one of the environment.
-
-    It holds wherever both are installed into one environment of the same form, which pip's --target is not.
-    """
-    return f"$ORIGIN/{os.path.relpath(folder, site_packages / start)}"
-
-
-def below(entry: str, start: str) -> bool:
+def _below(entry: str, start: str) -> bool:
     """Whether an entry of an object in the folder ``start`` of a wheel stays inside site-packages."""
-    if not ORIGIN.match(entry):
-        return False
     way = posixpath.normpath(ORIGIN.sub(lambda _: start or ".", entry))
-    return not way.startswith(("..", "/"))
+    return ORIGIN.match(entry) is not None and not way.startswith(("..", "/"))
 
 
 class Platforms:
@@ -265,33 +297,34 @@ class Platforms:
             return str(self._policies.linux.name)
         libraries = {name for name in system if not name.startswith(_LOADER)}
         wanted: dict[str, set[str]] = {}
-        for elf in elves.values():
-            for library, versions in elf.versions_needed.items():
-                if library in libraries:
-                    wanted.setdefault(library, set()).update(versions)
+        for library, version in _wanted(elves, libraries):
+            wanted.setdefault(library, set()).add(version)
+        fitting = [
+            policy
+            for policy in self._policies
+            if policy.priority
+            and libraries <= policy.whitelist
+            and not any(
+                library in elf.needed and not symbols.isdisjoint(elf.symbols.undefined)
+                for elf in elves.values()
+                for library, symbols in policy.blacklist.items()
+            )
+        ]
         by_symbols = self._policies.versioned_symbols_policy(wanted)
-        fitting = [policy for policy in self._policies if policy.priority and _fits(policy, elves, libraries)]
         return str(min([by_symbols, max(fitting, default=self._policies.linux)]).name)
 
 
-def _fits(policy: Policy, elves: Mapping[str, ElfObject], libraries: set[str]) -> bool:
-    """Whether a platform has the libraries, and allows the symbols that are wanted from them."""
-    if not libraries <= policy.whitelist:
-        return False
-    return not any(
-        library in elf.needed and not symbols.isdisjoint(elf.symbols.undefined)
-        for elf in elves.values()
-        for library, symbols in policy.blacklist.items()
-    )
-
-
-def wanted_versions(elves: Mapping[str, ElfObject], system: Iterable[str]) -> dict[str, str]:
-    """Return the newest symbol version of each kind that is wanted from the system, such as GLIBC: 2.34."""
-    found: dict[str, set[tuple[int, ...]]] = {}
+def _wanted(elves: Mapping[str, ElfObject], libraries: Iterable[str]) -> Iterator[tuple[str, str]]:
     for elf in elves.values():
-        for library in set(system) & set(elf.versions_needed):
-            for version in elf.versions_needed[library]:
-                kind, _, number = version.rpartition("_")
-                if kind and all(part.isdigit() for part in number.split(".")):
-                    found.setdefault(kind, set()).add(tuple(map(int, number.split("."))))
-    return {kind: ".".join(map(str, max(numbers))) for kind, numbers in sorted(found.items())}
+        for library in set(libraries) & set(elf.versions_needed):
+            yield from ((library, version) for version in elf.versions_needed[library])
+
+
+def newest_versions(elves: Mapping[str, ElfObject], system: Iterable[str]) -> dict[str, str]:
+    """Return the newest symbol version of each kind that is wanted from the system, such as GLIBC: 2.34."""
+    found: dict[str, tuple[int, ...]] = {}
+    for _, version in _wanted(elves, system):
+        kind, _, number = version.rpartition("_")
+        if kind and number.replace(".", "").isdigit():
+            found[kind] = max(found.get(kind, ()), tuple(map(int, number.split("."))))
+    return {kind: ".".join(map(str, numbers)) for kind, numbers in sorted(found.items())}

@@ -6,9 +6,10 @@ import functools
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 from xpubuild.artifacts.elf import is_elf
-from xpubuild.artifacts.site_packages import InstalledDist, installed_dists, record_entries
+from xpubuild.artifacts.site_packages import InstalledDist, installed_dists, readable_entries
 from xpubuild.frozen import frozen
 from xpubuild.safe_yaml import read_yaml
 
@@ -24,40 +25,21 @@ class Owned:
     dist: InstalledDist
 
 
-@frozen
-class Family:
-    """Libraries of Intel's runtime (patterns), their oneAPI component, and those that they open by name."""
-
-    component: str
-    libraries: tuple[str, ...]
-    loads: tuple[str, ...]
-
-
 @functools.cache
-def families() -> tuple[Family, ...]:
-    """Return the table of Intel's runtime."""
-    table = read_yaml(_TABLE.read_text("utf-8"))
-    return tuple(
-        Family(item["component"], tuple(item["libraries"]), tuple(item["loads"]))
-        for item in table["families"]
-    )
+def _families() -> list[dict[str, Any]]:
+    """Return the table of Intel's runtime: libraries (patterns), their component, and what they load."""
+    found: list[dict[str, Any]] = read_yaml(_TABLE.read_text("utf-8"))["families"]
+    return found
 
 
 def component_of(library: str) -> str | None:
     """Return the oneAPI component that a library is of, None for one that is not Intel's."""
-    return next((family.component for family in families() if _fits(library, family.libraries)), None)
-
-
-def is_runtime(library: str) -> bool:
-    """Whether a library belongs to Intel's runtime."""
-    return component_of(library) is not None
+    return next((item["component"] for item in _families() if _fits(library, item["libraries"])), None)
 
 
 def loaded_by(library: str) -> tuple[str, ...]:
     """Return the patterns of the libraries that one opens by name."""
-    return tuple(
-        pattern for family in families() if _fits(library, family.libraries) for pattern in family.loads
-    )
+    return tuple(name for item in _families() if _fits(library, item["libraries"]) for name in item["loads"])
 
 
 def _fits(library: str, patterns: Iterable[str]) -> bool:
@@ -90,11 +72,7 @@ class Runtime:
 
 def _libraries(site_packages: Path) -> Iterator[Owned]:
     for dist in installed_dists(site_packages):
-        try:
-            entries = record_entries(dist)
-        except (OSError, ValueError):
-            continue  # a leftover: nothing in it counts as installed
-        for entry in entries:
+        for entry in readable_entries(dist):  # of a leftover nothing counts as installed
             if ".so" in entry.path.name and is_elf(entry.path):
                 # The folder as the loader sees it: ``..`` of RECORD taken out.
                 yield Owned(entry.path.name, Path(entry.path.parent.resolve(), entry.path.name), dist)

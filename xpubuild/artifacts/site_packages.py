@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import csv
+import importlib.metadata
 import os
 from collections.abc import Mapping
-from email.parser import HeaderParser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,6 +54,14 @@ class InstalledDist:
         """The folder it is installed in."""
         return self.info.parent
 
+    @property
+    def installer(self) -> str:
+        """The name of the program that installed it, "" where that is not known."""
+        try:
+            return (self.info / "INSTALLER").read_text("utf-8", "replace").strip()
+        except OSError:
+            return ""
+
 
 def site_packages_of(env: Path) -> Path:
     """Return the site-packages folder of a virtual or conda environment.
@@ -69,10 +77,9 @@ def site_packages_of(env: Path) -> Path:
     )
     if is_environment(env) and len(found) == 1:
         return found[0]
+    why = "it has neither pyvenv.cfg nor conda-meta"
     if is_environment(env):
         why = f"it has {len(found)} folders lib/python3*/site-packages instead of one"
-    else:
-        why = "it has neither pyvenv.cfg nor conda-meta"
     raise ToolchainError(
         f"{env} is not a complete Python environment",
         why=why,
@@ -93,8 +100,8 @@ def prefix_of(site_packages: Path) -> Path:
     A RECORD line such as ``../../../bin/x`` leads into the environment only where this is one.
     """
     place = site_packages.absolute()
-    above = list(place.parents)[_LEVELS_BELOW_PREFIX - 1 : _LEVELS_BELOW_PREFIX]
-    return next((prefix for prefix in above if is_environment(prefix)), place)
+    prefix = Path(*place.parts[:-_LEVELS_BELOW_PREFIX])
+    return prefix if is_environment(prefix) else place
 
 
 def installed_dists(site_packages: Path) -> list[InstalledDist]:
@@ -133,27 +140,27 @@ def record_entries(dist: InstalledDist) -> list[RecordEntry]:
         OSError: there is no RECORD, or it cannot be read.
         ValueError: it is not in the form of a RECORD.
     """
-    place = str(dist.site_packages)
+    place, text = str(dist.site_packages), (dist.info / "RECORD").read_text("utf-8")
     try:
         return [
             # Not a Path of each file.
             RecordEntry(name, os.path.join(place, name), checksum, int(size) if size else None)  # noqa: PTH118
-            for name, checksum, size in parse_record((dist.info / "RECORD").read_text("utf-8"))
+            for name, checksum, size in parse_record(text)
         ]
     except csv.Error as error:
         raise ValueError(str(error)) from error
 
 
+def readable_entries(dist: InstalledDist) -> list[RecordEntry]:
+    """Return the lines of a distribution's RECORD; none of one that cannot be used."""
+    try:
+        return record_entries(dist)
+    except (OSError, ValueError):
+        return []
+
+
 def quick_problem(dist: InstalledDist) -> str | None:
     """Say what an interrupted installation left undone, without reading files; None for a sound one.
-
-    ``read_dist`` returns the entries as well.
-    """
-    return read_dist(dist)[1]
-
-
-def read_dist(dist: InstalledDist) -> tuple[list[RecordEntry], str | None]:
-    """Return the lines of RECORD and what an interrupted installation left undone, without reading files.
 
     pip copies the wheel's own RECORD with the other files and replaces it at the very end by one that lists
     what pip itself made, INSTALLER among it. So a RECORD without INSTALLER is that of an unfinished run.
@@ -161,15 +168,13 @@ def read_dist(dist: InstalledDist) -> tuple[list[RecordEntry], str | None]:
     try:
         entries = record_entries(dist)
     except (OSError, ValueError) as error:
-        return [], f"its RECORD cannot be used: {error}"
+        return f"its RECORD cannot be used: {error}"
     if not (dist.info / "METADATA").is_file():
-        return entries, "it has no METADATA"
-    installer = f"{dist.info.name}/INSTALLER"
-    if not any(entry.name == installer for entry in entries):
-        return entries, "its installation was not completed"
+        return "it has no METADATA"
+    if not any(entry.name == f"{dist.info.name}/INSTALLER" for entry in entries):
+        return "its installation was not completed"
     bad = [entry.name for entry in entries if wrong_size(entry)]
-    what = f"{len(bad)} of {len(entries)} files are missing or incomplete: {bad[0]}" if bad else None
-    return entries, what
+    return f"{len(bad)} of {len(entries)} files are missing or incomplete: {bad[0]}" if bad else None
 
 
 def damaged_dists(site_packages: Path) -> dict[str, str]:
@@ -215,12 +220,8 @@ def declared(dist: InstalledDist, environment: Mapping[str, str] | None = None) 
     # Its parser takes time to import, and doctor asks for this module and not for requirements.
     from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415
 
-    try:
-        text = (dist.info / "METADATA").read_text("utf-8", "replace")
-    except OSError:
-        return []
     found: list[Requirement] = []
-    for line in HeaderParser().parsestr(text).get_all("Requires-Dist", []):
+    for line in importlib.metadata.PathDistribution(dist.info).requires or ():
         try:
             requirement = Requirement(line)
         except InvalidRequirement:

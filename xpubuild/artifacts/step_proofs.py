@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,9 +12,10 @@ from typing import Any
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from xpubuild.artifacts.abi import classify
-from xpubuild.artifacts.audit_report import AuditPolicy
+from xpubuild.artifacts.audit_report import AuditPolicy, raise_for_findings
 from xpubuild.artifacts.elf import read_shared_object
 from xpubuild.artifacts.installed import wheel_matches_installed
+from xpubuild.documents import plain
 from xpubuild.errors import AuditError, ToolchainError, VerifyError
 from xpubuild.frozen import frozen
 
@@ -35,30 +37,23 @@ class EnvironmentProof:
 
     def check(self) -> dict[str, Any]:
         """Return the version found."""
-        settings = self._settings()
-        found = settings.get("version_info", settings.get("version", ""))
-        interpreter = Path(self.env) / "bin" / "python"
-        if not interpreter.exists() or not found.startswith(self.version):
+        try:
+            text = (Path(self.env) / "pyvenv.cfg").read_text("utf-8")
+        except (OSError, UnicodeDecodeError):
+            text = ""  # no interpreter starts with such a file
+        match = re.search(r"^version(?:_info)?\s*=\s*(\S+)", text, re.MULTILINE)
+        found = match[1] if match else ""
+        why = f"its interpreter is {found}" if found else "its pyvenv.cfg cannot be read"
+        if not (Path(self.env) / "bin" / "python").exists():
+            found, why = "", "its interpreter is missing"
+        if not found.startswith(self.version):
             raise ToolchainError(
                 f"the environment {self.env} is not a Python {self.version} environment",
-                why=self._wrong(found),
+                why=why,
                 fix="remove the folder and run the same command again",
                 commands=(f"rm -r '{self.env}'",),
             )
         return {"python": found}
-
-    def _wrong(self, found: str) -> str:
-        if not (Path(self.env) / "bin" / "python").exists():
-            return "its interpreter is missing"
-        return f"its interpreter is {found}" if found else "its pyvenv.cfg cannot be read"
-
-    def _settings(self) -> dict[str, str]:
-        try:
-            text = (Path(self.env) / "pyvenv.cfg").read_text("utf-8")
-        except (OSError, UnicodeDecodeError):
-            return {}  # no interpreter starts with such a file
-        pairs = (line.partition("=") for line in text.splitlines())
-        return {key.strip(): value.strip() for key, _, value in pairs}
 
 
 def find_wheel(folder: Path, dist: str) -> Path:
@@ -134,10 +129,7 @@ class AbiOfInstalledProof:
         verdict = None if not counts else int(counts["new"] > counts["old"])
         if verdict != self.cxx11_abi:
             raise AuditError(
-                (
-                    f"the installed {self.dist} has C++11 ABI {verdict}, but the recipe requires "
-                    f"{self.cxx11_abi}"
-                ),
+                f"the installed {self.dist} has C++11 ABI {verdict}, the recipe requires {self.cxx11_abi}",
                 why=f"{self.folder}: {counts['new']} symbols of the new ABI, {counts['old']} of the old one",
                 fix="another build of it was installed: check the index and the wheel folder that pip uses",
             )
@@ -231,7 +223,7 @@ class WheelProof:
         return {
             "proof": "wheel",
             "pattern": self.pattern,
-            "policy": self.policy.to_json(),
+            "policy": plain(self.policy),
             "search": list(self.search),
             **({"installed_in": self.installed_in} if self.installed_in else {}),
         }
@@ -248,14 +240,11 @@ class WheelProof:
             raise AuditError(
                 f"the build should have created one wheel {self.pattern}",
                 why=f"{self.stage} has: {names}",
-                fix=(
-                    "run the same command again; if the error repeats, read the build log to see what was "
-                    "packed"
-                ),
+                fix="run the same command again; if it fails again, the build log says what was packed",
                 evidence={"stage": self.stage, "wheels": [str(path) for path in found]},
             )
         # Not at the top: a plan only says that this will be proved.
-        from xpubuild.artifacts.audit import audit_wheel, raise_for_findings  # noqa: PLC0415
+        from xpubuild.artifacts.audit import audit_wheel  # noqa: PLC0415
 
         report = audit_wheel(
             found[0],
@@ -264,4 +253,4 @@ class WheelProof:
             installed_in=Path(self.installed_in) if self.installed_in else None,
         )
         raise_for_findings(report)
-        return {"audit": report.to_json()}
+        return {"audit": plain(report)}

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Sequence
 from typing import Any
 
 from xpubuild.artifacts.expectation import Expectation
@@ -38,8 +36,8 @@ class StepWatcher:
         self._known = Circumstances(
             system=system_of(os_facts()), facts=frozenset({_FACTS[xpu]}), recipe=recipe
         )
-        self._log: Future[LogWatcher] | None = None
-        self._waiting: deque[str] = deque()
+        self._log: LogWatcher | None = None
+        self._waiting: list[str] = []
         self._doomed = False  # a line that waits may be one that stops the command
         self._document: dict[str, Any] | None = None
 
@@ -50,46 +48,31 @@ class StepWatcher:
         low = text.lower()
         self._doomed = self._doomed or any(word in low for word in FATAL_WORDS)
         if self._doomed or len(self._waiting) > _MOST_WAITING:
-            return [*verdicts, *self._heard(wait=True)]
+            return [*verdicts, *self._heard()]
         return verdicts
 
     def poll(self, *, ended: bool = False) -> Sequence[Verdict]:
         """Look at CMakeCache.txt."""
         verdicts = self._gate.poll() if self._gate is not None else []
-        return verdicts if ended else [*verdicts, *self._heard(wait=False)]
+        # Reading the rules takes half a second, and many commands take less.
+        few = self._log is None and len(self._waiting) < _FEW
+        return verdicts if ended or few else [*verdicts, *self._heard()]
 
-    def _heard(self, *, wait: bool) -> list[Stop]:
-        """Let explain have the lines, once its rules are read."""
-        if not wait and self._log is None and len(self._waiting) < _FEW:
-            return []
-        log = self._begun()
-        if not wait and not log.done():
-            return []
-        self._doomed = False
-        found = [(text, log.result().feed(text)) for text in self._taken()]
-        return [stop for text, cause in found if cause is not None for stop in self._stops(cause, text)]
-
-    def _begun(self) -> Future[LogWatcher]:
-        """Begin to read the rules, if nobody has: it takes half a second, many commands take less."""
+    def _heard(self) -> list[Stop]:
+        """Let explain have the lines that wait."""
         if self._log is None:
-            pool = ThreadPoolExecutor(1)
-            try:
-                self._log = pool.submit(LogWatcher, self._known)
-            except RuntimeError:  # the limit of threads is reached
-                self._log = Future()
-                self._log.set_result(LogWatcher(self._known))
-            pool.shutdown(wait=False)
-        return self._log
-
-    def _taken(self) -> Iterator[str]:
-        while self._waiting:
-            yield self._waiting.popleft()
+            self._log = LogWatcher(self._known)
+        self._doomed = False
+        lines, self._waiting = self._waiting, []
+        found = [(text, self._log.feed(text)) for text in lines]
+        return [stop for text, cause in found if cause is not None for stop in self._stops(cause, text)]
 
     def explain(self, error: XpuBuildError) -> XpuBuildError:
         """Add to an error what the log says about it."""
         if self._document is None:
-            self._heard(wait=True)
-            self._document = self._begun().result().finish().to_json()
+            self._heard()
+            log = self._log or LogWatcher(self._known)
+            self._document = log.finish().to_json()
         if self._document["findings"] or self._document["first_error"]:
             error.explanation = self._document
         return error
@@ -102,15 +85,7 @@ class StepWatcher:
         fix = f"{found.fix} Then run the same command again: finished steps are kept"
         lines = [{"line": found.line, "text": text}]
         evidence = {"rule": found.id, "file": None, "lines": lines, "source": ", ".join(found.sources)}
-        kind = _ERRORS[code]
-        return [
-            Stop(
-                kind(
-                    found.title,
-                    why=found.cause,
-                    fix=fix,
-                    commands=(found.next_command,),
-                    evidence=evidence,
-                )
-            )
-        ]
+        error = _ERRORS[code](
+            found.title, why=found.cause, fix=fix, commands=(found.next_command,), evidence=evidence
+        )
+        return [Stop(error)]

@@ -6,6 +6,7 @@ shared object.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import email.parser
 import hashlib
@@ -17,7 +18,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from email.message import Message
 from pathlib import Path
-from typing import IO
 
 from packaging.tags import parse_tag
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
@@ -189,13 +189,41 @@ def read_wheel(wheel: Path, on_object: Callable[[str, Path], None] | None = None
         NoSpaceError: a shared object did not fit into the folder for temporary files.
     """
     claimed = parse_name(wheel)
+    members: list[Member] = []
+    problems: list[WheelProblem] = []
+    texts: dict[str, str] = {}
     with scratch_folder("audit") as folder, _open(wheel) as archive:
-        reader = _Reader(wheel.name, archive, folder, on_object)
-        reader.read()
-    infos = sorted({name.split("/")[0] for name in reader.texts})
-    objects = [member.name for member in reader.members if member.is_elf]
-    reader.problems.extend(metadata_problems(wheel.name, claimed, infos, reader.texts, objects))
-    return WheelContents(wheel, claimed, tuple(reader.members), tuple(reader.problems), reader.texts)
+        if why := _bomb(archive):
+            problems.append(WheelProblem("bomb", wheel.name, why))
+        else:
+            record, infos = dict[str, tuple[str, str]](), list[zipfile.ZipInfo]()
+            try:
+                record = _record(archive)
+            except _DAMAGE as error:
+                problems.append(WheelProblem("record", wheel.name, f"RECORD cannot be used: {error}"))
+            problems += _name_problems(archive, infos)
+            for info in infos:
+                copy = folder / "object" if on_object is not None else None
+                try:
+                    found = _read_member(archive, info, record.get(info.filename, ("", "")), copy)
+                except _DAMAGE as error:
+                    why = f"{info.filename} cannot be unpacked: {error}"
+                    problems.append(WheelProblem("damaged", info.filename, why))
+                    continue
+                if found.member.is_elf and on_object is not None and copy is not None:
+                    on_object(info.filename, copy)
+                members.append(found.member)
+                problems += _record_problems(found, record)
+                parent, _, rest = info.filename.partition("/")
+                if parent.endswith(".dist-info") and "/" not in rest:
+                    texts[info.filename] = found.head.decode("utf-8", "replace")
+            for name in sorted(set(record) - {info.filename for info in infos}):
+                message = f"RECORD lists {name}, which is not in the wheel"
+                problems.append(WheelProblem("record", name, message))
+    folders = sorted({name.split("/")[0] for name in texts})
+    objects = [member.name for member in members if member.is_elf]
+    problems += metadata_problems(wheel.name, claimed, folders, texts, objects)
+    return WheelContents(wheel, claimed, tuple(members), tuple(problems), texts)
 
 
 def record_of(wheel: Path) -> dict[str, tuple[str, str]]:
@@ -257,112 +285,69 @@ def _record(archive: zipfile.ZipFile) -> dict[str, tuple[str, str]]:
     return found
 
 
-class _Reader:
-    """One pass over a wheel. ``members``, ``problems`` and ``texts`` (of ``.dist-info``) are its result."""
-
-    def __init__(
-        self,
-        label: str,
-        archive: zipfile.ZipFile,
-        folder: Path,
-        on_object: Callable[[str, Path], None] | None,
-    ) -> None:
-        self._label = label
-        self._archive = archive
-        self._folder = folder
-        self._on_object = on_object
-        self.texts: dict[str, str] = {}
-        self.members: list[Member] = []
-        self.problems: list[WheelProblem] = []
-
-    def read(self) -> None:
-        bomb = _bomb(self._archive)
-        if bomb:
-            self._problem("bomb", self._label, bomb)
-            return
-        try:
-            record = _record(self._archive)
-        except _DAMAGE as error:
-            record = {}
-            self._problem("record", self._label, f"RECORD cannot be used: {error}")
-        seen: set[str] = set()
-        for info in self._archive.infolist():
-            wrong = unsafe_name(info)
-            if wrong:
-                self._problem("unsafe-name", info.orig_filename, f"{info.orig_filename!r} is {wrong}")
-            elif info.filename in seen:
-                self._problem("duplicate", info.filename, f"{info.filename} is in the wheel twice")
-            elif not info.is_dir():
-                seen.add(info.filename)
-                self._member(info, record)
-        for name in sorted(set(record) - seen):
-            self._problem("record", name, f"RECORD lists {name}, which is not in the wheel")
-
-    def _problem(self, kind: str, path: str, message: str) -> None:
-        self.problems.append(WheelProblem(kind, path, message))
-
-    def _member(self, info: zipfile.ZipInfo, record: Mapping[str, tuple[str, str]]) -> None:
+def _name_problems(archive: zipfile.ZipFile, good: list[zipfile.ZipInfo]) -> Iterator[WheelProblem]:
+    """Yield members that must not be unpacked; put the others into ``good``, without folders."""
+    seen: set[str] = set()
+    for info in archive.infolist():
         name = info.filename
-        checksum, size = record.get(name, ("", ""))
-        algorithm = checksum.partition("=")[0]
-        sha256 = hashlib.sha256()
-        recorded = hashlib.new(algorithm) if algorithm in HASHES - {"sha256"} else sha256
-        copy = self._folder / "object"
-        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            self._problem("damaged", name, f"{name} is compressed in a way that pip may not read")
-            return
-        try:
-            with self._archive.open(info) as stream:
-                length, is_elf = self._consume(name, stream, {sha256, recorded}, copy)
-        except _DAMAGE as error:
-            self._problem("damaged", name, f"{name} cannot be unpacked: {error}")
-            return
-        if is_elf and self._on_object is not None:
-            self._on_object(name, copy)
-        self.members.append(Member(name, length, sha256.hexdigest(), is_elf))
-        if is_record_file(name):
-            return
-        if name not in record:
-            self._problem("record", name, f"{name} is in the wheel but not in its RECORD")
-        else:
-            actual = record_hash(recorded.digest(), recorded.name)
-            self._compare(name, (checksum, actual), (size, str(length)))
-
-    def _compare(self, name: str, checksum: tuple[str, str], size: tuple[str, str]) -> None:
-        """Each pair is (what RECORD says, what was found)."""
-        if checksum[0].partition("=")[0] not in HASHES:
-            self._problem("record", name, f"RECORD has no accepted hash for {name}: {checksum[0] or 'none'}")
-        elif checksum[0] != checksum[1]:
-            self._problem("changed", name, f"{name} has {checksum[1]}, but RECORD says {checksum[0]}")
-        elif size[0] != size[1]:
-            self._problem(
-                "changed", name, f"{name} has {size[1]} bytes, but RECORD says {size[0] or 'nothing'}"
-            )
-
-    def _consume(
-        self, name: str, stream: IO[bytes], hashes: set[hashlib._Hash], copy: Path
-    ) -> tuple[int, bool]:
-        """Hash one member; copy it out where it is an ELF object that somebody wants to see."""
-        chunk = stream.read(_CHUNK)
-        folder, _, rest = name.partition("/")
-        if folder.endswith(".dist-info") and "/" not in rest:
-            self.texts[name] = chunk.decode("utf-8", "replace")
-        is_elf = chunk[: len(MAGIC)] == MAGIC
-        if not is_elf or self._on_object is None:
-            return _hash_rest(chunk, stream, hashes), is_elf
-        with explained(copy, f"unpacking {name} to inspect it"), copy.open("wb") as target:
-            return _hash_rest(chunk, stream, hashes, target), is_elf
+        if wrong := unsafe_name(info):
+            message = f"{info.orig_filename!r} is {wrong}"
+            yield WheelProblem("unsafe-name", info.orig_filename, message)
+        elif name in seen:
+            yield WheelProblem("duplicate", name, f"{name} is in the wheel twice")
+        elif not info.is_dir():
+            seen.add(name)
+            good.append(info)
 
 
-def _hash_rest(
-    chunk: bytes, stream: IO[bytes], hashes: set[hashlib._Hash], copy: IO[bytes] | None = None
-) -> int:
+@frozen
+class _Found:
+    """A member; its first MiB, and its hash as RECORD should have it."""
+
+    member: Member
+    head: bytes
+    recorded: str
+
+
+def _read_member(
+    archive: zipfile.ZipFile, info: zipfile.ZipInfo, line: tuple[str, str], copy: Path | None
+) -> _Found:
+    """Hash one member; copy it out where it is an ELF object that somebody wants to see."""
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ValueError("it is compressed in a way that pip may not read")
+    algorithm, sha256 = line[0].partition("=")[0], hashlib.sha256()
+    recorded = hashlib.new(algorithm) if algorithm in HASHES - {"sha256"} else sha256
     length = 0
-    while chunk:
-        for total in hashes:
-            total.update(chunk)
-        if copy is not None:
-            copy.write(chunk)
-        length += len(chunk)
-        chunk = stream.read(_CHUNK)
-    return length
+    with contextlib.ExitStack() as stack:
+        stream = stack.enter_context(archive.open(info))
+        head = chunk = stream.read(_CHUNK)
+        is_elf, out = head[: len(MAGIC)] == MAGIC, None
+        if is_elf and copy is not None:
+            stack.enter_context(explained(copy, f"unpacking {info.filename} to inspect it"))
+            out = stack.enter_context(copy.open("wb"))
+        while chunk:
+            for total in {sha256, recorded}:
+                total.update(chunk)
+            if out is not None:
+                out.write(chunk)
+            length += len(chunk)
+            chunk = stream.read(_CHUNK)
+    member = Member(info.filename, length, sha256.hexdigest(), is_elf)
+    return _Found(member, head, record_hash(recorded.digest(), recorded.name))
+
+
+def _record_problems(found: _Found, record: Mapping[str, tuple[str, str]]) -> Iterator[WheelProblem]:
+    name, actual = found.member.name, str(found.member.size)
+    checksum, size = record.get(name, ("", ""))
+    if is_record_file(name):
+        return
+    if name not in record:
+        yield WheelProblem("record", name, f"{name} is in the wheel but not in its RECORD")
+    elif checksum.partition("=")[0] not in HASHES:
+        message = f"RECORD has no accepted hash for {name}: {checksum or 'none'}"
+        yield WheelProblem("record", name, message)
+    elif checksum != found.recorded:
+        yield WheelProblem("changed", name, f"{name} has {found.recorded}, but RECORD says {checksum}")
+    elif size != actual:
+        message = f"{name} has {actual} bytes, but RECORD says {size or 'nothing'}"
+        yield WheelProblem("changed", name, message)

@@ -13,7 +13,7 @@ from xpubuild.artifacts.elf import read_shared_object
 from xpubuild.artifacts.step_proofs import find_wheel
 from xpubuild.artifacts.wheel import read_wheel
 from xpubuild.engine.environment import base_environment
-from xpubuild.engine.process import QueryResult, probe
+from xpubuild.engine.process import probe
 from xpubuild.errors import NoXpuError
 from xpubuild.frozen import frozen
 
@@ -127,7 +127,8 @@ class XpuInstalledProof:
                 f"the installed torch is {answer['version']}{wanted}",
                 f"another torch replaced it: {answer['file']}",
             )
-        missing = [] if answer["arch"] is None else sorted(_targets(self.arch) - set(answer["arch"]))
+        wanted_targets = {name for name in self.arch if name != "none"}
+        missing = [] if answer["arch"] is None else sorted(wanted_targets - set(answer["arch"]))
         if missing:
             raise _no_xpu(
                 f"the installed torch has no kernels for {', '.join(missing)}",
@@ -141,27 +142,16 @@ class XpuInstalledProof:
         # From a folder without files: a torch/ in the current one would be imported instead.
         result = probe((self.python, "-c", _QUESTION), env=env, deadline_s=_DEADLINE_S)
         _, mark, text = result.stdout.rpartition("\x1e")
-        if not result.ok or not mark:
-            raise _not_imported(self.python, result)
-        answer: dict[str, Any] = json.loads(text)
-        return answer
-
-
-def _targets(arch: tuple[str, ...]) -> set[str]:
-    return {name for name in arch if name != "none"}
-
-
-def _not_imported(python: str, result: QueryResult) -> NoXpuError:
-    lines = [line for line in result.stderr.splitlines() if line.strip()]
-    how = (
-        f"timed out after {_DEADLINE_S:.0f} s"
-        if result.timed_out
-        else f"exited with code {result.returncode}"
-    )
-    error = _no_xpu("the installed torch cannot be imported", lines[-1] if lines else how)
-    error.commands = (f"'{python}' -c 'import torch; print(torch.xpu._is_compiled())'",)
-    error.evidence = {"stderr": lines[-20:], "returncode": result.returncode}
-    return error
+        if result.ok and mark:
+            answer: dict[str, Any] = json.loads(text)
+            return answer
+        lines = [line for line in result.stderr.splitlines() if line.strip()]
+        how = f"timed out after {_DEADLINE_S:.0f} s" if result.timed_out else ""
+        why = lines[-1] if lines else how or f"exited with code {result.returncode}"
+        error = _no_xpu("the installed torch cannot be imported", why)
+        error.commands = (f"'{self.python}' -c 'import torch; print(torch.xpu._is_compiled())'",)
+        error.evidence = {"stderr": lines[-20:], "returncode": result.returncode}
+        raise error
 
 
 def _no_xpu(what: str, why: str) -> NoXpuError:

@@ -21,7 +21,9 @@ def check_wheels(given: Sequence[str], more: Mapping[str, Any], *, repair: bool,
 
 
 def _audited(wheels: Sequence[Path], more: Mapping[str, Any], as_json: bool) -> int:
-    from xpubuild.artifacts.audit import AuditPolicy, audit_wheel, raise_for_findings
+    from xpubuild.artifacts.audit import audit_wheel
+    from xpubuild.artifacts.audit_report import AuditPolicy, raise_for_findings
+    from xpubuild.documents import plain
     from xpubuild.errors import AuditError
     from xpubuild.ui.console import print_json, show
     from xpubuild.ui.supply_views import audit_view
@@ -37,7 +39,7 @@ def _audited(wheels: Sequence[Path], more: Mapping[str, Any], as_json: bool) -> 
         audit_wheel(wheel, policy, search=more["search"], installed_in=more["installed_in"])
         for wheel in wheels
     ]
-    found = [report.to_json() for report in reports]
+    found = [plain(report) for report in reports]
     document: dict[str, Any] = {"schema": "xpubuild.audit/1", "wheels": found}
     if not as_json:
         show(audit_view(found))
@@ -53,7 +55,7 @@ def _audited(wheels: Sequence[Path], more: Mapping[str, Any], as_json: bool) -> 
 
 
 def _repaired(wheels: Sequence[Path], more: Mapping[str, Any], as_json: bool) -> int:
-    from xpubuild.artifacts.repair_model import RepairRequest
+    from xpubuild.artifacts.repair_decide import RepairRequest
     from xpubuild.artifacts.site_packages import runtime_folder
     from xpubuild.artifacts.wheel_repair import repair_wheel
     from xpubuild.errors import UsageError

@@ -71,7 +71,7 @@ def leave_out(env: Path, names: tuple[str, ...]) -> int:
 @click.option("--builder", multiple=True, type=click.Path(path_type=Path))
 def make_portable(wheels: Path, dist: str, output: Path, runtime: Path, builder: tuple[Path, ...]) -> int:
     """Repair the wheel of a distribution for other machines."""
-    from xpubuild.artifacts.repair_model import RepairRequest
+    from xpubuild.artifacts.repair_decide import RepairRequest
     from xpubuild.artifacts.step_proofs import find_wheel
     from xpubuild.artifacts.wheel_repair import repair_wheel
 

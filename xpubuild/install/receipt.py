@@ -12,11 +12,12 @@ from typing import Any, Literal
 from typing_extensions import NotRequired, TypedDict
 
 from xpubuild import __version__
-from xpubuild.artifacts.audit_json import AuditedWheel
+from xpubuild.artifacts.audit_report import AuditedWheel
 from xpubuild.documents import plain
 from xpubuild.engine.files import write_atomic
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.monitor import WATCHED
+from xpubuild.frozen import frozen
 from xpubuild.install.options import Resolved
 from xpubuild.install.target import Prepared
 from xpubuild.machine.host_report import HostReport
@@ -179,6 +180,7 @@ class ReceiptCommand(TypedDict):
     log: str
 
 
+@frozen
 class ReceiptWheel(AuditedWheel):
     """A wheel that was built, where it is, and its audit."""
 

@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 from packaging.utils import canonicalize_name
 
-from xpubuild.artifacts.doubt import installer_of
 from xpubuild.artifacts.installed import content_problems, wheel_matches_installed
 from xpubuild.artifacts.site_packages import (
     InstalledDist,
@@ -184,7 +183,7 @@ def check_packages(site_packages: Path, found: Found, cancel: Cancel) -> None:
     """
     for dist in installed_dists(site_packages):
         cancel.stop_here()
-        if installer_of(dist) == "conda":
+        if dist.installer == "conda":
             continue
         found.packages += 1
         if (problem := quick_problem(dist)) is not None:
@@ -201,7 +200,7 @@ def check_packages(site_packages: Path, found: Found, cancel: Cancel) -> None:
 
 def _is_shared(dist: InstalledDist, entries: Sequence[RecordEntry]) -> bool:
     """Whether uv made hard links to its cache: then the same file may be in other workspaces."""
-    return installer_of(dist) == "uv" and any(
+    return dist.installer == "uv" and any(
         entry.path.lstat().st_nlink > 1 for entry in entries if entry.path.exists()
     )
 

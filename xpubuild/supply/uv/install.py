@@ -17,9 +17,8 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import NormalizedName, canonicalize_name
 
-from xpubuild.artifacts.doubt import Note, installer_of, read_note, write_note
 from xpubuild.artifacts.installed import content_problems
-from xpubuild.artifacts.installed_repair import remove_dist
+from xpubuild.artifacts.installed_repair import Note, read_note, remove_dist, write_note
 from xpubuild.artifacts.site_packages import (
     InstalledDist,
     declared,
@@ -221,7 +220,7 @@ class _Work:
     def _remove(self, names: Collection[str]) -> None:
         """Remove what uv has installed; pip may install it then."""
         for name, dist in self._installed().items():
-            if name in names and installer_of(dist) in ("uv", ""):
+            if name in names and dist.installer in ("uv", ""):
                 remove_dist(self._site, name)
 
 
