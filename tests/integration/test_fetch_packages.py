@@ -18,7 +18,7 @@ from xpubuild.engine.process import Cancel, run
 from xpubuild.engine.reporter import Teller
 from xpubuild.errors import FetchError, RecipeError, SourceIntegrityError, XpuBuildError
 from xpubuild.install.fetch_packages import fetch_wheels, lacking, needs_of, wheels_here
-from xpubuild.install.planner import Inputs, OpenWheel, RequirementFile
+from xpubuild.install.inputs import Inputs, OpenWheel, RequirementFile
 from xpubuild.machine.make_env import make_env
 from xpubuild.machine.python_choice import resolve_python
 from xpubuild.machine.python_environment import env_python, install_command

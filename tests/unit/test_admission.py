@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,12 +12,11 @@ from support.releases import recipe_of
 from xpubuild.engine import admit
 from xpubuild.engine.admit import Setting, learn, record_file, unit_of
 from xpubuild.engine.model import Command, Plan
-from xpubuild.install.build_jobs import Jobserver, _admission, _can_wait, inherited_jobserver
+from xpubuild.install.build_jobs import Jobserver, _can_wait, inherited_jobserver
 from xpubuild.install.choose import choose
 from xpubuild.install.options import Options
 from xpubuild.install.target import Admission
-from xpubuild.machine.capacity import MemoryFacts
-from xpubuild.machine.jobs import JobPlan, LargeUnit, plan_jobs
+from xpubuild.machine.jobs import LargeUnit, plan_jobs
 
 GIB = 1 << 30
 SPACE = "/somewhere/work"
@@ -161,18 +159,6 @@ def test_a_path_that_cmake_or_ccache_would_split_gets_no_launcher() -> None:
 def test_sycl_has_commands_that_no_launcher_reaches() -> None:
     plan = plan_for("2.13", oneapi="2025.3", workspace=SPACE)
     assert "CMAKE_CXX_COMPILER_LAUNCHER" not in build_of(plan, "torch.wheel").tuning
-
-
-def test_the_budget_is_of_the_control_group_where_that_is_the_limit() -> None:
-    jobs = JobPlan(8, "", 8 * GIB, 2)
-    found = _admission(jobs, MemoryFacts(total_bytes=64 * GIB, cgroup_limit_bytes=16 * GIB))
-    assert found is not None
-    assert (found.budget_bytes, found.own_group, found.other_jobs) == (8 * GIB, True, 2)
-    assert found.program == Path(admit.__file__).read_text("utf-8")
-    whole = _admission(jobs, MemoryFacts(total_bytes=64 * GIB))
-    assert whole is not None
-    assert not whole.own_group
-    assert _admission(replace(jobs, budget_bytes=None), MemoryFacts()) is None
 
 
 @pytest.mark.parametrize(("text", "waits"), [("", True), ("/build/launcher/launch", True), ("other", False)])

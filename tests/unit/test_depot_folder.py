@@ -12,8 +12,8 @@ import pytest
 
 from xpubuild.engine.redact import recordable
 from xpubuild.errors import FetchError, InterruptedByUserError, NoSpaceError, SourceIntegrityError, UsageError
+from xpubuild.install.inputs import OpenWheel
 from xpubuild.install.lock import in_depot
-from xpubuild.install.planner import OpenWheel
 from xpubuild.supply.depot import folder
 from xpubuild.supply.depot.entries import DepotSet, Entry, file_entry, index_of
 from xpubuild.supply.depot.examine import check_depot

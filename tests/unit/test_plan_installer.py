@@ -10,7 +10,7 @@ from support.plan_files import plan_for
 
 from xpubuild.engine.model import Command, Plan
 from xpubuild.errors import UsageError
-from xpubuild.install import supplies
+from xpubuild.install import resolve as supplies
 from xpubuild.install.choose import choose
 from xpubuild.install.options import EnvKind, InstallerKind, Options
 from xpubuild.install.script import script

@@ -11,11 +11,10 @@ import pytest
 from support.plans import FIRST, SECOND, chosen, plan_of, resolved, target_of
 
 from xpubuild.errors import FetchError, RecipeError, XpuBuildError
-from xpubuild.install import supplies
+from xpubuild.install import resolve as supplies
 from xpubuild.install.options import Resolved
 from xpubuild.install.release import Chosen, built_in
-from xpubuild.install.resolve import ignored_variables
-from xpubuild.install.supplies import keep_resolved, read_resolved, resolve_commits
+from xpubuild.install.resolve import ignored_variables, keep_resolved, read_resolved, resolve_commits
 from xpubuild.workspace.activation import ENTERED
 
 

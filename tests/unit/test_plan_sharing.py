@@ -10,9 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xpubuild.engine.model import Command, Step
-from xpubuild.install.build_jobs import jobs_environment, share_jobs
+from xpubuild.install.build_jobs import JOBS_VARIABLES, share_jobs
 
 GIB = 1 << 30
+
+
+def jobs_environment(jobs: int) -> dict[str, str]:
+    return dict.fromkeys(JOBS_VARIABLES, str(jobs))
 
 
 def build(name: str, *needs: str, after: tuple[str, ...] = (), jobs: int = 8) -> Step:

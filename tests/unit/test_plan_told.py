@@ -2,47 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
-from support.plans import loaded_recipe, pinned, plan_of
+from support.plans import pinned, plan_of
 
 from xpubuild.errors import UnsatisfiableError
 from xpubuild.install import release
 from xpubuild.install.complete import explain_held
 from xpubuild.install.options import Options
-from xpubuild.install.script import relocatable
-from xpubuild.install.target import Compilers, Downloads, Installer, OneapiFacts
+from xpubuild.install.target import Compilers, OneapiFacts
 from xpubuild.recipe.releases import releases
-from xpubuild.recipe.situation import Reason, Situation, Verdict
+from xpubuild.recipe.situation import Situation
 from xpubuild.resources import recipes_dir
-
-
-@pytest.mark.parametrize(
-    ("line", "moved"),
-    [
-        ("cat /ws", 'cat "$WORKSPACE"'), ("cat /ws/a /wsx /ws:/b", 'cat "$WORKSPACE"/a /wsx "$WORKSPACE":/b'),
-        ("cat '/ws/a b' /ws;", "cat ''\"$WORKSPACE\"'/a b' \"$WORKSPACE\";"),
-        ('"/ws", x', '""$WORKSPACE"", x'), ("/ws.x", "/ws.x"),
-    ],
-)  # fmt: skip
-def test_lines_of_a_script_are_moved(line: str, moved: str) -> None:
-    assert relocatable(line, "/ws") == moved
-
-
-def test_what_is_said_of_packages_and_downloads() -> None:
-    uv = Installer("/uv", "1.2", Path("/c"))
-    assert [item.summary() for item in (Installer(), Installer(why="so"), uv, replace(uv, links=False))] == [
-        "", "pip (so)", "uv 1.2 (linked from /c), pip where it fails",
-        "uv 1.2 (copied, on another file system, from /c), pip where it fails",
-    ]  # fmt: skip
-    mirror = {"XPUBUILD_MIRROR": "/m"}
-    assert Downloads().environment() == {}
-    assert Downloads(Path("/m")).environment() == mirror
-    assert Downloads(Path("/m"), offline=True).environment() == {**mirror, "XPUBUILD_OFFLINE": "1"}
-    assert Downloads(offline=True).environment() == {"XPUBUILD_OFFLINE": "1"}
 
 
 def test_a_summary_says_what_is_built_and_why() -> None:
@@ -61,24 +33,6 @@ def test_a_summary_says_what_is_built_and_why() -> None:
         "arch": "as upstream", "jobs": "1 (asked for)", "resolved": [], "workspace": "/ws",
         "warnings": ["of the host", "of oneAPI"], "chosen": "the newest",
         **{name: summary[name] for name in ("notes", "loses", "not_known") if name in summary},
-    }  # fmt: skip
-
-
-REASON = Reason("gcc", "builds", "no", "GCC >=11.3", "the host has 7", "install one", "a source", "verified")
-
-
-def test_a_refusal_has_every_reason() -> None:
-    recipe = loaded_recipe().recipe
-    for builds, runs, verb in (("no", "no", "be built"), ("unknown", "no", "run")):
-        verdict = Verdict(builds, runs, (REASON, replace(REASON, constraint="python", todo="")))  # type: ignore[arg-type]
-        error = release.refused(recipe, verdict)
-        assert error.what == f"'mine' cannot {verb} here"
-        assert error.why == "; ".join(reason.text for reason in verdict.against())
-        assert error.fix == "install one"
-        assert error.evidence == {"constraints": [release._evidence(reason) for reason in verdict.against()]}
-    assert release._evidence(REASON) == {
-        "constraint": "gcc", "concern": "builds", "answer": "no", "wanted": "GCC >=11.3",
-        "found": "the host has 7", "todo": "install one", "source": "a source", "confidence": "verified",
     }  # fmt: skip
 
 

@@ -26,7 +26,6 @@ from xpubuild.engine import admit
 from xpubuild.engine.model import Command, Step
 from xpubuild.frozen import frozen
 from xpubuild.install.target import Admission, Choice, Target
-from xpubuild.machine.capacity import MemoryFacts
 from xpubuild.machine.host_report import HostReport
 from xpubuild.machine.jobs import JobPlan, LargeUnit, plan_jobs
 from xpubuild.recipe.model import LargeUnits
@@ -39,15 +38,26 @@ JOBS_VARIABLES = ("MAX_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL")
 JOBSERVER_VARIABLE = "MAKEFLAGS"
 #: Names the file that the launcher reads; without it every compiler starts at once.
 VARIABLE = "XPUBUILD_ADMIT"
-
-
-def jobs_environment(jobs: int) -> dict[str, str]:
-    """Return the environment that gives a build its number of jobs."""
-    return dict.fromkeys(JOBS_VARIABLES, str(jobs))
-
-
+#: Launchers for each job.
+LAUNCHERS = 3
+_GIB = 1 << 30
+_GIB_PER_JOB = 2.0
 _AUTH = re.compile(r"--jobserver-auth=fifo:(\S+)")
 _JOBS = re.compile(r"(?:^|\s)-j(\d+)\b")
+_COMPILERS = tuple(f"CMAKE_{language}_COMPILER_LAUNCHER" for language in ("C", "CXX"))
+_SYCL = "CMAKE_SYCL_COMPILER_LAUNCHER"
+# CMake 3.21 and later read these.
+_LINKERS = tuple(f"CMAKE_{language}_LINKER_LAUNCHER" for language in ("C", "CXX"))
+_LAUNCHER = """\
+#!/bin/sh
+# Starts a compiler: at once, or when the memory for it is free, where {variable} names a file that says how.
+test -r "${{{variable}:-}}" || exec "$@"
+exec {python} -IS -c '{program}' "${{0%/*}}" "$@"
+"""
+_PROGRAM = (
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); import admit;"
+    " sys.exit(admit.main(sys.argv[1:], dict(admit.os.environ)))"
+)
 
 
 @frozen
@@ -76,33 +86,12 @@ def inherited_jobserver(environ: Mapping[str, str]) -> Jobserver | None:
     return Jobserver(f" -j{jobs[-1]} --jobserver-auth=fifo:{names[-1]}", int(jobs[-1])) if usable else None
 
 
-#: Launchers for each job.
-LAUNCHERS = 3
-_GIB = 1 << 30
-_GIB_PER_JOB = 2.0
-_COMPILERS = tuple(f"CMAKE_{language}_COMPILER_LAUNCHER" for language in ("C", "CXX"))
-# CMake 3.21 and later read these.
-_LINKERS = tuple(f"CMAKE_{language}_LINKER_LAUNCHER" for language in ("C", "CXX"))
-_LAUNCHER = """\
-#!/bin/sh
-# Starts a compiler: at once, or when the memory for it is free, where {variable} names a file that says how.
-test -r "${{{variable}:-}}" || exec "$@"
-exec {python} -IS -c '{program}' "${{0%/*}}" "$@"
-"""
-_PROGRAM = (
-    "import sys; sys.path.insert(0, sys.argv.pop(1)); import admit;"
-    " sys.exit(admit.main(sys.argv[1:], dict(admit.os.environ)))"
-)
-
-
-def _folder(layout: Layout) -> Path:
-    """Return where the launcher is."""
-    return layout.build / "launcher"
+# --- the launcher ----------------------------------------------------------------------------------------
 
 
 def launcher(layout: Layout) -> Path:
-    """Return the launcher, as it is in the commands of a build."""
-    return _folder(layout) / "launch"
+    """Return the launcher, as it is in the commands of a build; what it reads is beside it."""
+    return layout.build / "launcher" / "launch"
 
 
 def program(python: str) -> str:
@@ -122,19 +111,20 @@ def has_launcher(choice: Choice, name: str) -> bool:
     return component.kind == "source" and choice.device in component.build.launcher and plain and not taken
 
 
-def launcher_tuning(target: Target, name: str, told: Mapping[str, str]) -> dict[str, str]:
+def launcher_tuning(target: Target, name: str, given: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that put the launcher in front of a component's compilers.
 
-    ``told`` are the variables so far. A compile cache that is a launcher there stays in front: it calls the
+    ``given`` are the variables so far. A compile cache that is a launcher there stays in front: it calls the
     compiler only for what it does not have, and only that needs memory.
     """
     if not has_launcher(target, name):
         return {}
     own = str(launcher(target.layout))
     found = dict.fromkeys(_LINKERS, own)
-    for variable in _COMPILERS:
-        other = told.get(variable, "")
-        if Path(other.split(";")[0]).name == "ccache":
+    # PyTorch's build of SYCL reads a launcher of its own, as far as its release has one.
+    for variable in (*_COMPILERS, *((_SYCL,) if target.device == "xpu" else ())):
+        other = given.get(variable, "")
+        if Path(other.split(";")[-1]).name == "ccache":
             found["CCACHE_PREFIX"] = own
         else:
             found[variable] = f"{own};{other}" if other else own
@@ -145,8 +135,42 @@ def launcher_tuning(target: Target, name: str, told: Mapping[str, str]) -> dict[
 
 def launcher_folder(target: Target, name: str) -> tuple[str, ...]:
     """Return the folder of the launcher, in which Python keeps its compiled form, where it is used."""
-    used = has_launcher(target, name)
-    return (str(_folder(target.layout)),) if used else ()
+    return (str(launcher(target.layout).parent),) if has_launcher(target, name) else ()
+
+
+def launcher_files(target: Target) -> dict[str, str]:
+    """Return the launcher and what it reads (path -> text)."""
+    names = [name for name in target.components if has_launcher(target, name)]
+    if not names:
+        return {}
+    place, admission = launcher(target.layout), target.admission
+    found = {str(place): program(target.python)}
+    if admission is not None:
+        found[str(place.with_name("admit.py"))] = admission.program
+        found |= {str(_settings(target, name)): _text(target, admission, name) for name in names}
+    return found
+
+
+def _settings(target: Target, name: str) -> Path:
+    return launcher(target.layout).with_name(f"{name}.txt")
+
+
+def _text(target: Target, admission: Admission, name: str) -> str:
+    build, cache = target.component(name).build, target.cache
+    lines = [
+        f"budget {admission.budget_bytes}",
+        f"jobs {target.jobs}",
+        f"ledger {cache / 'ledger'}",
+        f"group {'yes' if admission.own_group else 'no'}",
+        f"learned {cache / 'memory' / name}",
+        f"root {target.layout.root}",
+        f"default {int(build.memory_gib_per_job * _GIB)}",
+        *(f"prior {int(unit.gib * _GIB)} {unit.match}" for unit in build.unit_memory),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+# --- how many jobs ---------------------------------------------------------------------------------------
 
 
 def jobs_alone(target: Target, name: str) -> int:
@@ -165,50 +189,15 @@ def jobs_environment_of(target: Target, name: str) -> dict[str, str]:
     A jobserver is followed by a ninja that is told no number. PyTorch's build of SYCL takes MAX_JOBS as the
     number of device links too, so this is for those builds alone whose compilers have the launcher.
     """
-    told = target.makeflags
-    if told and has_launcher(target, name):
-        return {"MAKEFLAGS": told}
-    return jobs_environment(jobs_alone(target, name))
+    if target.makeflags and has_launcher(target, name):
+        return {JOBSERVER_VARIABLE: target.makeflags}
+    return dict.fromkeys(JOBS_VARIABLES, str(jobs_alone(target, name)))
 
 
 def memory_of(target: Target, name: str) -> int:
     """Return the bytes that a component's build may need at once where it runs alone."""
     most = int(target.component(name).build.memory_gib_per_job * _GIB * jobs_alone(target, name))
-    admission = target.admission
-    return most if admission is None else min(most, admission.budget_bytes)
-
-
-def launcher_files(target: Target) -> dict[str, str]:
-    """Return the launcher and what it reads (path -> text)."""
-    layout = target.layout
-    names = [name for name in target.components if has_launcher(target, name)]
-    if not names:
-        return {}
-    found = {str(launcher(layout)): program(target.python)}
-    admission = target.admission
-    if admission is not None:
-        found[str(_folder(layout) / "admit.py")] = admission.program
-        found |= {str(_settings(target, name)): _text(target, admission, name) for name in names}
-    return found
-
-
-def _settings(target: Target, name: str) -> Path:
-    return _folder(target.layout) / f"{name}.txt"
-
-
-def _text(target: Target, admission: Admission, name: str) -> str:
-    build, cache = target.component(name).build, target.cache
-    lines = [
-        f"budget {admission.budget_bytes}",
-        f"jobs {target.jobs}",
-        f"ledger {cache / 'ledger'}",
-        f"group {'yes' if admission.own_group else 'no'}",
-        f"learned {cache / 'memory' / name}",
-        f"root {target.layout.root}",
-        f"default {int(build.memory_gib_per_job * _GIB)}",
-        *(f"prior {int(unit.gib * _GIB)} {unit.match}" for unit in build.unit_memory),
-    ]
-    return "\n".join(lines) + "\n"
+    return most if target.admission is None else min(most, target.admission.budget_bytes)
 
 
 def capacity(choice: Choice, host: HostReport, gcc: str) -> tuple[JobPlan, Admission | None, str]:
@@ -217,21 +206,31 @@ def capacity(choice: Choice, host: HostReport, gcc: str) -> tuple[JobPlan, Admis
     Raises:
         UsageError: --jobs is no number.
     """
-    waits, asked = _can_wait(choice), choice.options.job_count
+    waits, asked, memory = _can_wait(choice), choice.options.job_count, host.memory
     # A number that was asked for goes before a jobserver, as for make and ninja.
     server = inherited_jobserver(os.environ) if waits and asked == "auto" else None
-    builds = [choice.component(name).build for name in choice.components]
+    per_job = [choice.component(name).build.memory_gib_per_job for name in choice.components]
+    units = [unit for name in choice.components for unit in large_units(choice, name, gcc)]
+    large = [LargeUnit(u.what, int(u.gib_each * _GIB), int(u.gib_largest * _GIB)) for u in units]
     plan = plan_jobs(
         server.jobs if server else host.cpu.usable,
-        host.memory.usable_bytes,
+        memory.usable_bytes,
         asked,
-        int(max((build.memory_gib_per_job for build in builds), default=_GIB_PER_JOB) * _GIB),
-        _largest_unit(choice, gcc),
+        int(max(per_job, default=_GIB_PER_JOB) * _GIB),
+        max(large, key=lambda unit: unit.largest_bytes, default=None),
         can_wait=waits,
     )
     if server:
         plan = replace(plan, reason=f"slots of the jobserver; {plan.reason}")
-    return plan, _admission(plan, host.memory), server.makeflags if server else ""
+    limit, admission = memory.cgroup_limit_bytes, None
+    if plan.budget_bytes is not None:
+        admission = Admission(
+            budget_bytes=plan.budget_bytes,
+            own_group=limit is not None and limit < (memory.total_bytes or 0),
+            other_jobs=plan.other_jobs,
+            program=Path(admit.__file__).read_text("utf-8"),
+        )
+    return plan, admission, server.makeflags if server else ""
 
 
 def large_units(choice: Choice, name: str, gcc: str) -> list[LargeUnits]:
@@ -241,12 +240,6 @@ def large_units(choice: Choice, name: str, gcc: str) -> list[LargeUnits]:
         for unit in choice.component(name).build.large_units
         if choice.device in unit.targets and (unit.gcc is None or gcc in SpecifierSet(unit.gcc))
     ]
-
-
-def _largest_unit(choice: Choice, gcc: str) -> LargeUnit | None:
-    units = (unit for name in choice.components for unit in large_units(choice, name, gcc))
-    found = [LargeUnit(u.what, int(u.gib_each * _GIB), int(u.gib_largest * _GIB)) for u in units]
-    return max(found, key=lambda unit: unit.largest_bytes, default=None)
 
 
 def _can_wait(choice: Choice) -> bool:
@@ -263,28 +256,11 @@ def _can_wait(choice: Choice) -> bool:
     return bool(launched)
 
 
-def _admission(plan: JobPlan, memory: MemoryFacts) -> Admission | None:
-    """Return what compilers are admitted by; None where none has to wait."""
-    if plan.budget_bytes is None:
-        return None
-    limited = memory.cgroup_limit_bytes is not None and memory.cgroup_limit_bytes < (memory.total_bytes or 0)
-    return Admission(
-        budget_bytes=plan.budget_bytes,
-        own_group=limited,
-        other_jobs=plan.other_jobs,
-        program=Path(admit.__file__).read_text("utf-8"),
-    )
-
-
 def jobs_of(step: Step) -> int | None:
     """Return the number of jobs that a step is told; None where it compiles nothing."""
-    return jobs_in({name: value for command in step.commands for name, value in command.tuning.items()})
-
-
-def jobs_in(tuning: Mapping[str, str]) -> int | None:
-    """Return the number of jobs in such an environment; None where there is none."""
-    found = next((tuning[name] for name in JOBS_VARIABLES if name in tuning), "")
-    return int(found) if found.isascii() and found.isdecimal() and int(found) > 0 else None
+    given = {name: value for command in step.commands for name, value in command.tuning.items()}
+    found = next((given[name] for name in JOBS_VARIABLES if name in given), None)
+    return None if found is None else int(found)
 
 
 def share_jobs(steps: Sequence[Step], jobs: int) -> tuple[Step, ...]:
@@ -300,49 +276,43 @@ def share_jobs(steps: Sequence[Step], jobs: int) -> tuple[Step, ...]:
         group = [step for step in steps if ranks.get(step.id) == rank]
         earlier = tuple(name for name, other in ranks.items() if other == rank - 1)
         # Compilers that wait for memory do not know of those beside them that cannot.
-        lanes = 1 if len({_waits(step) for step in group}) > 1 else min(len(group), jobs)
+        lanes = 1 if len({_has(step, VARIABLE) for step in group}) > 1 else min(len(group), jobs)
         for index, step in enumerate(group):
-            lane = index % lanes
-            before = (*earlier, *(group[index - lanes].id,)) if index >= lanes else earlier
+            before = (*earlier, *((group[index - lanes].id,) if index >= lanes else ()))
             # What does not divide evenly goes to the first lanes.
-            part = jobs // lanes + (lane < jobs % lanes)
-            shared[step.id] = _with_jobs(step, part, jobs, before)
+            part = jobs // lanes + (index % lanes < jobs % lanes)
+            shared[step.id] = replace(
+                step,
+                commands=tuple(_with_jobs(command, part) for command in step.commands),
+                memory_bytes=step.memory_bytes * part // jobs,
+                after=tuple(dict.fromkeys((*step.after, *(one for one in before if one not in step.needs)))),
+            )
     return tuple(shared.get(step.id, step) for step in steps)
 
 
-def _is_build(step: Step) -> bool:
-    told = (*JOBS_VARIABLES, JOBSERVER_VARIABLE)
-    return any(name in command.tuning for command in step.commands for name in told)
-
-
-def _waits(step: Step) -> bool:
-    return any(VARIABLE in command.tuning for command in step.commands)
+def _has(step: Step, *names: str) -> bool:
+    return any(name in command.tuning for command in step.commands for name in names)
 
 
 def _ranks(steps: Sequence[Step]) -> Mapping[str, int]:
     """Return for each build how many builds must come before it, in the longest chain of them."""
     by_id = {step.id: step for step in steps}
+    builds = {step.id for step in steps if _has(step, *JOBS_VARIABLES, JOBSERVER_VARIABLE)}
     below: dict[str, int] = {}
 
     def depth(name: str) -> int:
         """Count the builds up to and with this step."""
         if name not in below:
-            step = by_id[name]
-            before = [depth(other) for other in (*step.needs, *step.after) if other in by_id]
-            below[name] = max(before, default=0) + _is_build(step)
+            before = [depth(other) for other in (*by_id[name].needs, *by_id[name].after) if other in by_id]
+            below[name] = max(before, default=0) + (name in builds)
         return below[name]
 
-    return {step.id: depth(step.id) for step in steps if _is_build(step)}
+    return {step.id: depth(step.id) for step in steps if step.id in builds}
 
 
-def _with_jobs(step: Step, part: int, jobs: int, before: tuple[str, ...]) -> Step:
-    commands = tuple(_told(command, part) if command.tuning else command for command in step.commands)
-    after = tuple(dict.fromkeys((*step.after, *(name for name in before if name not in step.needs))))
-    return replace(step, commands=commands, memory_bytes=step.memory_bytes * part // jobs, after=after)
-
-
-def _told(command: Command, part: int) -> Command:
-    if VARIABLE in command.tuning or JOBSERVER_VARIABLE in command.tuning:
+def _with_jobs(command: Command, part: int) -> Command:
+    given = {name: command.tuning[name] for name in JOBS_VARIABLES if name in command.tuning}
+    if VARIABLE in command.tuning or not given:
         return command
-    most = min([part, *(int(command.tuning[name]) for name in JOBS_VARIABLES if name in command.tuning)])
-    return replace(command, tuning={**command.tuning, **jobs_environment(most)})
+    most = str(min(part, *map(int, given.values())))
+    return replace(command, tuning={**command.tuning, **dict.fromkeys(JOBS_VARIABLES, most)})

@@ -39,6 +39,7 @@ _OWN_WHEELS_ALONE = {"PIP_CONFIG_FILE": "/dev/null", "PIP_FIND_LINKS": ""}
 
 
 _LIST = "TORCH_XPU_ARCH_LIST"
+TORCH = "torch"
 
 
 def wants_xpu(env: Mapping[str, str]) -> bool:
@@ -241,11 +242,7 @@ def wheel_step(target: Target, name: str, after: tuple[str, ...]) -> Step:
         needs=(f"{name}.source", *after),
         tools=tools,
         commands=(check_command(target, name, pin_checked(target, name)), command),
-        proofs=(
-            built_tree_proof(target, name),
-            WheelProof(str(stage), "*.whl", policy, search),
-            *counted,
-        ),
+        proofs=(built_tree_proof(target, name), WheelProof(str(stage), "*.whl", policy, search), *counted),
         inputs=(source_folder(target, name),),
         outputs=(str(build_folder), *launcher_folder(target, name)),
         fresh=(
@@ -319,11 +316,7 @@ def editable_step(target: Target, name: str, needs: tuple[str, ...], after: tupl
         needs=(f"{name}.source", *needs),
         after=after,
         tools=tools,
-        proofs=(
-            InstalledProof(str(target.site_packages), (dist,)),
-            *step.proofs,
-            *counted,
-        ),
+        proofs=(InstalledProof(str(target.site_packages), (dist,)), *step.proofs, *counted),
         outputs=(step.outputs[0], *made),
         fresh=(bytecode(target, name), *logs),
         relevant=_relevant(target),

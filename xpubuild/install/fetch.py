@@ -28,7 +28,7 @@ from xpubuild.install.fetch_packages import (
     remote_files,
     wheels_here,
 )
-from xpubuild.install.fetch_sources import Tree, missing_repositories, trees, unknown_archives
+from xpubuild.install.inputs import Tree, missing_repositories, trees, unknown_archives
 from xpubuild.install.wanted import Wanted
 from xpubuild.supply.depot.bytes import Damage
 from xpubuild.supply.depot.entries import DepotSet, Entry, Index, RepositoryUse, described, index_of

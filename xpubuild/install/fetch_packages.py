@@ -20,7 +20,7 @@ from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import FetchError
 from xpubuild.frozen import frozen
 from xpubuild.install.conda_environment import file_name
-from xpubuild.install.planner import Inputs
+from xpubuild.install.inputs import Inputs
 from xpubuild.supply.archives import Archive, remote_file
 from xpubuild.supply.conda.lockfile import read_lock
 from xpubuild.supply.depot.bytes import digest_of
@@ -203,12 +203,7 @@ def entry_of(entries: Iterable[Entry], file: RemoteFile) -> Entry | None:
 
 
 def fetch_files(
-    depot: Depot,
-    files: Sequence[RemoteFile],
-    present: Sequence[Entry],
-    teller: Teller,
-    *,
-    cancel: Cancel,
+    depot: Depot, files: Sequence[RemoteFile], present: Sequence[Entry], teller: Teller, *, cancel: Cancel
 ) -> list[Entry]:
     """Return the entries of ``files``, after what is not ``present`` was downloaded and put in place.
 

@@ -42,8 +42,7 @@ from xpubuild.install.kept import unanswered, with_stores
 from xpubuild.install.modulefiles import Modules
 from xpubuild.install.options import LockOptions, Options, is_lock
 from xpubuild.install.receipt import make_receipt, write_receipt
-from xpubuild.install.resolve import prepare
-from xpubuild.install.supplies import keep_resolved
+from xpubuild.install.resolve import keep_resolved, prepare
 from xpubuild.install.target import Prepared
 from xpubuild.machine.envmark import MARK as ENV_MARK
 from xpubuild.recipe.load import load

@@ -11,9 +11,8 @@ from dataclasses import replace
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import FetchError
 from xpubuild.install.fetch_packages import wheels_here
-from xpubuild.install.fetch_sources import trees
-from xpubuild.install.planner import Inputs, inputs_of
-from xpubuild.install.supplies import git_store
+from xpubuild.install.inputs import Inputs, inputs_of, trees
+from xpubuild.install.resolve import git_store
 from xpubuild.install.target import Prepared
 from xpubuild.supply import archives
 from xpubuild.supply.archives import Archive, Supply, look

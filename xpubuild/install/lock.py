@@ -19,10 +19,10 @@ from xpubuild.engine.redact import Redactor
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import RecipeError, SourceIntegrityError, UsageError
 from xpubuild.install import lock_model as model
-from xpubuild.install.fetch_sources import Tree, trees
+from xpubuild.install.inputs import Archive, OpenWheel, Repository, Tree, inputs_of, trees
 from xpubuild.install.lock_file import clean_text, clean_url, problem_of
-from xpubuild.install.planner import Archive, OpenWheel, Repository, inputs, inputs_of
-from xpubuild.install.supplies import git_store
+from xpubuild.install.planner import inputs
+from xpubuild.install.resolve import git_store
 from xpubuild.install.target import Prepared, Target
 from xpubuild.resources import ops_project_dir
 from xpubuild.safe_yaml import read_yaml

@@ -20,11 +20,11 @@ from xpubuild.engine.model import Proof, Step
 from xpubuild.errors import LockMismatchError, SourceIntegrityError
 from xpubuild.frozen import frozen
 from xpubuild.install.conda_environment import file_name
+from xpubuild.install.inputs import inputs_of
 from xpubuild.install.lock import embedded_url, lock_of, locked_archive
 from xpubuild.install.lock_file import clean_text, clean_url
 from xpubuild.install.lock_model import Difference, Lock, Repository, compare, differences
 from xpubuild.install.options import Options, Policy, Resolved
-from xpubuild.install.planner import inputs_of
 from xpubuild.install.receipt import pip_installed, sha256_of
 from xpubuild.install.target import Prepared
 from xpubuild.recipe.load import load

@@ -1,4 +1,4 @@
-"""From a target to its plan, a pure function; and what the build of a target takes from outside."""
+"""From a target to its plan, a pure function."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from packaging.version import InvalidVersion, Version
+
+from xpubuild.artifacts.expectation import Expectation
+from xpubuild.artifacts.gate_watcher import WatchStep
+from xpubuild.artifacts.xpu_proofs import XpuInstalledProof, XpuWheelProof
 from xpubuild.engine.fingerprint import digest, fingerprints
-from xpubuild.engine.model import Plan, Step
-from xpubuild.frozen import frozen
-from xpubuild.install import build_steps, environment_steps, gate_steps, source_steps
+from xpubuild.engine.model import XPUBUILD, Plan, Step
+from xpubuild.install import build_steps, environment_steps, source_steps
 from xpubuild.install.build_compilers import compiler_files, links_steps
 from xpubuild.install.build_jobs import launcher_files, share_jobs
-from xpubuild.install.choose import needed_archives
-from xpubuild.install.source_steps import configured, pin_of
+from xpubuild.install.build_steps import TORCH, source_folder, targets_in, wants_xpu
+from xpubuild.install.source_steps import configured
 from xpubuild.install.target import Target
-from xpubuild.recipe.model import ConfigureTime
-from xpubuild.supply.git.pin import Pin
 
 #: Keys of a recipe that do not decide what is built: what it says of hosts, of other releases and of itself,
 #: and what stands in the inputs as chosen.
@@ -39,7 +41,7 @@ def make_plan(target: Target) -> Plan:
     Raises:
         RecipeError: a source has no commit.
     """
-    every = gate_steps.watched(target, _steps(target))
+    every = watched(target, _steps(target))
     return Plan(
         recipe=target.recipe.name,
         workspace=str(target.layout.root),
@@ -240,103 +242,73 @@ def _summary(target: Target) -> dict[str, Any]:
     }
 
 
-@frozen
-class Repository:
-    """A pinned repository of a component; submodules and ``configure_time`` ones are found in its tree."""
-
-    component: str
-    pin: Pin
-    configure_time: tuple[ConfigureTime, ...] = ()
+# --- the XPU gate, which stops a build that has lost XPU support, and explain ----------------------------
 
 
-@frozen
-class RequirementFile:
-    """A hashed requirement file; ``indexes`` are asked after the ones that pip is configured with."""
-
-    name: str
-    text: str
-    indexes: tuple[str, ...] = ()
-
-
-@frozen
-class OpenWheel:
-    """A prebuilt wheel whose hash nobody has written down: its own ``indexes`` alone are asked."""
-
-    component: str
-    dist: str
-    version: str
-    indexes: tuple[str, ...]
+def watched(target: Target, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """Return the steps with their watchers and, where PyTorch is for XPU, with the proofs that it is."""
+    torch = [name for name in target.components if target.component(name).dist == TORCH]
+    gated: dict[str, Step] = {}
+    if torch and target.device == "xpu":
+        gated = _gated(target, torch[0], {step.id: step for step in steps})
+    return tuple(gated.get(step.id) or _watched(target, step) for step in steps)
 
 
-@frozen
-class Archive:
-    """An archive that a build would download itself.
+def _watched(target: Target, step: Step) -> Step:
+    # A child xpubuild explains itself; what it runs is no build.
+    if all(command.argv[0] == XPUBUILD for command in step.commands):
+        return step
+    env = {key: value for command in step.commands for key, value in command.env.items()}
+    xpu = target.device == "xpu" and wants_xpu(env)
+    return replace(step, watch=WatchStep(xpu=xpu, recipe=target.recipe.name))
 
-    ``url`` is None where nobody knows it before the build, ``sha256`` where upstream states none.
+
+def _gated(target: Target, name: str, steps: Mapping[str, Step]) -> dict[str, Step]:
+    """Return the steps that build and install PyTorch: the gate looks on, and proofs look at the result.
+
+    It is built as a wheel and installed, installed editable in one step, or taken prebuilt.
     """
-
-    component: str
-    name: str
-    url: str | None
-    sha256: str | None = None
-
-    @property
-    def key(self) -> str:
-        """The name of this archive in a mirror and a lock."""
-        return f"{self.component}.{self.name}"
-
-
-@frozen
-class Inputs:
-    """Everything a build takes from outside, but for the machine itself; ``embedded`` comes with xpubuild."""
-
-    recipe: str
-    python_version: str
-    repositories: tuple[Repository, ...]
-    embedded: tuple[Repository, ...]
-    requirements: tuple[RequirementFile, ...]
-    wheels: tuple[OpenWheel, ...]
-    archives: tuple[Archive, ...] = ()
+    wheel, install = steps.get(f"{name}.wheel"), steps.get(f"{name}.install", steps.get(name))
+    if install is None:
+        return {}
+    builder = wheel or install
+    env = builder.commands[-1].env
+    if not wants_xpu(env):
+        return {}
+    watch = _watched(target, builder).watch if install.id == name else _gate(target, name, env)
+    own = watch if builder is install else _watched(target, install).watch
+    gated = {install.id: replace(install, watch=own, proofs=(*install.proofs, _installed(target, env)))}
+    if wheel is not None and wheel.publish is not None:
+        proofs = (*wheel.proofs, XpuWheelProof(wheel.publish.stage))
+        gated[wheel.id] = replace(wheel, watch=watch, proofs=proofs)
+    return gated
 
 
-def inputs_of(target: Target) -> Inputs:
-    """Return the external inputs of the build of a target.
-
-    Raises:
-        RecipeError: a source has no commit.
-    """
-    chosen = {name: target.component(name) for name in target.components}
-    sources = {
-        name: item.source
-        for name, item in chosen.items()
-        if item.source is not None and item.kind == "source"
-    }
-    found = {
-        name: Repository(
-            name,
-            pin_of(target, name),
-            tuple(item for item in source.configure_time if item.when in ("always", target.device)),
-        )
-        for name, source in sources.items()
-    }
-    indexes = {item.requirements: tuple(item.indexes) for item in chosen.values() if item.requirements}
-    return Inputs(
+def _gate(target: Target, name: str, env: Mapping[str, str]) -> WatchStep:
+    release = target.recipe.release or env.get("PYTORCH_BUILD_VERSION")
+    try:
+        release = str(Version(release)) if release else None
+    except InvalidVersion:
+        release = None
+    return WatchStep(
+        xpu=True,
         recipe=target.recipe.name,
-        python_version=target.python_version,
-        repositories=tuple(found[name] for name, source in sources.items() if source.embedded is None),
-        embedded=tuple(found[name] for name, source in sources.items() if source.embedded is not None),
-        requirements=tuple(
-            RequirementFile(name, target.requirements[name], indexes.get(name, ()))
-            for name in target.requirement_names()
+        expected=Expectation(
+            release=release,
+            switches=dict(env),
+            source=source_folder(target, name),
+            environment=str(target.layout.env),
+            mkl=target.recipe.toolchain.mkl is not None,
         ),
-        wheels=tuple(
-            OpenWheel(name, item.dist, str(item.version), tuple(item.indexes))
-            for name, item in chosen.items()
-            if item.kind == "wheel" and item.requirements is None
-        ),
-        archives=tuple(
-            Archive(name, key, item.url, item.sha256)
-            for name in sources
-            for key, item in sorted(needed_archives(target, name).items())
-        ),
+    )
+
+
+def _installed(target: Target, env: Mapping[str, str]) -> XpuInstalledProof:
+    oneapi = target.oneapi
+    return XpuInstalledProof(
+        python=str(target.layout.python),
+        arch=targets_in(env),
+        version=env.get("PYTORCH_BUILD_VERSION"),
+        env=dict(oneapi.env) if oneapi else {},
+        path_prefix=oneapi.path_prefix if oneapi else (),
     )

@@ -30,8 +30,7 @@ from xpubuild.engine.runner import needed_for, run_plan
 from xpubuild.errors import InterruptedByUserError, NoXpuError, UsageError, XpuBuildError
 from xpubuild.errors_json import Error
 from xpubuild.install.build_jobs import large_units
-from xpubuild.install.build_steps import build_environment, bytecode, configure_command, source_folder
-from xpubuild.install.gate_steps import TORCH
+from xpubuild.install.build_steps import TORCH, build_environment, bytecode, configure_command, source_folder
 from xpubuild.install.install import entered
 from xpubuild.install.source_steps import built_tree_proof
 from xpubuild.install.target import Prepared, Target

@@ -17,13 +17,12 @@ from xpubuild.engine.process import Cancel
 from xpubuild.errors import LockMismatchError
 from xpubuild.frozen import frozen
 from xpubuild.install.choose import choose
+from xpubuild.install.inputs import Inputs, inputs_of
 from xpubuild.install.lock_file import clean_url, read_lock
 from xpubuild.install.lock_model import Lock
 from xpubuild.install.locked import conda_lock_beside, options_of
 from xpubuild.install.options import EnvKind, Options, is_lock
-from xpubuild.install.planner import Inputs, inputs_of
-from xpubuild.install.resolve import conda_lock_of, prepare, requirement_texts
-from xpubuild.install.supplies import resolve_commits
+from xpubuild.install.resolve import conda_lock_of, prepare, requirement_texts, resolve_commits
 from xpubuild.install.target import Target
 from xpubuild.machine.python_choice import resolve_python
 from xpubuild.machine.pythons import probe_python

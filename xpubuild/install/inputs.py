@@ -1,4 +1,4 @@
-"""The repositories and archives of a build: fetched into a store, and listed where it lacks them."""
+"""What a build takes from outside, and its repositories: fetched into a store, listed where it lacks them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from dataclasses import replace
 
 from xpubuild.errors import FetchError
 from xpubuild.frozen import frozen
-from xpubuild.install.planner import Inputs, Repository
+from xpubuild.install.choose import needed_archives
+from xpubuild.install.source_steps import pin_of
+from xpubuild.install.target import Target
+from xpubuild.recipe.model import ConfigureTime
 from xpubuild.supply.depot.entries import RepositoryUse
 from xpubuild.supply.depot.examine import holds
 from xpubuild.supply.git.bare import RepositoryStore
@@ -19,6 +22,108 @@ from xpubuild.supply.git.submodules import Node, discover, read_links
 
 _JOBS = 4
 _SOME_ID = "0" * 40
+
+
+@frozen
+class Repository:
+    """A pinned repository of a component; submodules and ``configure_time`` ones are found in its tree."""
+
+    component: str
+    pin: Pin
+    configure_time: tuple[ConfigureTime, ...] = ()
+
+
+@frozen
+class RequirementFile:
+    """A hashed requirement file; ``indexes`` are asked after the ones that pip is configured with."""
+
+    name: str
+    text: str
+    indexes: tuple[str, ...] = ()
+
+
+@frozen
+class OpenWheel:
+    """A prebuilt wheel whose hash nobody has written down: its own ``indexes`` alone are asked."""
+
+    component: str
+    dist: str
+    version: str
+    indexes: tuple[str, ...]
+
+
+@frozen
+class Archive:
+    """An archive that a build would download itself.
+
+    ``url`` is None where nobody knows it before the build, ``sha256`` where upstream states none.
+    """
+
+    component: str
+    name: str
+    url: str | None
+    sha256: str | None = None
+
+    @property
+    def key(self) -> str:
+        """The name of this archive in a mirror and a lock."""
+        return f"{self.component}.{self.name}"
+
+
+@frozen
+class Inputs:
+    """Everything a build takes from outside, but for the machine itself; ``embedded`` comes with xpubuild."""
+
+    recipe: str
+    python_version: str
+    repositories: tuple[Repository, ...]
+    embedded: tuple[Repository, ...]
+    requirements: tuple[RequirementFile, ...]
+    wheels: tuple[OpenWheel, ...]
+    archives: tuple[Archive, ...] = ()
+
+
+def inputs_of(target: Target) -> Inputs:
+    """Return the external inputs of the build of a target.
+
+    Raises:
+        RecipeError: a source has no commit.
+    """
+    chosen = {name: target.component(name) for name in target.components}
+    sources = {
+        name: item.source
+        for name, item in chosen.items()
+        if item.source is not None and item.kind == "source"
+    }
+    found = {
+        name: Repository(
+            name,
+            pin_of(target, name),
+            tuple(item for item in source.configure_time if item.when in ("always", target.device)),
+        )
+        for name, source in sources.items()
+    }
+    indexes = {item.requirements: tuple(item.indexes) for item in chosen.values() if item.requirements}
+    return Inputs(
+        recipe=target.recipe.name,
+        python_version=target.python_version,
+        repositories=tuple(found[name] for name, source in sources.items() if source.embedded is None),
+        embedded=tuple(found[name] for name, source in sources.items() if source.embedded is not None),
+        requirements=tuple(
+            RequirementFile(name, target.requirements[name], indexes.get(name, ()))
+            for name in target.requirement_names()
+        ),
+        wheels=tuple(
+            OpenWheel(name, item.dist, str(item.version), tuple(item.indexes))
+            for name, item in chosen.items()
+            if item.kind == "wheel" and item.requirements is None
+        ),
+        archives=tuple(
+            Archive(name, key, item.url, item.sha256)
+            for name in sources
+            for key, item in sorted(needed_archives(target, name).items())
+        ),
+    )
 
 
 @frozen
