@@ -34,9 +34,7 @@ from docgen import (
 )
 from docgen.schemas import DOCUMENTS, file_name, json_schema
 
-from xpubuild.cli.app import cli
-from xpubuild.cli.configuration.schema import json_schema as configuration_schema
-from xpubuild.cli.settings import commands
+from xpubuild.cli.settings import json_schema as configuration_schema
 
 #: The pages of docs/reference that people write.
 BY_HAND = frozenset({"reference/promises.md", "reference/store.md", "reference/wheels.md"})
@@ -67,7 +65,7 @@ def pages() -> dict[str, str]:
     for name in DOCUMENTS:
         schema = json.dumps(json_schema(name), indent=2, ensure_ascii=False)
         texts[f"schema/{file_name(name)}"] = schema + "\n"
-    of_files = json.dumps(configuration_schema(commands(cli)), indent=2, ensure_ascii=False)
+    of_files = json.dumps(configuration_schema(), indent=2, ensure_ascii=False)
     texts[f"schema/{file_name('configuration')}"] = of_files + "\n"
     return texts
 

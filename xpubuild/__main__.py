@@ -30,7 +30,7 @@ def main() -> None:
         _open_missing()
         gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
         # pydantic would look through every installed distribution for plug-ins. Of the three words that it
-        # knows this one is xpubuild's own: configuration.lookup takes it out for the user's commands.
+        # knows this one is xpubuild's own: cli.configuration takes it out for the user's commands.
         os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
         from xpubuild.cli.app import run
         from xpubuild.cli.bugs import excepthook

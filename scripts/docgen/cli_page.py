@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import click
 
 from docgen import markdown as md
-from xpubuild.cli.app import COMMANDS, cli
+from xpubuild.cli.app import cli
 
 _ABOUT = """
 Most options can also be set in the environment: [environment.md](environment.md). The result of a command
@@ -25,7 +25,7 @@ JSON document ([documents.md](documents.md)) and nothing else. The exit code rep
 def commands() -> Iterable[tuple[str, click.Command]]:
     """Return (full name, command) of every command for people; a group is followed by its commands."""
     context = click.Context(cli, info_name="xpubuild")
-    for name in COMMANDS:
+    for name in cli.list_commands(context):
         command = cli.get_command(context, name)
         if command is None or command.hidden:
             continue

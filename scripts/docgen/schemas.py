@@ -16,8 +16,7 @@ from typing_extensions import get_type_hints, is_typeddict
 
 from xpubuild import errors_json
 from xpubuild.artifacts import audit_report, wheel_repair
-from xpubuild.cli import report_json
-from xpubuild.cli.configuration import config_json
+from xpubuild.cli import config_json, report_json
 from xpubuild.doctor import report as doctor_report
 from xpubuild.explain import explain_json
 from xpubuild.images import image_json

@@ -12,13 +12,13 @@ import pytest
 from support.cli import Xpubuild, child
 from support.documents import check
 
-from xpubuild.cli.app import COMMANDS, cli
+from xpubuild.cli.app import cli
 
 
 def leaves() -> list[tuple[str, click.Command]]:
     context = click.Context(cli)
     found = []
-    for name in COMMANDS:
+    for name in cli.list_commands(context):
         command = cli.get_command(context, name)
         assert command is not None
         if isinstance(command, click.Group):

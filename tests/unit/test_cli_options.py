@@ -10,7 +10,8 @@ import click
 import pytest
 from support.cli import Xpubuild, child
 
-from xpubuild.cli.app import COMMANDS, cli
+from xpubuild.cli.app import cli
+from xpubuild.cli.commands import COMMANDS
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +28,7 @@ def plan(xpubuild: Xpubuild, *arguments: str, **variables: str) -> dict[str, Any
 def every_command() -> list[tuple[str, click.Command]]:
     context = click.Context(cli)
     found = []
-    for name in COMMANDS:
+    for name in cli.list_commands(context):
         command = cli.get_command(context, name)
         assert command is not None
         found.append((name, command))
@@ -52,7 +53,7 @@ def test_short_help_of_the_list_is_that_of_the_commands() -> None:
     for name, command in every_command():
         if name in COMMANDS and not command.hidden:
             assert command.short_help
-            assert COMMANDS[name][1].startswith(command.short_help.rstrip(".")), name
+            assert COMMANDS[name].help.startswith(command.short_help.rstrip(".")), name
 
 
 def test_every_result_command_speaks_json() -> None:

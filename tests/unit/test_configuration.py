@@ -16,11 +16,8 @@ from support.documents import check
 from support.imports import ROOT
 
 from xpubuild.cli.app import cli
-from xpubuild.cli.configuration.files import line_of
-from xpubuild.cli.configuration.lookup import of_caller
-from xpubuild.cli.configuration.model import PROJECT_OPTIONS
-from xpubuild.cli.configuration.schema import json_schema
-from xpubuild.cli.settings import Defaults, commands
+from xpubuild.cli.configuration import PROJECT_OPTIONS, line_of, of_caller, settings
+from xpubuild.cli.settings import json_schema
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -66,7 +63,7 @@ def params(monkeypatch: pytest.MonkeyPatch, *arguments: str, **variables: str) -
     with monkeypatch.context() as patch:
         for name, value in variables.items():
             patch.setenv(name, value)
-        with click.Context(cli, default_map=Defaults()) as context:
+        with click.Context(cli) as context:
             name, command, rest = cli.resolve_command(context, list(arguments))
             assert command is not None
             return command.make_context(name, rest, parent=context).params
@@ -246,8 +243,8 @@ def test_tables_of_sites_are_not_a_projects(xpubuild: Xpubuild, files: Files, ta
 
 
 def test_every_option_that_names_a_place_is_none_of_a_projects(xpubuild: Xpubuild) -> None:
-    places = {"path", "place", "folders"}
-    every = [(name, item) for of in commands(cli).values() for name, item in of.items()]
+    places = {"path", "paths", "place", "folders", "stores"}
+    every = [(name, item) for of in settings().values() for name, item in of.items()]
     assert not {name for name, item in every if name in PROJECT_OPTIONS and item.kind in places}
     assert {name for name, _ in every} >= PROJECT_OPTIONS
 
@@ -329,7 +326,7 @@ def test_init_writes_every_setting_and_changes_nothing(
 
 def test_the_schema_says_the_same_as_the_check(files: Files) -> None:
     schema = json.loads((ROOT / "docs/schema/xpubuild.configuration.1.json").read_text())
-    assert schema == json_schema(commands(cli))
+    assert schema == json_schema()
     validator = jsonschema.Draft202012Validator(schema)
     validator.validate(tomllib.loads('[options]\njobs = 4\nwith = ["ops"]\n[recipes.check]\ntree = "/x"\n'))
     errors = {".".join(map(str, item.path)) for item in validator.iter_errors(tomllib.loads(WRONG))}

@@ -12,7 +12,7 @@ import pytest
 from support.guides import BLOCK, commands
 from support.imports import ROOT
 
-from xpubuild.cli.app import COMMANDS, cli
+from xpubuild.cli.app import cli
 from xpubuild.errors import EXIT_CODES
 from xpubuild.recipe.checked import check_recipes
 from xpubuild.recipe.load import load
@@ -133,11 +133,3 @@ def test_the_table_of_failures_names_exit_codes_that_exist() -> None:
     named = {int(number) for number in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)}
     assert named
     assert named <= EXIT_CODES.keys()
-
-
-def test_only_what_there_is_is_promised() -> None:
-    """Commands of later versions are not on any page."""
-    for page in PAGES:
-        text = page.read_text("utf-8")
-        for later in {"doctor", "explain", "fetch", "lock", "check"} - COMMANDS.keys():
-            assert f"xpubuild {later}" not in text, f"{name_of(page)}: xpubuild {later}"

@@ -86,7 +86,6 @@ def test_a_program_is_run_on_the_stand_in_with_a_torch_for_xpu_alone(tmp_path: P
         (("--source", "/tmp"), "--source has no effect without --suite dynamo or upstream"),
         (("--suite", "upstream", "--models", "x"), "--models has no effect without --suite dynamo"),
         (("--minutes", "1"), "--minutes has no effect without --suite operators"),
-        (("--suite", "operators", "--minutes", "0"), "'--minutes'"),
         (("--no-gpu", "--suite", "full"), "--no-gpu runs the checks of an image"),
         (("--no-gpu", "--results", "/tmp"), "--results has no effect"),
         (("--only", ","), "--only is empty"),

@@ -14,32 +14,11 @@ import click
 from click.core import ParameterSource
 
 from xpubuild import __version__
+from xpubuild.cli.commands import COMMANDS
 
 if TYPE_CHECKING:
     from xpubuild.errors import XpuBuildError
 
-#: name -> (module, short help). The help texts stand here so that ``--help`` imports no command.
-COMMANDS: dict[str, tuple[str, str]] = {
-    "doctor": ("doctor", "Check whether this host can build and run PyTorch for XPU."),
-    "install": ("install", "Build and verify a recipe in a workspace."),
-    "rehearse": ("rehearse", "Configure a build without compiling, and report what it would make."),
-    "plan": ("plan", "Show what install would do: table, JSON or shell script."),
-    "lock": ("lock", "Lock every input of a recipe."),
-    "fetch": ("fetch", "Download everything that an offline install needs."),
-    "store": ("store", "Show, copy and collect the wheels that builds have kept."),
-    "check": ("check", "Hash and audit what was built: workspaces, wheels, locks, mirrors."),
-    "verify": ("verify", "Test an installed PyTorch on the device."),
-    "status": ("status", "Show the steps, runs and results of a workspace."),
-    "env": ("env", "Print the shell commands that activate a workspace."),
-    "run": ("run", "Run a command, or a shell, in a workspace's environment."),
-    "clean": ("clean", "Remove the files that xpubuild made in a workspace."),
-    "config": ("config", "Show, check and write configuration files; print shell completion."),
-    "recipes": ("recipes", "List, show and check recipes."),
-    "image": ("image", "Write a container image of a recipe, and build it."),
-    "explain": ("explain", "Find the first error in a build log, its cause and a fix."),
-    "plumbing": ("plumbing", "Commands that plans run; for scripts, not for people."),
-}
-_HIDDEN = frozenset({"plumbing"})
 #: What other tools call a command.
 _OTHERS_SAY = {
     "uninstall": "clean", "remove": "clean", "rm": "clean", "delete": "clean", "purge": "clean",
@@ -50,6 +29,7 @@ _OTHERS_SAY = {
     "freeze": "lock", "docker": "image", "container": "image",
 }  # fmt: skip
 _OF_THE_SHELL = frozenset({"env", "run"})
+_TOP = [name for name in COMMANDS if " " not in name]
 
 
 class LazyGroup(click.Group):
@@ -57,19 +37,19 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Return the names in the order of COMMANDS."""
-        return list(COMMANDS)
+        return _TOP
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Import and return one command."""
-        if cmd_name not in COMMANDS:
+        if cmd_name not in _TOP:
             return None
-        module = importlib.import_module(f"xpubuild.cli.{COMMANDS[cmd_name][0]}")
+        module = importlib.import_module(f"xpubuild.cli.{COMMANDS[cmd_name].module}")
         command: click.Command = module.command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the command list without importing any of them."""
-        rows = [(name, text) for name, (_, text) in COMMANDS.items() if name not in _HIDDEN]
+        rows = [(name, COMMANDS[name].help) for name in _TOP if name != "plumbing"]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
@@ -77,10 +57,10 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Suggest the nearest command for a misspelt one."""
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+        if args and args[0] not in _TOP and not args[0].startswith("-"):
             from xpubuild.errors import did_you_mean
 
-            hint = did_you_mean(args[0], COMMANDS).removeprefix("; ").capitalize()
+            hint = did_you_mean(args[0], _TOP).removeprefix("; ").capitalize()
             meant = _OTHERS_SAY.get(args[0])
             hint = f"Did you mean '{meant}'?" if meant else hint
             ctx.fail(f"No such command '{args[0]}'. {hint}".rstrip())
@@ -97,9 +77,6 @@ def cli(ctx: click.Context) -> None:
 
     To start, run 'xpubuild plan quickstart', then 'xpubuild install quickstart'.
     """
-    from xpubuild.cli.settings import Defaults
-
-    ctx.default_map = Defaults()
     # What these print or run is for the user's own shell, whose PATH it is.
     if ctx.invoked_subcommand not in _OF_THE_SHELL:
         _ignore_current_folder()

@@ -4,161 +4,24 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from xpubuild.cli import names, options
-from xpubuild.cli.grouped import GroupedCommand, group
+from xpubuild.cli import options
+from xpubuild.cli.commands import sections
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from xpubuild.ui.sinks import SerialSink
     from xpubuild.workspace.check import Damage
 
-#: Each kind of thing -> the options that are about it; another kind refuses them.
-_ABOUT = {
-    "wheels": (
-        "cxx11_abi", "forbid_needed", "allow_missing", "search", "installed_in", "arch", "kind", "bundle",
-        "runtime", "lock_file", "builder", "output",
-    ),
-    "lock": (
-        "lock_policy", "recipe", "python", "oneapi_root", "extra_path", "extra_library_path", "conda_lock",
-        "mirror", "offline",
-    ),
-    "workspace": ("workspace",),
-    "depot": (),
-}  # fmt: skip
+#: Kind of thing -> what the headings of its options begin with.
+_ABOUT = {"wheels": "Wheels", "lock": "Locks", "workspace": None, "depot": None}
 _PLURAL = {"wheels": "wheels", "lock": "locks", "workspace": "workspaces", "depot": "mirrors and stores"}
-_OF_REPAIR = ("kind", "bundle", "runtime", "lock_file", "builder", "output")
+_TORCH_LIBRARIES = ("libtorch.so", "libtorch_*.so", "libc10.so", "libc10_*.so")
 
 
-class _Asked(NamedTuple):
-    """What was asked, in how many words, and what is done with it."""
-
-    given: tuple[str, ...]
-    repair: bool
-    as_json: bool
-    quiet: bool
-    sink: Callable[[], SerialSink]
-    more: dict[str, Any]
-
-
-def _repeated(*words: str, **settings: Any) -> Any:
-    return options.option(*words, multiple=True, envvar=None, **settings)
-
-
-@click.command(
-    name="check",
-    cls=GroupedCommand,
-    short_help="Hash and audit what was built: workspaces, wheels, locks, mirrors.",
-)
-@click.argument("given", nargs=-1, shell_complete=names.workspaces, metavar="[WORKSPACE|WHEEL...|LOCK|DEPOT]")
-@options.workspace_option("Folder of the workspace (default: that of WORKSPACE, the active or the only one).")
-@options.option(
-    "--repair",
-    is_flag=True,
-    envvar=None,
-    help="Recreate damaged parts of a workspace or mirror; of wheels, write wheels for other machines.",
-)
-@group(
-    "Wheels",
-    options.option(
-        "--cxx11-abi", type=click.Choice(["0", "1"]), default=None, help="C++11 ABI they must have."
-    ),
-    _repeated("--forbid-needed", metavar="PATTERN", help="Library that must not be in NEEDED; repeatable."),
-    _repeated("--allow-missing", metavar="PATTERN", help="Library that the target provides; repeatable."),
-    _repeated(
-        "--search", type=click.Path(path_type=Path), metavar="DIR", help="Folder with libraries; repeatable."
-    ),
-    options.path_option(
-        "--installed-in",
-        default=None,
-        envvar=None,
-        help="Follow RPATHs as if installed in this site-packages folder, or that of pip install --target.",
-    ),
-    options.names_option(
-        "--arch", envvar=None, help="AOT targets, such as pvc, that SYCL kernels must have code for."
-    ),
-)
-@group(
-    "Wheels with --repair",
-    options.option(
-        "--kind",
-        type=click.Choice(["portable", "site"]),
-        default="portable",
-        envvar=None,
-        help="portable (default): for any machine of the platform tag; site: for the same oneAPI module.",
-    ),
-    options.option(
-        "--bundle",
-        is_flag=True,
-        envvar=None,
-        help="Put the libraries of Intel's runtime into the wheel instead of requiring them.",
-    ),
-    options.path_option(
-        "--runtime",
-        default=None,
-        help="Environment with the wheels that the result will require, Intel's and torch.",
-    ),
-    options.path_option(
-        "--lock",
-        "lock_file",
-        default=None,
-        metavar="FILE",
-        envvar=None,
-        help="Lock that Intel's packages in the environment of --runtime must match.",
-    ),
-    _repeated(
-        "--builder",
-        type=click.Path(path_type=Path),
-        metavar="DIR",
-        help="Folder whose name must not be in the result, beside the home folder; repeatable.",
-    ),
-    options.option(
-        "--output",
-        default="repaired",
-        type=click.Path(path_type=Path),
-        show_default=True,
-        metavar="DIR",
-        envvar=None,
-        help="Folder for the repaired wheels.",
-    ),
-)
-@group(
-    "Locks",
-    options.option(
-        "--lock-policy", type=click.Choice(["exact", "compatible", "ignore"]), default="compatible",
-        help="How strictly this machine is compared with that of the lock (default: compatible).",
-    ),
-    options.option("--recipe", default=None, metavar="FILE", help="Recipe file, if not in the search path."),
-    options.option("--python", "python", default=None, metavar="EXE", help="Interpreter to build for."),
-    options.path_option("--oneapi-root", default=None, help="oneAPI installation to compare with."),
-    options.folders_option("--extra-path", help=options.EXTRA_PATH),
-    options.folders_option("--extra-library-path", help=options.EXTRA_LIBRARY_PATH),
-    options.path_option(
-        "--conda-lock", default=None, metavar="FILE", help="conda-lock.yml to compare (default: solve one)."
-    ),
-    options.mirror_option("Mirror to use before the network: a folder, http or https URL."),
-    options.option(
-        "--offline", is_flag=True, help="Do not use the network; fail if something is not in the mirror."
-    ),
-)  # fmt: skip
-@options.json_option
-@options.speech("log_format", "quiet", "verbose")
-@click.pass_context
-def command(
-    ctx: click.Context,
-    /,
-    given: tuple[str, ...],
-    repair: bool,
-    as_json: bool,
-    log_format: str | None,
-    quiet: bool,
-    verbose: bool,
-    **more: Any,
-) -> int:
+@options.command("check")
+def command(given: tuple[str, ...], workspace: Path | None, repair: bool, **more: Any) -> int:
     """Check the bytes of a workspace, of wheels, a lock, a mirror or a store; nothing is run on a device.
 
     \b
@@ -171,18 +34,20 @@ def command(
     Exit codes: 60 if what was installed or built is damaged or a wheel fails its audit, 31 if kept sources or
     packages are damaged or do not match, 21 if a lock was edited or differs, 20 if a file is no lock.
     """
-    from xpubuild.ui.sinks import make_sink
+    from xpubuild.errors import UsageError
 
-    kind = _kind_of(given, more["workspace"])
-    _refuse_foreign(ctx, kind, repair=repair)
-    asked = _Asked(
-        given, repair, as_json, quiet, lambda: make_sink(log_format, quiet=quiet, verbose=verbose), more
-    )
+    kind = _kind_of(given, workspace)
+    _refuse_foreign(kind, repair=repair)
     if kind == "wheels":
-        from xpubuild.cli.check_wheels import check_wheels
-
-        return check_wheels(given, more, repair=repair, as_json=as_json)
-    return {"lock": _lock, "depot": _depot, "workspace": _workspace}[kind](asked)
+        for item in given:
+            if not Path(item).is_file():
+                raise UsageError(f"{item} does not exist", fix="pass the paths of wheels, such as dist/*.whl")
+        return (_repair_wheels if repair else _audit)([Path(item) for item in given], more)
+    if kind == "lock":
+        return _lock(Path(given[0]), more)
+    if kind == "depot":
+        return _depot(Path(given[0]).absolute(), repair=repair)
+    return _workspace(next(iter(given), None), workspace, repair=repair)
 
 
 def _kind_of(given: tuple[str, ...], workspace: Path | None) -> str:
@@ -206,73 +71,102 @@ def _kind_of(given: tuple[str, ...], workspace: Path | None) -> str:
     return "lock" if path.is_file() and path.suffix not in (".yaml", ".yml") else "workspace"
 
 
-def _refuse_foreign(ctx: click.Context, kind: str, *, repair: bool) -> None:
+def _refuse_foreign(kind: str, *, repair: bool) -> None:
     """Refuse options that have no effect on what is checked; a variable of the environment is no request."""
-    allowed = _ABOUT[kind]
+    ctx = click.get_current_context()
+    headings = {name: heading for heading, found in sections("check").items() for name in found}
     for parameter in ctx.command.params:
-        name = str(parameter.name)
-        source = ctx.get_parameter_source(name)
-        if source is not click.core.ParameterSource.COMMANDLINE:
+        source = ctx.get_parameter_source(str(parameter.name))
+        heading = headings.get(options.long_name(parameter), "")
+        if source is not click.core.ParameterSource.COMMANDLINE or not heading.startswith(
+            ("Wheels", "Locks")
+        ):
             continue
-        owners = [owner for owner, named in _ABOUT.items() if name in named]
-        if owners and name not in allowed:
-            raise click.UsageError(
-                f"{parameter.opts[0]} is about {_PLURAL[owners[0]]}, and this checks {_PLURAL[kind]}"
-            )
-        if kind == "wheels" and name in _OF_REPAIR and not repair:
+        if not heading.startswith(_ABOUT[kind] or "-"):
+            about = heading.partition(" ")[0].lower()
+            raise click.UsageError(f"{parameter.opts[0]} is about {about}, and this checks {_PLURAL[kind]}")
+        if heading.endswith("--repair") and not repair:
             raise click.UsageError(f"{parameter.opts[0]} is for --repair")
     if repair and kind == "lock":
         raise click.UsageError("a lock is not repaired; create it again with 'xpubuild lock RECIPE'")
 
 
-def _lock(asked: _Asked) -> int:
-    from xpubuild.engine.process import Cancel
-    from xpubuild.engine.runner import cancel_on_signals
+def _audit(wheels: list[Path], more: dict[str, Any]) -> int:
+    from xpubuild.artifacts.audit import audit_wheel
+    from xpubuild.artifacts.audit_report import AuditPolicy, raise_for_findings
+    from xpubuild.documents import plain
+    from xpubuild.errors import AuditError
+    from xpubuild.ui.supply_views import audit_view
+
+    policy = AuditPolicy(
+        cxx11_abi=None if more["cxx11_abi"] is None else int(more["cxx11_abi"]),
+        forbid_needed=more["forbid_needed"],
+        # An extension finds these in the torch that is loaded before it; --search names a real one.
+        allow_missing=(*more["allow_missing"], *(() if more["search"] else _TORCH_LIBRARIES)),
+        device_targets=more["arch"] or None,
+    )
+    folders = {"search": more["search"], "installed_in": more["installed_in"]}
+    reports = [audit_wheel(wheel, policy, **folders) for wheel in wheels]
+    failed: AuditError | None = None
+    for report in reports:
+        try:
+            raise_for_findings(report)
+        except AuditError as error:
+            failed = failed or error
+    document = {"schema": "xpubuild.audit/1", "wheels": [plain(report) for report in reports]}
+    return options.answer(document, lambda found: audit_view(found["wheels"]), failed)
+
+
+def _repair_wheels(wheels: list[Path], more: dict[str, Any]) -> int:
+    from xpubuild.artifacts.repair_decide import RepairRequest
+    from xpubuild.artifacts.site_packages import runtime_folder
+    from xpubuild.artifacts.wheel_repair import repair_wheel
+    from xpubuild.errors import UsageError
+    from xpubuild.install.lock_check import require_locked
+    from xpubuild.install.lock_file import read_lock
+    from xpubuild.ui.supply_views import repair_view
+
+    if more["kind"] == "site" and more["bundle"]:
+        raise UsageError("--bundle is for portable wheels", fix="omit --bundle, or --kind site")
+    site_packages = None if more["runtime"] is None else runtime_folder(more["runtime"])
+    if more["lock_file"] is not None and site_packages is not None:
+        require_locked(site_packages, read_lock(more["lock_file"]))
+    request = RepairRequest(
+        kind=more["kind"], bundle=more["bundle"], runtime=site_packages, search=more["search"],
+        builder=more["builder"],
+    )  # fmt: skip
+    done = [repair_wheel(wheel, request, more["output"]) for wheel in wheels]
+    document = {"schema": "xpubuild.wheel-repair/1", "wheels": done}
+    return options.answer(document, lambda found: repair_view(found["wheels"]))
+
+
+def _lock(path: Path, more: dict[str, Any]) -> int:
     from xpubuild.install.lock_check import check_lock
     from xpubuild.install.lock_file import read_lock
     from xpubuild.install.options import Options
-    from xpubuild.ui.console import print_json, show
     from xpubuild.ui.supply_views import fetch_progress, lock_verified_view
 
-    quiet = asked.quiet
-    lock = read_lock(Path(asked.given[0]))
-    cancel, report = Cancel(), fetch_progress(quiet=quiet)
-    named = (
-        "recipe", "python", "oneapi_root", "extra_path", "extra_library_path", "conda_lock", "mirror",
-        "offline",
-    )  # fmt: skip
-    over = {name: asked.more[name] for name in named if asked.more[name] is not None}
-    given = Options(**{"recipe": None, **over}, report=report, telling=options.new_sink)
-    with cancel_on_signals(cancel):
-        verdict = check_lock(lock, given, asked.more["lock_policy"], report=report, cancel=cancel)
-    document, error = verdict.document(), verdict.error()
-    if not asked.as_json and not (quiet and error is None):
-        show(lock_verified_view(document))
-    if error is not None:
-        raise error
-    if asked.as_json:
-        print_json(document)
-    return 0
+    quiet, lock = options.speech().quiet, read_lock(path)
+    report = fetch_progress(quiet=quiet)
+    named = ("python", "oneapi_root", "extra_path", "extra_library_path", "conda_lock", "mirror", "offline")
+    over = {name: more[name] for name in named if more[name] is not None}
+    asked = Options(more["recipe"], **over, report=report, telling=options.new_sink)
+    with options.interruptible() as cancel:
+        verdict = check_lock(lock, asked, more["lock_policy"], report=report, cancel=cancel)
+    error = verdict.error()
+    return options.answer(verdict.document(), lock_verified_view, error, silent=quiet and error is None)
 
 
-def _depot(asked: _Asked) -> int:
+def _depot(path: Path, *, repair: bool) -> int:
     from xpubuild.documents import plain
-    from xpubuild.engine.process import Cancel
-    from xpubuild.engine.runner import cancel_on_signals
     from xpubuild.errors import SourceIntegrityError
     from xpubuild.supply.depot.examine import check_depot
-    from xpubuild.ui.console import print_json, show
     from xpubuild.ui.supply_views import store_check_view
 
-    path, cancel = Path(asked.given[0]).absolute(), Cancel()
-    with cancel_on_signals(cancel):
-        found = check_depot(path, repair=asked.repair, cancel=cancel)
-    document = {
-        "schema": "xpubuild.store-check/1",
-        "stores": [{"store": str(path), "damaged": plain(tuple(found))}],
-    }
-    if not asked.as_json and not asked.quiet:
-        show(store_check_view(document))
+    with options.interruptible() as cancel:
+        found = check_depot(path, repair=repair, cancel=cancel)
+    stores = [{"store": str(path), "damaged": plain(tuple(found))}]
+    error = None
     if found:
         more = f", and {len(found) - 1} more" if len(found) > 1 else ""
         error = SourceIntegrityError(
@@ -281,59 +175,36 @@ def _depot(asked: _Asked) -> int:
             fix="relist what is sound, then fetch what is lost; damaged wheels are not used and are rebuilt",
             commands=(f"xpubuild check {shlex.quote(str(path))} --repair",),
         )
-        error.document = document
-        raise error
-    if asked.as_json:
-        print_json(document)
-    return 0
+    document = {"schema": "xpubuild.store-check/1", "stores": stores}
+    return options.answer(document, store_check_view, error, silent=options.speech().quiet)
 
 
-def _workspace(asked: _Asked) -> int:
-    import platformdirs
-
-    from xpubuild.cli.workspace import workspace_of
-    from xpubuild.engine.process import Cancel
-    from xpubuild.engine.runner import cancel_on_signals
-    from xpubuild.ui.console import print_json, show
-    from xpubuild.ui.views import workspace_check_view
-    from xpubuild.workspace.check import check_workspace, failure
-    from xpubuild.workspace.check_repair import BY_INSTALL, repair
-
-    root = workspace_of(next(iter(asked.given), None), asked.more["workspace"])
-    cancel = Cancel()
-    repaired: tuple[Damage, ...] = ()
-    cache = platformdirs.user_cache_path("xpubuild")
-    with cancel_on_signals(cancel), asked.sink() as sink:
-        found = check_workspace(root, cache, sink, cancel)
-        if asked.repair and found.damaged:
-            repaired = repair(root, found, cancel)
-    if repaired:
-        if BY_INSTALL & {item.kind for item in repaired}:
-            _install_again(root)
-        with cancel_on_signals(cancel), asked.sink() as sink:
-            found = check_workspace(root, cache, sink, cancel)
-    document = found.document(str(root), repaired)
-    if not asked.as_json and not asked.quiet:
-        show(workspace_check_view(document))
-    error = failure(found, root, repaired=asked.repair)
-    if error is not None:
-        error.document = document
-        raise error
-    if asked.as_json:
-        print_json(document)
-    return 0
-
-
-def _install_again(root: Path) -> None:
-    """Run the last install of a workspace again."""
+def _workspace(given: str | None, folder: Path | None, *, repair: bool) -> int:
     import contextlib
     import sys
 
-    from xpubuild.cli.install import command as install
-    from xpubuild.cli.settings import Defaults
-    from xpubuild.workspace.check_repair import install_words
+    import platformdirs
 
-    words, defaults = install_words(root), Defaults(("install",))
-    # Standard output is for the one document of this command.
-    with contextlib.redirect_stdout(sys.stderr):
-        install.main(args=words, prog_name="xpubuild install", standalone_mode=False, default_map=defaults)
+    from xpubuild.cli.install import command as install
+    from xpubuild.cli.workspace import workspace_of
+    from xpubuild.ui.views import workspace_check_view
+    from xpubuild.workspace.check import check_workspace, failure
+    from xpubuild.workspace.check_repair import BY_INSTALL, install_words
+    from xpubuild.workspace.check_repair import repair as repair_workspace
+
+    root, cache = workspace_of(given, folder), platformdirs.user_cache_path("xpubuild")
+    repaired: tuple[Damage, ...] = ()
+    with options.interruptible() as cancel, options.new_sink() as sink:
+        found = check_workspace(root, cache, sink, cancel)
+        if repair and found.damaged:
+            repaired = repair_workspace(root, found, cancel)
+    if BY_INSTALL & {item.kind for item in repaired}:
+        # The last install again. Standard output is for the one document of this command.
+        with contextlib.redirect_stdout(sys.stderr):
+            install.main(args=install_words(root), prog_name="xpubuild install", standalone_mode=False)
+    if repaired:
+        with options.interruptible() as cancel, options.new_sink() as sink:
+            found = check_workspace(root, cache, sink, cancel)
+    error = failure(found, root, repaired=repair)
+    document = found.document(str(root), repaired)
+    return options.answer(document, workspace_check_view, error, silent=options.speech().quiet)

@@ -5,36 +5,17 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import click
-
-from xpubuild.cli import names, options
+from xpubuild.cli import options
 
 
-@click.command(name="env", short_help="Print the shell commands that activate a workspace.")
-@click.argument("recipe", required=False, shell_complete=names.workspaces, metavar="[WORKSPACE]")
-@options.workspace_option()
-@options.option(
-    "--format",
-    "--shell",
-    "form",
-    type=click.Choice(["bash", "zsh", "fish", "csh", "lmod", "tcl", "json"]),
-    default="bash",
-    envvar=None,
-    help="Syntax: of a shell (bash also for sh and ksh, csh also for tcsh), a modulefile for Lmod (lmod) or"
-    " for Lmod and Environment Modules (tcl), or json, the same as --json. Default: bash.",
-)
-@options.depends_on_option
-@options.json_option
-@options.speech()
-def command(
-    recipe: str | None, workspace: Path | None, form: str, depends_on: tuple[str, ...], as_json: bool
-) -> int:
+@options.command("env")
+def command(recipe: str | None, workspace: Path | None, form: str, depends_on: tuple[str, ...]) -> int:
     """Print what activates WORKSPACE: a folder, or the recipe that was built there.
 
     For bash, zsh and ksh: eval "$(xpubuild env)". For fish: xpubuild env --format fish | source. For csh:
     eval "`xpubuild env --format csh`".
     """
-    from xpubuild.cli.configuration.lookup import of_caller
+    from xpubuild.cli.configuration import of_caller
     from xpubuild.cli.workspace import workspace_of
     from xpubuild.machine.shell_lines import bash_lines, csh_lines, fish_lines
     from xpubuild.ui.console import print_json, write_out
@@ -42,7 +23,7 @@ def command(
     from xpubuild.workspace.modulefile import modulefile
 
     root = workspace_of(recipe, workspace)
-    if as_json or form == "json":
+    if options.speech().as_json or form == "json":
         changes = difference(root, read_receipt(root)).to_json()
         values = assignments(root, of_caller(os.environ))
         print_json({"schema": "xpubuild.env/1", "workspace": str(root), "env": values, "changes": changes})

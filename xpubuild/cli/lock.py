@@ -5,33 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import click
-
 from xpubuild.cli import options
-from xpubuild.cli.grouped import GroupedCommand
 
 
-@click.command(
-    name="lock",
-    cls=GroupedCommand,
-    epilog=options.LIKE_INSTALL,
-    short_help="Lock every input of a recipe.",
-)
-@options.build_options(
-    brief=True,
-    hidden=(
-        "--jobs", "--editable", "--allow-dirty", "--portable", "--runtime", "--compile-cache",
-        "--compile-cache-remote", *options.STORE,
-    ),
-    workspace="Existing workspace whose looked-up commits are used.",
-)  # fmt: skip
-@options.option(
-    "-o", "--output", default=None, metavar="FILE", envvar="XPUBUILD_LOCK_OUTPUT",
-    help="File to write (default: RECIPE.lock.yaml in the current folder); - for standard output.",
-)  # fmt: skip
-@options.json_option
-@options.speech("quiet")
-def command(output: str | None, as_json: bool, quiet: bool, **build: Any) -> int:
+@options.command("lock")
+def command(output: str | None, **build: Any) -> int:
     """Record every input of a build of RECIPE: commits, submodules, hashes, flags, this machine.
 
     Some inputs are only known from the sources, so the sources are fetched into the user's cache. Commit the
@@ -40,24 +18,21 @@ def command(output: str | None, as_json: bool, quiet: bool, **build: Any) -> int
     import sys
 
     from xpubuild.engine.files import write_atomic
-    from xpubuild.engine.process import Cancel
-    from xpubuild.engine.runner import cancel_on_signals
     from xpubuild.errors import UsageError
     from xpubuild.install.conda_environment import file_name
     from xpubuild.install.lock import make_lock
     from xpubuild.install.lock_file import dump, write_lock
     from xpubuild.install.options import Options
     from xpubuild.install.resolve import prepare
-    from xpubuild.ui.console import print_json, show, write_out
+    from xpubuild.ui.console import show, write_out
     from xpubuild.ui.supply_views import differences_view, fetch_progress, lock_written_view
 
-    if output == "-" and as_json:
+    said = options.speech()
+    if output == "-" and said.as_json:
         raise UsageError("--json and '-o -' both write to standard output", fix="use --output FILE")
-    cancel, report = Cancel(), fetch_progress(quiet=quiet)
-
-    with cancel_on_signals(cancel):
-        asked = Options(**build, report=report, telling=options.new_sink)
-        prepared = prepare(asked, cancel=cancel)
+    report = fetch_progress(quiet=said.quiet)
+    with options.interruptible() as cancel:
+        prepared = prepare(Options(**build, report=report, telling=options.new_sink), cancel=cancel)
         lock = make_lock(prepared, report=report, cancel=cancel)
     if output == "-":
         write_out(dump(lock))
@@ -69,10 +44,6 @@ def command(output: str | None, as_json: bool, quiet: bool, **build: Any) -> int
         write_atomic(path.with_name(file_name(lock.recipe.name)), prepared.target.conda_lock.encode())
     if problem:
         report(f"the existing file is replaced: {problem}")
-    if not quiet:
+    if not said.quiet:
         show(differences_view(document["differences"], "Changed"), sys.stderr)
-    if as_json:
-        print_json(document)
-    elif not quiet:
-        show(lock_written_view(document))
-    return 0
+    return options.answer(document, lock_written_view, silent=said.quiet)

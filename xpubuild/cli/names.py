@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import click
 from click.shell_completion import CompletionItem
@@ -10,12 +10,14 @@ from click.shell_completion import CompletionItem
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
-def _completing(names: Callable[[], Iterable[str]], *, files: bool = False) -> Complete:
+def completing(what: str) -> Complete:
+    """Return what completes recipes, workspaces, doctor_checks or verify_checks."""
+
     def complete(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[CompletionItem]:
         # Of "a,b" the last is being typed.
         before, comma, last = typed.rpartition(",")
-        found = [CompletionItem(before + comma + name) for name in names() if name.startswith(last)]
-        return found or ([CompletionItem(typed, type="file")] if files else [])
+        found = [CompletionItem(before + comma + name) for name in _KNOWN[what]() if name.startswith(last)]
+        return found or ([CompletionItem(typed, type="file")] if what in ("recipes", "workspaces") else [])
 
     return complete
 
@@ -48,7 +50,9 @@ def _verify_checks() -> Iterable[str]:
     return (check.id for check in list_checks())
 
 
-recipes = _completing(_recipes, files=True)
-workspaces = _completing(_installed, files=True)
-doctor_checks = _completing(_doctor_checks)
-verify_checks = _completing(_verify_checks)
+_KNOWN: Mapping[str, Callable[[], Iterable[str]]] = {
+    "recipes": _recipes,
+    "workspaces": _installed,
+    "doctor_checks": _doctor_checks,
+    "verify_checks": _verify_checks,
+}

@@ -1,176 +1,63 @@
-"""Options that several commands share; each can also be set as XPUBUILD_<OPTION> in the environment."""
+"""Makes the commands of click from the table, and says what all of them say alike."""
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from xpubuild.cli.grouped import OUTPUT, Option
-from xpubuild.cli.names import recipes as completed_recipes
+from xpubuild.cli import names
+from xpubuild.cli.commands import ARGUMENTS, COMMANDS, Argument, sections
+from xpubuild.cli.table import OPTIONS, key_of, variable_of
 
 if TYPE_CHECKING:
+    from xpubuild.cli.configuration import Configuration
+    from xpubuild.engine.process import Cancel
+    from xpubuild.errors import XpuBuildError
     from xpubuild.supply.depot.location import Location
+    from xpubuild.ui.parts import Part
     from xpubuild.ui.sinks import SerialSink
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-#: Heading -> the shared options below it in a ``GroupedCommand``'s help; all others come first.
-_HEADINGS = {
-    "Build": ("--cxx11-abi", "--arch", "--editable", "--allow-dirty", "--update", "--until",
-              "--compile-cache", "--compile-cache-remote", "--lock-timeout"),
-    "oneAPI": ("--oneapi-root", "--oneapi-mode", "--extra-path", "--extra-library-path"),
-    "Sources and packages": ("--mirror", "--offline", "--store", "--store-read-only", "--installer", "--env",
-                             "--packages", "--conda-lock", "--conda-channel"),
-    "Locks": ("--locked", "--lock", "--lock-policy"),
-    "Results for others": ("--wheel-dir", "--portable", "--runtime", "--module-dir", "--module-format",
-                           "--depends-on"),
-    OUTPUT: ("--json", "--quiet", "--verbose", "--log-format"),
-}  # fmt: skip
+#: Ends the help of commands whose options are those of install.
+_LIKE_INSTALL = "Every other option of 'xpubuild install' is accepted too: see 'xpubuild install --help'."
+#: Options of every command, kept for ``speech``, ``new_sink`` and ``answer``.
+_ALIKE = ("json", "log-format", "quiet", "verbose")
 
 
-def option(*names: str, **settings: Any) -> Callable[[Function], Function]:
-    """Return a click option that is also read from XPUBUILD_<LONG_NAME>."""
-    long = next(name for name in names if name.startswith("--")).split("/")[0]
-    settings.setdefault("envvar", "XPUBUILD_" + long[2:].upper().replace("-", "_"))
-    settings.setdefault("show_envvar", False)
-    decorate: Callable[[Function], Function] = click.option(*names, cls=Option, **settings)
-    heading = next((found for found, listed in _HEADINGS.items() if long in listed), "")
-
-    def add(function: Function) -> Function:
-        function = decorate(function)
-        function.__click_params__[-1].heading = heading  # type: ignore[attr-defined]
-        return function
-
-    return add
-
-
-def absolute(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Path | None:
-    """Return a path as an absolute one."""
-    if value is not None and not value.strip():
+def _path(value: str) -> Path:
+    if not value.strip():
         # An unset variable in a script: the default place would be a surprise, for clean above all.
         raise click.BadParameter("it is empty; pass a path, or omit the option")
-    return Path(value).expanduser().absolute() if value is not None else None
+    return Path(value).expanduser().absolute()
 
 
-def absolute_paths(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[Path, ...]:
-    """Return several paths as absolute ones."""
-    return tuple(path for text in value if (path := absolute(ctx, param, text)) is not None)
+def _split(values: Iterable[str], separator: str = ",") -> tuple[str, ...]:
+    parts = (part.strip() for text in values for part in str(text).split(separator))
+    return tuple(dict.fromkeys(part for part in parts if part))
 
 
-def path_option(*names: str, **settings: Any) -> Callable[[Function], Function]:
-    """Return an option that is a path, made absolute without touching the disk."""
-    settings.setdefault("callback", absolute)
-    return option(*names, metavar=settings.pop("metavar", "DIR"), **settings)
-
-
-def mirror(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Path | Location | None:
-    """Return the folder or the server of a mirror."""
+def _place(value: str) -> Path | Location:
     from xpubuild.supply.depot.location import parse_mirror
 
-    if value is not None and not value.strip():
+    if not value.strip():
         raise click.BadParameter("it is empty; pass a folder or a URL, or omit the option")
-    return None if value is None else parse_mirror(value)
+    return parse_mirror(value)
 
 
-def mirror_option(help_text: str) -> Callable[[Function], Function]:
-    """Return --mirror: a folder, or the URL of a mirror on a server."""
-    return option("--mirror", default=None, callback=mirror, metavar="DIR|URL", help=help_text)
-
-
-def stores(
-    _ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]
-) -> tuple[Path | Location, ...]:
-    """Return the folders and servers of stores."""
+def _stores(values: Iterable[str]) -> tuple[Path | Location, ...]:
     from xpubuild.supply.depot.location import parse_store
 
-    texts = dict.fromkeys(part.strip() for text in value for part in text.split(",") if part.strip())
-    return tuple(parse_store(text) for text in texts)
+    return tuple(parse_store(text) for text in _split(values))
 
 
-class _Commas(click.types.StringParamType):
-    #: Of an environment variable with several values; a folder's name may have a space.
-    envvar_list_splitter = ","
-
-
-def store_option(help_text: str, **settings: Any) -> Callable[[Function], Function]:
-    """Return --store: folders, or URLs of stores on servers, repeated or separated by commas."""
-    return option(
-        "--store",
-        multiple=True,
-        type=_Commas(),
-        callback=stores,
-        metavar="DIR|URL",
-        help=help_text,
-        **settings,
-    )
-
-
-json_option = option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
-_SPOKEN = f"{__name__}.spoken"
-VERBOSE = "Print every line of the tools' output too."
-FAILURES, RESULT = "Print only failures.", "Print only failures and the result."
-
-
-def speech(*passed: str, quiet: str = "", verbose: str = VERBOSE) -> Callable[[Function], Function]:
-    """Return what adds -q, -v and --log-format, which every command has alike.
-
-    Those in ``passed`` (log_format, quiet, verbose) are arguments of the function. The others are accepted,
-    not listed by help, and kept for ``new_sink``: a command without progress may look up something.
-    """
-
-    def keep(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
-        ctx.meta.setdefault(_SPOKEN, {})[param.name] = value
-        return value
-
-    def one(name: str, *names: str, **settings: Any) -> Callable[[Function], Function]:
-        shown = name in passed
-        return option(*names, callback=keep, expose_value=shown, hidden=not shown, **settings)
-
-    def add(function: Function) -> Function:
-        for decorate in reversed((
-            one(
-                "log_format", "--log-format", type=click.Choice(["rich", "plain", "github", "jsonl"]),
-                default=None, help="Format of progress on stderr (default: depends on the terminal and CI).",
-            ),
-            one(
-                "quiet", "-q", "--quiet", is_flag=True,
-                help=quiet or (FAILURES if "quiet" in passed else RESULT),
-            ),
-            one("verbose", "-v", "--verbose", is_flag=True, help=verbose),
-        )):  # fmt: skip
-            function = decorate(function)
-        return function
-
-    return add
-
-
-def new_sink() -> SerialSink:
-    """Return a sink for progress on standard error, as -q, -v and --log-format of this command want it."""
-    from xpubuild.ui.sinks import make_sink
-
-    spoken = click.get_current_context().meta[_SPOKEN]
-    return make_sink(spoken["log_format"], quiet=spoken["quiet"], verbose=spoken["verbose"])
-
-
-def workspace_option(
-    help_text: str = "Folder of the workspace (default: that of RECIPE, the active one, or the only one).",
-) -> Callable[[Function], Function]:
-    """Return --workspace; the default help is for commands that work on an existing workspace."""
-    return path_option("--workspace", default=None, help=help_text)
-
-
-def split_names(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
-    """Split 'a,b' and repeated options into one tuple of names."""
-    return tuple(dict.fromkeys(item.strip() for text in value for item in text.split(",") if item.strip()))
-
-
-def split_trees(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]) -> dict[str, Path]:
+def _trees(values: Iterable[str]) -> dict[str, Path]:
     """Return component -> folder for values such as DIR (torch's) and vision=DIR."""
     found: dict[str, Path] = {}
-    for text in value:
+    for text in values:
         component, equals, folder = text.partition("=")
         if not equals or "/" in component or Path(text).exists():
             component, folder = "torch", text
@@ -178,190 +65,228 @@ def split_trees(_ctx: click.Context, _param: click.Parameter, value: tuple[str, 
             raise click.BadParameter(f"'{text}' has no folder")
         if component in found:
             raise click.BadParameter(f"two source trees for {component}")
-        found[component] = Path(folder).expanduser().absolute()
+        found[component] = _path(folder)
     return found
 
 
-EXTRA_PATH = "Folders to add to PATH in builds for the GPU, such as that of a module's ocloc."
-EXTRA_LIBRARY_PATH = "Folders to add to LD_LIBRARY_PATH there: libraries of ocloc and the GPU driver."
+class _Commas(click.types.StringParamType):
+    #: Of an environment variable with several values; a folder's name may have a space.
+    envvar_list_splitter = ","
 
 
-def split_folders(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]) -> tuple[Path, ...]:
-    """Split 'a:b' and repeated options into one tuple of absolute folders."""
-    folders = (item for text in value for item in str(text).split(os.pathsep) if item.strip())
-    return tuple(dict.fromkeys(Path(folder).expanduser().absolute() for folder in folders))
+class _Number(click.FloatRange):
+    name = "number"
 
 
-def folders_option(*names: str, **settings: Any) -> Callable[[Function], Function]:
-    """Return an option that takes folders, repeated or separated by colons as in PATH."""
-    settings.setdefault("metavar", "DIRS")
+#: Kind -> whether it may be repeated, its type, its metavar, and what makes the value of what click has.
+_KINDS: Mapping[str, tuple[bool, Any, str | None, Callable[[Any], Any] | None]] = {
+    "text": (False, None, None, None),
+    "list": (True, None, None, None),
+    "names": (True, None, "NAMES", _split),
+    "number": (False, _Number(min=0), None, None),
+    "jobs": (False, None, None, None),
+    "path": (False, None, "DIR", _path),
+    "paths": (True, None, "DIR", lambda values: tuple(map(_path, values))),
     # The type splits the environment variable at colons, not at spaces.
-    return option(*names, multiple=True, type=click.Path(), callback=split_folders, **settings)
+    "folders": (True, click.Path(), "DIRS", lambda values: tuple(map(_path, _split(values, os.pathsep)))),
+    "place": (False, None, "DIR|URL", _place),
+    "stores": (True, _Commas(), "DIR|URL", _stores),
+    "trees": (True, None, None, _trees),
+}
 
 
-def names_option(*names: str, **settings: Any) -> Callable[[Function], Function]:
-    """Return an option that takes names, repeated or separated by commas."""
-    settings.setdefault("metavar", "NAMES")
-    return option(*names, multiple=True, callback=split_names, **settings)
+def _parameter(command: str, name: str, *, hidden: bool) -> click.Option:
+    key = key_of(command, name)
+    row = OPTIONS[key]
+    words = row.words.split() or [f"--{name}"]
+    settings: dict[str, Any] = {
+        "help": row.of.get(command, row.help), "envvar": variable_of(key),
+        "metavar": row.metavar, "hidden": hidden, "show_default": row.shows_default or None,
+        "shell_complete": names.completing(row.complete) if row.complete else None,
+    }  # fmt: skip
+    if row.default is not None:
+        settings["default"] = row.default
+    if isinstance(row.kind, tuple):
+        settings["type"] = click.Choice(row.kind)
+    elif row.kind == "flag":
+        settings |= {"is_flag": True, "default": None if "/" in row.words else False}
+    else:
+        repeated, kind, metavar, value = _KINDS[row.kind]
+        settings |= {"multiple": repeated, "type": kind, "metavar": row.metavar or metavar}
+        if value is not None:
+            settings["callback"] = lambda _ctx, _param, given: None if given is None else value(given)
+    if name in _ALIKE:
+        settings |= {"callback": _keep, "expose_value": False}
+    return click.Option([*words, row.to or name.replace("-", "_")], **settings)
 
 
-STORE_READ_ONLY = "--store-read-only/--no-store-read-only"
-#: What everybody needs first.
-_FIRST = ("--with", "--without", "--target", "--variant", "--arch", "--python", "--mirror", "--offline")
-#: Ends the help of commands whose options are those of install.
-LIKE_INSTALL = "Every other option of 'xpubuild install' is accepted too: see 'xpubuild install --help'."
-#: The options about stores, for commands that build no wheel.
-STORE = ("--store", STORE_READ_ONLY)
-
-depends_on_option = names_option(
-    "--depends-on",
-    metavar="MODULES",
-    help="Modules that bring oneAPI: the modulefile loads them and has nothing of oneAPI itself.",
-)
+def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    ctx.meta[f"{__name__}.{param.name}"] = value
 
 
-def lock_options(function: Function) -> Function:
-    """Add the options of install, plan and rehearse that build from a lock."""
-    for decorate in reversed((
-        option(
-            "--locked", is_flag=True,
-            help="Build from RECIPE.lock.yaml in the current folder; fail if it does not match.",
-        ),
-        path_option("--lock", "lock_file", default=None, metavar="FILE", help="Build from this lock."),
-        option(
-            "--lock-policy", type=click.Choice(["exact", "compatible", "ignore"]), default="compatible",
-            show_default=True, help="How strictly this machine is compared with that of the lock.",
-        ),
-    )):  # fmt: skip
-        function = decorate(function)
-    return function
+def _argument(row: Argument) -> click.Argument:
+    kind: Any = click.Choice(row.choices) if row.choices else None
+    return click.Argument(
+        [row.name], metavar=row.metavar, nargs=row.nargs, required=row.required, type=kind,
+        envvar=row.variable,
+        shell_complete=names.completing(row.complete) if row.complete else None,
+    )  # fmt: skip
 
 
-def module_options(function: Function) -> Function:
-    """Add the options of install that write a modulefile."""
-    for decorate in reversed((
-        path_option(
-            "--module-dir", default=None,
-            help="Also write a modulefile, xpubuild/RECIPE, into this folder of a module system.",
-        ),
-        option(
-            "--module-format", type=click.Choice(["lmod", "tcl"]), default="tcl",
-            help="lmod: Lua, for Lmod; tcl (default): for Environment Modules, and for Lmod too.",
-        ),
-        depends_on_option,
-    )):  # fmt: skip
-        function = decorate(function)
-    return function
+class Command(click.Command):
+    """A command of the table: its help has headings, its defaults are those of configuration files."""
+
+    key = ""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write one section for each heading."""
+        headings = {name: heading for heading, found in sections(self.key).items() for name in found}
+        rows: dict[str, list[tuple[str, str]]] = {"": []}
+        output: list[tuple[str, str]] = []
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None
+            heading = headings.get(long_name(parameter), "" if parameter.expose_value else "Output")
+            if record is not None:
+                (output if heading == "Output" else rows.setdefault(heading, [])).append(record)
+        for heading, found in (*rows.items(), ("Output", output)):
+            if found:
+                with formatter.section(heading or "Options"):
+                    formatter.write_dl(found)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read configuration files first, unless help is asked for: the recipe says which."""
+        if not ctx.resilient_parsing and self.key.partition(" ")[0] != "config":
+            given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
+            recipe = given.get("recipe") or os.environ.get("XPUBUILD_RECIPE")
+            help_option = self.get_help_option(ctx)
+            if help_option is None or not given.get(help_option.name or ""):
+                from xpubuild.cli.configuration import load
+
+                found = load(os.environ, recipe if isinstance(recipe, str) else None)
+                found.apply(os.environ)
+                ctx.default_map = found.defaults(self.key, os.environ)
+                ctx.meta[__name__] = found
+        return super().parse_args(ctx, args)
 
 
-def build_options(
-    *,
-    hidden: Collection[str] = (),
-    brief: bool = False,
-    mirror_help: str = "Mirror to use before the network: a folder, http or https URL.",
-    workspace: str = "Folder for environment, sources, wheels and logs (default: one per user and recipe).",
-    offline: str = "Do not use the network; fail if something is not in the mirror.",
-) -> Callable[[Function], Function]:
-    """Return what adds the argument RECIPE and the options that decide what is built.
+def _parameters(key: str) -> Iterator[click.Parameter]:
+    for name in COMMANDS[key].argument.split():
+        yield _argument(ARGUMENTS[name])
+    for heading, found in sections(key).items():
+        for name in found:
+            yield _parameter(key, name, hidden=heading == "-")
 
-    ``hidden`` are options without an effect on the command. It accepts them, since scripts pass one set of
-    options to several commands, but its help does not list them; with ``brief`` it lists only those that
-    everybody needs, and refers to the help of install. The others are help texts.
+
+def command(
+    key: str, cls: type[Command] = Command, parent: click.Group | None = None
+) -> Callable[[Callable[..., Any]], Command]:
+    """Return what makes a command of the table from the function that runs it; below ``parent``, if given."""
+
+    def make(function: Callable[..., Any]) -> Command:
+        row = COMMANDS[key]
+        made = cls(
+            key.rpartition(" ")[2], params=list(_parameters(key)), callback=function, help=function.__doc__,
+            short_help=row.help, epilog=_LIKE_INSTALL if row.builds else None,
+        )  # fmt: skip
+        made.key = key
+        if parent is not None:
+            parent.add_command(made)
+        return made
+
+    return make
+
+
+def group(key: str, function: Callable[..., Any], *, invoke_without_command: bool = False) -> click.Group:
+    """Return a group of commands; its help is that of the function."""
+    return click.Group(
+        key, params=list(_parameters(key)) if invoke_without_command else [], callback=function,
+        help=function.__doc__, short_help=COMMANDS[key].help, invoke_without_command=invoke_without_command,
+    )  # fmt: skip
+
+
+def long_name(parameter: click.Parameter) -> str:
+    """Return the name of an option without dashes, as the table has it; that of an argument."""
+    long = next((item for item in parameter.opts if item.startswith("--")), None)
+    return long[2:] if long else str(parameter.name)
+
+
+def configuration() -> Configuration:
+    """Return the configuration files of the running command line."""
+    found: Configuration = click.get_current_context().meta[__name__]
+    return found
+
+
+class Speech(NamedTuple):
+    """What --json, -q, -v and --log-format say."""
+
+    as_json: bool
+    log_format: str | None
+    quiet: bool
+    verbose: bool
+
+
+def speech() -> Speech:
+    """Return what the running command line says about output; every command has these options."""
+    meta = click.get_current_context().meta
+    return Speech(*(meta[f"{__name__}.{name}"] for name in Speech._fields))
+
+
+def new_sink() -> SerialSink:
+    """Return a sink for progress on standard error, as -q, -v and --log-format of this command want it."""
+    from xpubuild.ui.sinks import make_sink
+
+    said = speech()
+    return make_sink(said.log_format, quiet=said.quiet, verbose=said.verbose)
+
+
+def answer(
+    document: Mapping[str, Any], view: Callable[[Any], Iterable[Part]], error: XpuBuildError | None = None,
+    *, silent: bool = False,
+) -> int:  # fmt: skip
+    """Write the result: JSON with --json, else its view unless ``silent``; return 0.
+
+    Raises:
+        XpuBuildError: ``error``, which carries the document; it is printed with the error.
     """
+    from xpubuild.ui.console import print_json, show
 
-    def is_hidden(name: str) -> bool:
-        return name in hidden or (brief and name not in _FIRST)
+    as_json = speech().as_json
+    if not as_json and not silent:
+        show(view(document))
+    if error is not None:
+        error.document = dict(document)
+        raise error
+    if as_json:
+        print_json(document)
+    return 0
 
-    def one(make: Callable[..., Any], *names: str, **settings: Any) -> Callable[[Function], Function]:
-        decorate: Callable[[Function], Function] = make(*names, hidden=is_hidden(names[0]), **settings)
 
-        def add(function: Function) -> Function:
-            function = decorate(function)
-            function.__click_params__[-1].brief = names[0] not in hidden  # type: ignore[attr-defined]
-            return function
+@contextlib.contextmanager
+def interruptible() -> Iterator[Cancel]:
+    """Yield what a signal to this process cancels."""
+    from xpubuild.engine.process import Cancel
+    from xpubuild.engine.runner import cancel_on_signals
 
-        return add
+    cancel = Cancel()
+    with cancel_on_signals(cancel):
+        yield cancel
 
-    def add(function: Function) -> Function:
-        for decorate in reversed((
-            click.argument(
-                "recipe", required=False, envvar="XPUBUILD_RECIPE", shell_complete=completed_recipes
-            ),
-            workspace_option(workspace),
-            one(names_option, "--with", "with_", help="Components to add, such as vision,audio."),
-            one(names_option, "--without", help="Components to exclude."),
-            one(
-                option, "--cxx11-abi", type=click.Choice(["0", "1"]), default=None,
-                help="C++11 ABI to build with.",
-            ),
-            one(option, "--target", type=click.Choice(["xpu", "cpu"]), default=None, help="Target device."),
-            one(
-                option, "--variant", default=None, metavar="NAME",
-                help="Named set of build switches of the recipe ('recipes show RECIPE' lists them).",
-            ),
-            one(names_option, "--arch", help="GPUs to compile kernels for ahead of time, such as pvc."),
-            one(option, "--python", "python", default=None, metavar="EXE", help="Interpreter to build for."),
-            one(option, "--jobs", default="auto", metavar="N|auto", help="Number of parallel compile jobs."),
-            one(
-                option, "--compile-cache", type=click.Choice(["auto", "ccache", "sccache", "none"]),
-                default="auto", show_default=True, help="Program that keeps compiled objects.",
-            ),
-            one(
-                option, "--compile-cache-remote", default=None, metavar="DIR|URL",
-                help="Storage of objects that machines share: a folder, http, redis.",
-            ),
-            one(path_option, "--oneapi-root", default=None, help="oneAPI installation to use."),
-            one(
-                option, "--oneapi-mode", type=click.Choice(["components", "setvars", "unified"]),
-                default="components",
-                help="Scripts to run: those of the components (default), setvars.sh or oneapi-vars.sh.",
-            ),
-            one(folders_option, "--extra-path", help=EXTRA_PATH),
-            one(folders_option, "--extra-library-path", help=EXTRA_LIBRARY_PATH),
-            one(option, "--editable", is_flag=True, help="Install source components in editable mode."),
-            mirror_option(mirror_help),
-            one(option, "--offline", is_flag=True, help=offline),
-            store_option(
-                "Store of wheels to take from, beside your own; repeatable.", hidden=is_hidden("--store")
-            ),
-            one(
-                option, STORE_READ_ONLY, is_flag=True, default=None,
-                help="Keep nothing in any store (default in CI for releases and pull requests).",
-            ),
-            one(
-                option, "--installer", type=click.Choice(["auto", "uv", "pip"]), default="auto",
-                show_default=True, help="Installer of Python packages; auto: uv if it can be used, else pip.",
-            ),
-            one(
-                option, "--packages", type=click.Choice(["venv", "conda"]), default="venv", show_default=True,
-                help="Kind of environment to create.",
-            ),
-            one(
-                path_option, "--conda-lock", default=None, metavar="FILE",
-                help="conda-lock.yml for --packages conda (default: solve one).",
-            ),
-            one(
-                option, "--conda-channel", multiple=True, metavar="CHANNEL",
-                help="Channel to use instead of the recipe's; repeatable (credentials: .condarc, .netrc).",
-            ),
-            one(
-                option, "--update", is_flag=True,
-                help="Look up branches and tags again instead of using the recorded commits.",
-            ),
-            one(
-                option, "--portable", is_flag=True,
-                help="Repair the built wheels for other machines ('check --repair'), and install those.",
-            ),
-            one(
-                path_option, "--runtime", default=None,
-                help="Environment whose versions portable wheels require (default: that of the workspace).",
-            ),
-            one(
-                option, "--allow-dirty", is_flag=True,
-                help="Build with local changes in src/ instead of rejecting them.",
-            ),
-        )):  # fmt: skip
-            function = decorate(function)
-        return function
 
-    return add
+def confirmed(question: str, what: str, again: str) -> bool:
+    """Ask on the terminal whether something is removed.
+
+    Raises:
+        UsageError: there is no terminal; ``again`` is the command, to be called with --yes or --dry-run.
+    """
+    import sys
+
+    from xpubuild.errors import UsageError
+
+    if sys.stdin.isatty():
+        return click.confirm(question, err=True)
+    raise UsageError(
+        f"{what}, and there is no terminal to ask for confirmation",
+        why="standard input is not a terminal",
+        fix="pass --yes to remove them, or --dry-run to list them",
+        commands=(f"{again} --dry-run",),
+    )

@@ -8,56 +8,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xpubuild.cli import options
-from xpubuild.cli.grouped import GroupedCommand
 
 if TYPE_CHECKING:
     from xpubuild.engine.model import Step
     from xpubuild.engine.state import StepState
-    from xpubuild.install.options import LockOptions, Options, Policy
+    from xpubuild.install.options import Policy
     from xpubuild.install.target import Prepared
 
 
-@click.command(
-    name="plan",
-    cls=GroupedCommand,
-    epilog=options.LIKE_INSTALL,
-    short_help="Show what install would do.",
-)
-@options.build_options(brief=True)
-@options.lock_options
-@options.option(
-    "--format",
-    "form",
-    type=click.Choice(["table", "json", "sh", "slurm", "pbs"]),
-    default="table",
-    help="Output format of the plan; slurm and pbs write a folder of job scripts.",
-)
-@options.option(
-    "--matrix",
-    metavar="FILE|KEY=NAMES",
-    multiple=True,
-    envvar=None,
-    help="For slurm and pbs: a file with recipes, pythons and variants, or lists (recipes=2.8,2.13); each"
-    " combination is built.",
-)
-@options.path_option(
-    "--output",
-    default=None,
-    envvar=None,
-    help="For slurm and pbs: the folder to write (default: RECIPE-slurm or RECIPE-pbs).",
-)
-@options.json_option
-@options.speech()
+@options.command("plan")
 def command(
-    form: str,
-    matrix: tuple[str, ...],
-    output: Path | None,
-    locked: bool,
-    lock_file: Path | None,
-    lock_policy: Policy,
-    as_json: bool,
-    **build: Any,
-) -> int:
+    form: Any, matrix: tuple[str, ...], output: Path | None,
+    locked: bool, lock_file: Path | None, lock_policy: Policy, **build: Any,
+) -> int:  # fmt: skip
     """Show what install would do for RECIPE, without building or fetching anything."""
     from xpubuild.install.install import prepare_as_asked
     from xpubuild.install.options import LockOptions, Options
@@ -65,41 +28,25 @@ def command(
     asked = Options(**build, telling=options.new_sink)
     lock = LockOptions(locked, lock_file, lock_policy)
     if form in ("slurm", "pbs"):
-        return _jobs(asked, lock, form, matrix, output, as_json=as_json)
+        return _jobs(asked, lock, form, matrix, output)
     if matrix or output:
         raise click.UsageError("--matrix and --output are for --format slurm and --format pbs")
-    prepared = prepare_as_asked(asked, lock)
-    return show_plan(prepared, "json" if as_json else form)
+    return show_plan(prepare_as_asked(asked, lock), form)
 
 
-def _jobs(
-    asked: Options,
-    lock: LockOptions,
-    form: Any,
-    matrix: tuple[str, ...],
-    output: Path | None,
-    *,
-    as_json: bool,
-) -> int:
+def _jobs(asked: Any, lock: Any, form: Any, matrix: tuple[str, ...], output: Path | None) -> int:
     """Write a folder of jobs."""
     import os
     import sys
 
-    from xpubuild.cli.settings import nodes
     from xpubuild.jobs.asked import Asked
     from xpubuild.jobs.model import KINDS
-    from xpubuild.ui.console import print_json, show
     from xpubuild.ui.views import planned_jobs_view
 
-    cache = os.environ.get("XDG_CACHE_HOME", "")
+    nodes: dict[str, Any] = {kind: options.configuration().nodes(kind) for kind in KINDS}
     words = (sys.executable, "-m", "xpubuild")
-    jobs = Asked(form, matrix, output, {kind: nodes(kind) for kind in KINDS}, words, cache)
-    document = jobs.write(asked, lock)
-    if as_json:
-        print_json(document)
-    else:
-        show(planned_jobs_view(document))
-    return 0
+    jobs = Asked(form, matrix, output, nodes, words, os.environ.get("XDG_CACHE_HOME", ""))
+    return options.answer(jobs.write(asked, lock), planned_jobs_view)
 
 
 def show_plan(prepared: Prepared, form: str, until: str | None = None) -> int:
@@ -117,7 +64,8 @@ def show_plan(prepared: Prepared, form: str, until: str | None = None) -> int:
     from xpubuild.workspace.status import plan_document, standing
 
     plan = replace(prepared.plan, steps=needed_for(prepared.plan, until))
-    if form == "sh":
+    as_json = form == "json" or options.speech().as_json
+    if form == "sh" and not as_json:
         write_out(script(plan))
         return 0
     plan, states = standing(plan)
@@ -125,15 +73,15 @@ def show_plan(prepared: Prepared, form: str, until: str | None = None) -> int:
     plan = with_stores(replace(prepared, plan=plan), set(states).difference(todo)).plan
     obstacles = foreseen(prepared, todo, Cancel())
     guesses = estimates(replace(prepared, plan=plan), todo)
-    if form == "json":
+    if as_json:
         print_json(plan_document(plan, states, obstacles, guesses))
     else:
-        words = {step.id: _told(step, states[step.id]) for step in plan.steps}
+        words = {step.id: _state(step, states[step.id]) for step in plan.steps}
         show(plan_view(plan, words, obstacles, guesses))
     return 0
 
 
-def _told(step: Step, state: StepState) -> tuple[str, str]:
+def _state(step: Step, state: StepState) -> tuple[str, str]:
     """Return whether a step is done, and why not; of one whose result is kept, where."""
     if state.done:
         return "done", state.reason

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+import json
+import os
 import sys
+import typing
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -20,21 +26,42 @@ def command() -> None:
     """Commands that plans run; for scripts, not for people."""
 
 
-@command.command(name="make-env")
-@click.argument("env", type=click.Path(path_type=Path))
-@click.option("--python", "python", required=True)
-def make_env(env: Path, python: str) -> int:
+def _plumbing(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a command of a function: its arguments, and behind the star its options."""
+    hints = typing.get_type_hints(function)
+    params: list[click.Parameter] = []
+    for parameter in inspect.signature(function).parameters.values():
+        hint, name = hints[parameter.name], parameter.name.replace("_", "-")
+        several = typing.get_origin(hint) is tuple
+        kinds = typing.get_args(hint) or (hint,)
+        kind: Any = click.Path(path_type=Path) if Path in kinds else int if int in kinds else str
+        required = parameter.default is parameter.empty
+        if parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
+            nargs = -1 if several else 1
+            params.append(click.Argument([parameter.name], type=kind, nargs=nargs, required=True))
+        elif hint is bool:
+            words = f"--{name}/--no-{name}" if parameter.default else f"--{name}"
+            params.append(click.Option([words], is_flag=True, default=parameter.default))
+        else:
+            default = None if required or several else parameter.default
+            params.append(
+                click.Option([f"--{name}"], type=kind, multiple=several, required=required, default=default)
+            )
+    name = function.__name__.replace("_", "-")
+    command.add_command(click.Command(name, params=params, callback=function, help=function.__doc__))
+    return function
+
+
+@_plumbing
+def make_env(env: Path, *, python: Path) -> None:
     """Create a Python environment."""
     from xpubuild.machine.make_env import make_env as make
 
-    make(env, Path(python))
-    return 0
+    make(env, python)
 
 
-@command.command(name="repair-env")
-@click.argument("env", type=click.Path(path_type=Path))
-@click.option("--held", type=click.Path(path_type=Path), default=None)
-def repair_env(env: Path, held: Path | None) -> int:
+@_plumbing
+def repair_env(env: Path, *, held: Path | None = None) -> None:
     """Remove leftovers of an interrupted pip from an environment, and packages that replaced pinned ones."""
     from xpubuild.artifacts.freeze import let_go
     from xpubuild.artifacts.installed_repair import repair
@@ -44,13 +71,10 @@ def repair_env(env: Path, held: Path | None) -> int:
     for item in (*repair(site_packages), held and let_go(site_packages, held)):
         if item:
             _say(f"removed {item}")
-    return 0
 
 
-@command.command(name="leave-out")
-@click.argument("env", type=click.Path(path_type=Path))
-@click.argument("names", nargs=-1, required=True)
-def leave_out(env: Path, names: tuple[str, ...]) -> int:
+@_plumbing
+def leave_out(env: Path, names: tuple[str, ...]) -> None:
     """Remove packages from an environment, those of them that are there."""
     from xpubuild.artifacts.installed_repair import remove_dist
     from xpubuild.artifacts.site_packages import installed_dists, site_packages_of
@@ -60,16 +84,12 @@ def leave_out(env: Path, names: tuple[str, ...]) -> int:
     for name in names:
         if name in here:
             _say(f"removed {name} and {remove_dist(site_packages, name)} of its files")
-    return 0
 
 
-@command.command(name="make-portable")
-@click.argument("wheels", type=click.Path(path_type=Path))
-@click.argument("dist")
-@click.argument("output", type=click.Path(path_type=Path))
-@click.option("--runtime", type=click.Path(path_type=Path), required=True)
-@click.option("--builder", multiple=True, type=click.Path(path_type=Path))
-def make_portable(wheels: Path, dist: str, output: Path, runtime: Path, builder: tuple[Path, ...]) -> int:
+@_plumbing
+def make_portable(
+    wheels: Path, dist: str, output: Path, *, runtime: Path, builder: tuple[Path, ...] = ()
+) -> None:
     """Repair the wheel of a distribution for other machines."""
     from xpubuild.artifacts.repair_decide import RepairRequest
     from xpubuild.artifacts.step_proofs import find_wheel
@@ -81,14 +101,10 @@ def make_portable(wheels: Path, dist: str, output: Path, runtime: Path, builder:
     for item in done["bundled"]:
         _say(f"{item['library']} is in it as {item['member']}")
     _say(f"{Path(done['wheel']).name} is for {done['platform']}")
-    return 0
 
 
-@command.command()
-@click.argument("project")
-@click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--commit", required=True)
-def embed(project: str, folder: Path, commit: str) -> int:  # noqa: ARG001
+@_plumbing
+def embed(project: str, folder: Path, *, commit: str) -> None:  # noqa: ARG001
     """Create git repositories from embedded sources and check them against the pin."""
     from xpubuild.engine.environment import base_environment
     from xpubuild.errors import SourceIntegrityError
@@ -103,227 +119,117 @@ def embed(project: str, folder: Path, commit: str) -> int:  # noqa: ARG001
             fix="reinstall xpubuild, or pin that commit in the recipe",
         )
     _say(f"{made.root_url} is at {made.commit}")
-    return 0
 
 
-@command.command()
-@click.argument("url")
-@click.argument("commit")
-@click.argument("into", type=click.Path(path_type=Path))
-@click.option("--cache", type=click.Path(path_type=Path), required=True)
-@click.option("--tree", default=None)
-@click.option("--ref", default=None)
-@click.option("--submodules/--no-submodules", default=True)
-@click.option("--skip-submodule", "skip", multiple=True)
-@click.option("--jobs", default=4)
-@options.path_option("--mirror", default=None)
-@options.option("--offline", is_flag=True)
+@_plumbing
 def checkout(
-    url: str,
-    commit: str,
-    into: Path,
-    cache: Path,
-    tree: str | None,
-    ref: str | None,
-    submodules: bool,
-    skip: tuple[str, ...],
-    jobs: int,
-    mirror: Path | None,
-    offline: bool,
-) -> int:
+    url: str, commit: str, into: Path, *, cache: Path, tree: str | None = None, ref: str | None = None,
+    submodules: bool = True, skip_submodule: tuple[str, ...] = (), jobs: int = 4, mirror: Path | None = None,
+    offline: bool = False,
+) -> None:  # fmt: skip
     """Check out a pinned commit with its submodules."""
     from xpubuild.engine.environment import base_environment
-    from xpubuild.engine.process import Cancel
-    from xpubuild.engine.runner import cancel_on_signals
     from xpubuild.supply.git.checkout import checkout as make
     from xpubuild.supply.git.pin import Pin
 
-    pin = Pin(url=url, commit=commit, tree=tree, submodules=submodules, ref=ref, skip=skip)
-    cancel = Cancel()
-    with cancel_on_signals(cancel):
+    pin = Pin(url=url, commit=commit, tree=tree, submodules=submodules, ref=ref, skip=skip_submodule)
+    with options.interruptible() as cancel:
         report = make(
             pin, into, cache=cache, jobs=jobs, env=base_environment(), report=_say, cancel=cancel,
-            offline=offline, stocks=(mirror,) if mirror is not None else (),
+            offline=offline, stocks=(mirror.absolute(),) if mirror is not None else (),
         )  # fmt: skip
     _say(f"{into} is at {commit} with {len(report.evidence['submodules'])} submodules")
-    return 0
 
 
-@command.command()
-@click.argument("into", type=click.Path(path_type=Path))
-@click.option("--tree", type=click.Path(path_type=Path), required=True)
-@click.option("--commit", required=True)
-@click.option("--cache", type=click.Path(path_type=Path), required=True)
-@click.option("--item", "items", multiple=True, required=True)
-@click.option("--jobs", default=4)
-@options.path_option("--mirror", default=None)
-@options.option("--offline", is_flag=True)
+@_plumbing
 def repositories(
-    into: Path,
-    tree: Path,
-    commit: str,
-    cache: Path,
-    items: tuple[str, ...],
-    jobs: int,
-    mirror: Path | None,
-    offline: bool,
-) -> int:
+    into: Path, *, tree: Path, commit: str, cache: Path, item: tuple[str, ...], jobs: int = 4,
+    mirror: Path | None = None, offline: bool = False,
+) -> None:  # fmt: skip
     """Provide local copies of the repositories that a build clones while it configures."""
-    import json
-    import os
-
     from xpubuild.engine.environment import base_environment
-    from xpubuild.engine.process import Cancel
-    from xpubuild.engine.runner import cancel_on_signals
     from xpubuild.recipe.model import ConfigureTime
     from xpubuild.supply.git.bare import RepositoryStore
     from xpubuild.supply.git.git import Git
     from xpubuild.supply.git.serving import serve_tree
 
-    cancel = Cancel()
-    with cancel_on_signals(cancel):
-        stocks = (mirror,) if mirror is not None else ()
+    with options.interruptible() as cancel:
+        stocks = (mirror.absolute(),) if mirror is not None else ()
         store = RepositoryStore(cache, Git.open(base_environment()), offline, stocks=stocks, cancel=cancel)
-        wanted = [ConfigureTime.model_validate(json.loads(item)) for item in items]
+        wanted = [ConfigureTime.model_validate(json.loads(text)) for text in item]
         found = serve_tree(store, tree, commit, wanted, into, environ=os.environ, jobs=jobs, report=_say)
-        for item in found:
-            _say(f"{item.url} is available at {item.commit}, requested as {item.asked_for}")
-    return 0
+        for one in found:
+            _say(f"{one.url} is available at {one.commit}, requested as {one.asked_for}")
 
 
-@command.command()
-@click.argument("into", type=click.Path(path_type=Path))
-@click.option("--cache", type=click.Path(path_type=Path), required=True)
-@click.option("--item", "items", multiple=True, required=True)
-@options.path_option("--mirror", default=None)
-@options.option("--offline", is_flag=True)
-def archives(into: Path, cache: Path, items: tuple[str, ...], mirror: Path | None, offline: bool) -> int:
+@_plumbing
+def archives(
+    into: Path, *, cache: Path, item: tuple[str, ...], mirror: Path | None = None, offline: bool = False
+) -> None:
     """Unpack archives that a build would download itself."""
-    import json
-
-    from xpubuild.engine.process import Cancel
-    from xpubuild.engine.runner import cancel_on_signals
     from xpubuild.supply.archives import Archive, Supply, provide
     from xpubuild.supply.depot.folder import archives_in
 
-    cancel = Cancel()
-    with cancel_on_signals(cancel):
-        supply = Supply(cache, archives_in(mirror), offline, cancel)
-        provide([Archive(**json.loads(item)) for item in items], into, supply, _say)
-    return 0
+    with options.interruptible() as cancel:
+        supply = Supply(cache, archives_in(mirror and mirror.absolute()), offline, cancel)
+        provide([Archive(**json.loads(text)) for text in item], into, supply, _say)
 
 
-@command.command(name="front-end")
-@click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--env", type=click.Path(path_type=Path), required=True)
-@click.option("--wanted", default="auto")
-@click.option("--setting", "settings", multiple=True)
-@click.option("--checkout", type=click.Path(path_type=Path), default=None)
-@click.option("--commit", default=None)
-@click.option("--submodules/--no-submodules", default=True)
-@click.option("--skip-submodule", "skip", multiple=True)
-@click.option("--besides", multiple=True)
-@click.option("--kind", default="wheel")
+@_plumbing
 def front_end(
-    folder: Path,
-    env: Path,
-    wanted: str,
-    settings: tuple[str, ...],
-    checkout: Path | None,
-    commit: str | None,
-    submodules: bool,
-    skip: tuple[str, ...],
-    besides: tuple[str, ...],
-    kind: str,
-) -> int:
+    folder: Path, *, env: Path, wanted: str = "auto", setting: tuple[str, ...] = (),
+    checkout: Path | None = None, commit: str | None = None, submodules: bool = True,
+    skip_submodule: tuple[str, ...] = (), besides: tuple[str, ...] = (), kind: str = "wheel",
+) -> None:  # fmt: skip
     """Check that a source tree is the pinned one, and can be built the way the recipe says."""
     from xpubuild.artifacts.configure import check
     from xpubuild.supply.git.integrity import begin_build
     from xpubuild.supply.git.pin import Pin
 
     if checkout is not None:
-        pin = (
-            Pin(url=str(checkout.absolute()), commit=commit, submodules=submodules, skip=skip)
-            if commit
-            else None
-        )
+        url = str(checkout.absolute())
+        pin = Pin(url=url, commit=commit, submodules=submodules, skip=skip_submodule) if commit else None
         begin_build(checkout, pin, kind, besides)
-    for line in check(folder, env, wanted=wanted, settings=settings):
+    for line in check(folder, env, wanted=wanted, settings=setting):
         _say(line)
-    return 0
 
 
-@command.command()
-@click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--env", type=click.Path(path_type=Path), required=True)
-@click.option("--setting", "settings", multiple=True)
-def configure(folder: Path, env: Path, settings: tuple[str, ...]) -> int:
+@_plumbing
+def configure(folder: Path, *, env: Path, setting: tuple[str, ...] = ()) -> int:
     """Configure a source tree as its own build does, without compiling."""
-    import os
-
     from xpubuild.artifacts.configure import configure as configure_tree
 
-    return configure_tree(folder, env / "bin" / "python", settings, os.environ)
+    return configure_tree(folder, env / "bin" / "python", setting, os.environ)
 
 
-@command.command()
-@click.argument("env", type=click.Path(path_type=Path))
-@click.argument("dist")
-@click.argument("file", type=click.Path(path_type=Path))
-def hold(env: Path, dist: str, file: Path) -> int:
+@_plumbing
+def hold(env: Path, dist: str, file: Path) -> None:
     """Write the installed versions as constraints for later pip commands."""
     from xpubuild.artifacts.freeze import hold as write
     from xpubuild.artifacts.site_packages import site_packages_of
 
     _say(f"constraint: {write(site_packages_of(env), dist, file)}")
-    return 0
 
 
-@command.command(name="link-packages")
-@click.argument("env", type=click.Path(path_type=Path))
-@click.argument("requirements", type=click.Path(path_type=Path))
-@click.option("--uv", required=True)
-@click.option("--cache", type=click.Path(path_type=Path), required=True)
-@click.option("--report", type=click.Path(path_type=Path), required=True)
-@click.option("--python-version", required=True)
-@click.option("--constraint", "constraints", multiple=True, type=click.Path(path_type=Path))
-@click.option("--index", "indexes", multiple=True)
-@click.option("--no-deps", is_flag=True)
+@_plumbing
 def link_packages(
-    env: Path,
-    requirements: Path,
-    uv: str,
-    cache: Path,
-    report: Path,
-    python_version: str,
-    constraints: tuple[Path, ...],
-    indexes: tuple[str, ...],
-    no_deps: bool,
-) -> int:
+    env: Path, requirements: Path, *, uv: str, cache: Path, report: Path, python_version: str,
+    constraint: tuple[Path, ...] = (), index: tuple[str, ...] = (), no_deps: bool = False,
+) -> None:  # fmt: skip
     """Install a hashed requirement file with uv, which links the files from its cache."""
     from xpubuild.engine.environment import base_environment
-    from xpubuild.engine.process import Cancel
-    from xpubuild.engine.runner import cancel_on_signals
     from xpubuild.supply.uv.install import Installation, install
 
-    wish = Installation(
-        env, requirements, uv, cache, report, python_version, constraints, indexes, whole=not no_deps
+    asked = Installation(
+        env, requirements, uv, cache, report, python_version, constraint, index, whole=not no_deps
     )
-    cancel = Cancel()
-    with cancel_on_signals(cancel):
-        install(wish, base_environment(), cancel, _say)
-    return 0
+    with options.interruptible() as cancel:
+        install(asked, base_environment(), cancel, _say)
 
 
-@command.command(name="conda-lock")
-@click.argument("specs", nargs=-1, required=True)
-@click.option("--channel", "channels", multiple=True, required=True)
-@click.option("--cache", type=click.Path(path_type=Path), required=True)
-@click.option("--output", type=click.Path(path_type=Path), required=True)
-def conda_lock(specs: tuple[str, ...], channels: tuple[str, ...], cache: Path, output: Path) -> int:
+@_plumbing
+def conda_lock(specs: tuple[str, ...], *, channel: tuple[str, ...], cache: Path, output: Path) -> None:
     """Solve conda specifications; write a conda-lock.yml without packages that conflict with an XPU build."""
-    import os
-
     from xpubuild.engine.environment import base_environment
     from xpubuild.engine.files import write_atomic
     from xpubuild.supply.conda.channels import read_condarc, resolve
@@ -331,25 +237,18 @@ def conda_lock(specs: tuple[str, ...], channels: tuple[str, ...], cache: Path, o
     from xpubuild.supply.conda.solve import Wanted, find_engines, make_lock
 
     need = machine_need()
-    wanted = Wanted(specs, resolve(channels, read_condarc(os.environ)), need.version if need else None)
-    text = make_lock(
-        wanted, find_engines(os.environ), environment=base_environment(), cache=cache, report=_say
-    )
+    wanted = Wanted(specs, resolve(channel, read_condarc(os.environ)), need.version if need else None)
+    engines, environment = find_engines(os.environ), base_environment()
+    text = make_lock(wanted, engines, environment=environment, cache=cache, report=_say)
     write_atomic(output, text.encode())
     _say(f"{output} is written")
-    return 0
 
 
-@command.command(name="conda-env")
-@click.argument("env", type=click.Path(path_type=Path))
-@click.option("--lock", "lock", type=click.Path(path_type=Path), required=True)
-@click.option("--cache", type=click.Path(path_type=Path), required=True)
-@options.path_option("--mirror", default=None)
-@options.option("--offline", is_flag=True)
-def conda_env(env: Path, lock: Path, cache: Path, mirror: Path | None, offline: bool) -> int:
+@_plumbing
+def conda_env(
+    env: Path, *, lock: Path, cache: Path, mirror: Path | None = None, offline: bool = False
+) -> None:
     """Create an environment from a conda-lock.yml; the hash of every package is checked."""
-    import os
-
     from xpubuild.engine.environment import base_environment
     from xpubuild.supply.conda.archives import Supply, in_folder
     from xpubuild.supply.conda.channels import read_condarc, resolve
@@ -360,17 +259,16 @@ def conda_env(env: Path, lock: Path, cache: Path, mirror: Path | None, offline: 
     channels = resolve(document.channels, read_condarc(os.environ))
     supply = Supply(cache=cache, offline=offline, channels=channels)
     if mirror is not None:
-        supply = Supply(cache=cache, find=in_folder(mirror / "files"), offline=offline, channels=channels)
+        files = in_folder(mirror.absolute() / "files")
+        supply = Supply(cache=cache, find=files, offline=offline, channels=channels)
     engines, environment = find_engines(os.environ), base_environment()
     done = make_conda_env(Installation(env, document, supply, engines, environment, _say))
     _say(f"{env} {'was created' if done else 'exists'}")
-    return 0
 
 
-@command.command(name="ci-script")
-def ci_script() -> int:
+@_plumbing
+def ci_script() -> None:
     """Print the path of the script that CI jobs run."""
     from xpubuild import resources
 
     _say(str(resources.ci_script()))
-    return 0

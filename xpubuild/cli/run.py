@@ -8,12 +8,12 @@ from pathlib import Path
 
 import click
 
-from xpubuild.cli import names, options
+from xpubuild.cli import options
 
 _WORDS = f"{__name__}.words"
 
 
-class RunCommand(click.Command):
+class _RunCommand(options.Command):
     """A command whose words after ``--`` are another program's."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -29,34 +29,15 @@ class RunCommand(click.Command):
             raise click.UsageError(message, ctx) from error
 
 
-@click.command(
-    name="run",
-    cls=RunCommand,
-    short_help="Run a command, or a shell, in a workspace's environment.",
-)
-@click.argument(
-    "workspace_or_recipe",
-    required=False,
-    shell_complete=names.workspaces,
-    metavar="[WORKSPACE] [-- COMMAND...]",
-)
-@options.workspace_option()
-@options.option(
-    "--stand-in", "stand_in", is_flag=True, envvar=None,
-    help="Show Intel's OpenCL CPU device to COMMAND as a GPU, as 'verify --stand-in' does.",
-)  # fmt: skip
-@options.speech()
-@click.pass_context
-def command(
-    ctx: click.Context, /, workspace_or_recipe: str | None, workspace: Path | None, stand_in: bool
-) -> int:
+@options.command("run", _RunCommand)
+def command(recipe: str | None, workspace: Path | None, stand_in: bool) -> int:
     """Run COMMAND in the environment of WORKSPACE: a folder, or the recipe that was built there.
 
     Without WORKSPACE: the active workspace, or the only one. There is no shell in between: COMMAND gets the
     signals, and its exit status is that of xpubuild. Without COMMAND, your shell is started: it reads its own
     settings first, shows the name of the workspace before its prompt, and 'exit' leaves it.
     """
-    from xpubuild.cli.configuration.lookup import of_caller
+    from xpubuild.cli.configuration import of_caller
     from xpubuild.cli.workspace import workspace_of
     from xpubuild.engine.child import become
     from xpubuild.ui.invocation import program
@@ -64,8 +45,8 @@ def command(
     from xpubuild.workspace.activation import environment
     from xpubuild.workspace.shells import start, users_shell
 
-    words: tuple[str, ...] = ctx.meta[_WORDS]
-    root = workspace_of(workspace_or_recipe, workspace)
+    words: tuple[str, ...] = click.get_current_context().meta[_WORDS]
+    root = workspace_of(recipe, workspace)
     env = environment(root, of_caller(os.environ))
     if stand_in:
         env = on_stand_in(root, env)

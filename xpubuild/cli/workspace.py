@@ -25,13 +25,11 @@ def _existing(workspace: Path | None, recipe: str | None) -> Path:
     Raises:
         UsageError: nothing was installed there, or there are several.
     """
-    from xpubuild.cli.settings import apply_settings
     from xpubuild.install.options import default_workspace
     from xpubuild.ui.console import warn
     from xpubuild.workspace.activation import ENTERED
     from xpubuild.workspace.moved import made_in, place_of, told
 
-    apply_settings()
     entered = os.environ.get(ENTERED) if recipe is None else None
     if workspace is None and recipe is None and not entered:
         return _only_one()

@@ -1,0 +1,139 @@
+"""Every command: its module, its argument, and its options under their headings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    """A row: the module of a command, its short help, its argument, and its options in the order of help."""
+
+    module: str
+    help: str
+    options: str = ""
+    argument: str = ""
+    #: Whether all options of install's build are accepted; those that are not in ``options`` are not shown.
+    builds: bool = False
+
+
+class Argument(NamedTuple):
+    """A row: an argument of commands."""
+
+    name: str
+    metavar: str | None = None
+    complete: str = ""
+    required: bool = False
+    nargs: int = 1
+    choices: tuple[str, ...] = ()
+    variable: str | None = None
+
+
+# fmt: off
+ARGUMENTS: Mapping[str, Argument] = {
+    "recipe": Argument("recipe", None, "recipes", variable="XPUBUILD_RECIPE"),
+    "workspace": Argument("recipe", "[WORKSPACE]", "workspaces"),
+    "checked": Argument("given", "[WORKSPACE|WHEEL...|LOCK|DEPOT]", "workspaces", nargs=-1),
+    "run": Argument("recipe", "[WORKSPACE] [-- COMMAND...]", "workspaces"),
+    "log": Argument("log", "LOG"),
+    "files": Argument("file", nargs=-1),
+    "shell": Argument("shell", required=True, choices=("bash", "zsh", "fish")),
+    "shown": Argument("recipe", None, "recipes", required=True),
+    "recipes": Argument("recipe", None, "recipes", nargs=-1),
+    "release": Argument("release", required=True),
+    "builder": Argument("builder_options", nargs=-1),
+}
+_CHOICE = "with without target variant"
+_PLAN = f"workspace {_CHOICE} arch python mirror offline"
+_LOCKS = "| Locks: locked lock lock-policy"
+_ALL = "| Output: json log-format quiet verbose"
+#: NAME -> row. In the options, what is before ":" is a heading of help; "|" ends the options below it.
+COMMANDS: Mapping[str, Command] = {
+    "doctor": Command("doctor", "Check whether this host can build and run PyTorch for XPU.",
+        f"profile recipe target root python workspace only skip list junit bundle redact {_ALL}"),
+    "install": Command("install", "Build and verify a recipe in a workspace.",
+        f"{_PLAN} jobs dry-run"
+        "| Build: cxx11-abi editable allow-dirty update until compile-cache compile-cache-remote lock-timeout"
+        "| oneAPI: oneapi-root oneapi-mode extra-path extra-library-path"
+        "| Sources and packages: store store-read-only installer packages conda-lock conda-channel"
+        f"{_LOCKS} | Results for others: wheel-dir portable runtime module-dir module-format depends-on"
+        f"{_ALL}", "recipe"),
+    "rehearse": Command("rehearse", "Configure a build without compiling, and report what it would make.",
+        f"{_PLAN} dry-run {_LOCKS} {_ALL}", "recipe", builds=True),
+    "plan": Command("plan", "Show what install would do: table, JSON or shell script.",
+        f"{_PLAN} format matrix output {_LOCKS}", "recipe", builds=True),
+    "lock": Command("lock", "Lock every input of a recipe.",
+        f"{_PLAN} output | Output: json quiet", "recipe", builds=True),
+    "fetch": Command("fetch", "Download everything that an offline install needs.",
+        f"workspace {_CHOICE} python mirror offline for-python dry-run {_ALL}", "recipe", builds=True),
+    "store": Command("store", "Show, copy and collect the wheels that builds have kept."),
+    "store list": Command("store", "List the wheels that are kept.", "store"),
+    "store size": Command("store", "Show how large the stores are.", "store"),
+    "store push": Command("store", "Copy kept wheels to another store.", "workspace store", "workspace"),
+    "store pull": Command("store", "Copy the wheels of a recipe from other stores to your own.",
+        f"{_PLAN} store", "recipe", builds=True),
+    "store gc": Command("store", "Remove kept wheels that nothing uses any more.",
+        "store older lock workspace dry-run yes"),
+    "check": Command("check", "Hash and audit what was built: workspaces, wheels, locks, mirrors.",
+        "workspace repair | Wheels: cxx11-abi forbid-needed allow-missing search installed-in arch"
+        "| Wheels with --repair: kind bundle runtime lock builder output"
+        "| Locks: lock-policy recipe python oneapi-root extra-path extra-library-path conda-lock mirror"
+        f" offline {_ALL}", "checked"),
+    "verify": Command("verify", "Test an installed PyTorch on the device.",
+        "workspace python device stand-in suite no-gpu source data models tests operators minutes results"
+        " baseline update-baseline only skip require list junit output | Output: json quiet", "workspace"),
+    "status": Command("status", "Show the steps, runs and results of a workspace.",
+        "workspace all jobs html", "workspace"),
+    "env": Command("env", "Print the shell commands that activate a workspace.",
+        "workspace format depends-on", "workspace"),
+    "run": Command("run", "Run a command, or a shell, in a workspace's environment.",
+        "workspace stand-in | Output:", "run"),
+    "clean": Command("clean", "Remove the files that xpubuild made in a workspace.",
+        "workspace step older caches dry-run yes", "workspace"),
+    "config": Command("config", "Show, check and write configuration files; print shell completion.",
+        "recipe all"),
+    "config check": Command("config", "Check configuration files for errors.", argument="files"),
+    "config init": Command("config", "Write a configuration file with every setting as a comment.", "output"),
+    "config completion": Command("config", "Print what completes commands, options and names in a shell.",
+        argument="shell"),
+    "recipes": Command("recipes", "List, show and check recipes."),
+    "recipes matrix": Command("matrix", "Show which releases go with which oneAPI, driver, Python and GCC.",
+        "gpu driver oneapi python gcc cmake cxx11-abi arch target here markdown"),
+    "recipes list": Command("recipes", "List all recipes."),
+    "recipes show": Command("recipes", "Show a summary of a recipe.", "| Output: json verbose", "shown"),
+    "recipes check": Command("recipes", "Check recipes for errors.", "tree", "recipes"),
+    "recipes bump": Command("recipes", "Propose the pins of a release, as upstream has them.", "output",
+        "release"),
+    "image": Command("image", "Write a container image of a recipe, and build it.",
+        f"{_CHOICE} arch base format xpubuild output build builder tag | Output: json quiet",
+        "recipe builder", builds=True),
+    "explain": Command("explain", "Find the first error in a build log, its cause and a fix.",
+        "list doctor here", "log"),
+    "plumbing": Command("plumbing", "Commands that plans run; for scripts, not for people."),
+}
+# fmt: on
+
+
+def sections(command: str) -> dict[str, list[str]]:
+    """Return heading of help -> options below it; accepted ones that help does not show are below "-"."""
+    row = COMMANDS[command]
+    found: dict[str, list[str]] = {}
+    for part in row.options.split("|"):
+        heading, _, names = part.rpartition(":")
+        found.setdefault(heading.strip(), []).extend(names.split())
+    found.setdefault("Output", ["json"])
+    shown = {name for names in found.values() for name in names}
+    every = ("log-format", "quiet", "verbose", *(_BUILD if row.builds else ()))
+    return {**found, "-": [name for name in every if name not in shown]}
+
+
+_OF_INSTALL = (
+    "dry-run until lock-timeout wheel-dir module-dir module-format depends-on locked lock lock-policy"
+)
+#: The options of install that decide what is built: those of ``Options``.
+_BUILD = [
+    name
+    for heading, names in sections("install").items()
+    for name in names
+    if heading != "Output" and name not in _OF_INSTALL.split()
+]

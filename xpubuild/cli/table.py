@@ -1,0 +1,301 @@
+"""Every command and option, in one table: click's options, configuration files and their schema follow it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from xpubuild import __version__
+
+#: Kinds of values. A tuple of words in their place is a choice.
+FLAG, TEXT, LIST, NAMES, NUMBER, JOBS = "flag", "text", "list", "names", "number", "jobs"
+#: One path, several, several separated by colons; a folder or URL, several of these; [COMPONENT=]DIR.
+PATH, PATHS, FOLDERS, PLACE, STORES, TREES = "path", "paths", "folders", "place", "stores", "trees"
+Kind = str | tuple[str, ...]
+
+
+class Option(NamedTuple):
+    """A row: what an option takes and means."""
+
+    kind: Kind
+    help: str
+    metavar: str | None = None
+    default: Any = None
+    #: Help for the commands where it means something else.
+    of: Mapping[str, str] = {}
+    #: Words on the command line, where they are not --NAME alone; the name in Python, where it is another.
+    words: str = ""
+    to: str = ""
+    #: What completes it: a name of ``names.KNOWN``.
+    complete: str = ""
+    shows_default: bool = False
+    #: Of settings in files: a regular expression that the text fits, and that in words ("must be WORDS").
+    form: tuple[str, str] | None = None
+    #: Of settings in files: variables that hold the same. A file sets the first, unless one of them is set.
+    variables: tuple[str, ...] = ()
+
+
+O = Option  # noqa: E741 - a table of two hundred rows
+# fmt: off
+#: NAME -> row. It is the same for all commands that have it: XPUBUILD_NAME in the environment (but for
+#: NO_VARIABLE), and [options] of a configuration file. "COMMAND.NAME" is an option of that command alone.
+OPTIONS: Mapping[str, Option] = {
+    "recipe": O(TEXT, "Recipe to build: a name or a file.", "RECIPE", complete="recipes", of={
+        "doctor": "Check the requirements of this recipe too.",
+        "check": "Recipe file, if not in the search path."}),
+    "workspace": O(PATH,
+        "Folder of the workspace (default: that of RECIPE, the active one, or the only one).", of={
+        **dict.fromkeys(("install", "plan", "rehearse", "image", "store pull"),
+                        "Folder for environment, sources, wheels and logs (default: one per user and"
+        " recipe)."),
+        **dict.fromkeys(("lock", "fetch"), "Existing workspace whose looked-up commits are used."),
+        "doctor": "Workspace whose torch and file system are checked (default: the active one, else the"
+        " current folder).",
+        "check": "Folder of the workspace (default: that of WORKSPACE, the active or the only one).",
+        "store push": "Folder of a workspace: only its wheels are copied (default: all of your store)."}),
+    "with": O(NAMES, "Components to add, such as vision,audio.", to="with_"),
+    "without": O(NAMES, "Components to exclude."),
+    "target": O(("xpu", "cpu"), "Target device.", of={
+        "doctor": "With --recipe: the target device (default: the recipe's)."}),
+    "variant": O(TEXT,
+        "Named set of build switches of the recipe ('recipes show RECIPE' lists them).", "NAME"),
+    "python": O(TEXT, "Interpreter to build for.", "EXE", of={
+        "doctor": "Interpreter with the torch to check.", "verify": "Interpreter with the torch to verify."}),
+    "jobs": O(JOBS, "Number of parallel compile jobs.", "N|auto", "auto"),
+    "dry-run": O(FLAG, "Show the plan, run nothing.", of={
+        "fetch": "List missing files with their sizes, download nothing.",
+        **dict.fromkeys(("clean", "store gc"), "Show what would be removed, remove nothing.")}),
+    "yes": O(FLAG, "Do not ask for confirmation."),
+    "list": O(FLAG, "List the checks and exit.", to="list_", of={
+        "doctor": "List the checks and exit; -v explains them.", "explain": "List the known failures."}),
+    "all": O(FLAG, "Also list what nothing sets.", to="all_", of={
+        "status": "List every workspace below the default folder, with size, age and last verify, and the"
+        " caches."}),
+    "junit": O(PATH, "Write a JUnit report to this file.", "FILE"),
+    "output": O(PATH, "Write the JSON report to this file.", "FILE", of={
+        "recipes bump": "Write the proposed recipe to this file."}),
+    "profile": O(("build", "run", "all"),
+        "What the host is for: building, running, or both.", None, "all", shows_default=True),
+    "root": O(PATH, "Check the files of an image or another machine in this folder, instead of /."),
+    "doctor.only": O(NAMES, "Run only these checks: ids, groups or patterns.", complete="doctor_checks"),
+    "doctor.skip": O(NAMES, "Skip these checks: ids, groups or patterns.", complete="doctor_checks"),
+    "bundle": O(PATH, "Write results, and plan, logs, audits and verify of the workspace, to one file"
+        " without secrets.", "FILE"),
+    "redact": O(LIST,
+        "Also remove this word from the bundle, such as a project's name; may be repeated.", "WORD"),
+    "format": O(("table", "json", "sh", "slurm", "pbs"),
+        "Output format of the plan; slurm and pbs write a folder of job scripts.", None, "table", to="form"),
+    "plan.matrix": O(LIST, "For slurm and pbs: a file with recipes, pythons and variants, or lists"
+        " (recipes=2.8,2.13); each combination is built.", "FILE|KEY=NAMES"),
+    "plan.output": O(PATH, "For slurm and pbs: the folder to write (default: RECIPE-slurm or RECIPE-pbs)."),
+    "lock.output": O(TEXT, "File to write (default: RECIPE.lock.yaml in the current folder); - for standard"
+        " output.", "FILE", words="-o --output"),
+    "for-python": O(TEXT, "Python versions to download packages for, such as 3.10,3.11 (default: the one"
+        " that install uses).", "VERSIONS|all"),
+    "store gc.older": O(TEXT,
+        "Remove what was not used since, such as 30d, 8w or 6m.", "AGE", "30d", shows_default=True),
+    "store gc.lock": O(PATHS, "Keep the wheels of this lock; repeatable.", "FILE", to="locks"),
+    "store gc.workspace": O(PATHS, "Keep the wheels of this workspace too; repeatable.", to="workspaces"),
+    "repair": O(FLAG,
+        "Recreate damaged parts of a workspace or mirror; of wheels, write wheels for other machines."),
+    "device": O(("xpu", "cuda", "cpu"),
+        "Device to test (default: the target of the workspace; xpu with --python)."),
+    "stand-in": O(FLAG,
+        "Run the kernels for XPU on Intel's OpenCL CPU device, without a GPU; the report says so.", of={
+        "run": "Show Intel's OpenCL CPU device to COMMAND as a GPU, as 'verify --stand-in' does."}),
+    "suite": O(("smoke", "full", "speed", "dynamo", "upstream", "operators"),
+        "Which tests to run: smoke takes about a minute; dynamo and"
+               " upstream run PyTorch's own scripts, operators its operator database.", None,
+        "smoke", shows_default=True),
+    "no-gpu": O(FLAG, "Run only the checks that need no device ('image' in --list), as in an image build."),
+    "source": O(PATH, "Source tree of PyTorch for dynamo and upstream (default: that of the workspace)."),
+    "data": O(PATH, "Folder of JPEG and PNG files for vision.files (default: it writes some)."),
+    "models": O(NAMES, "Models for dynamo (default: a few per suite)."),
+    "tests": O(NAMES, "Test files for upstream (default: a selection)."),
+    "operators": O(NAMES, "Operators for the suite operators (default: all)."),
+    "minutes": O(NUMBER,
+        "Start no operator of the suite operators after N minutes; the most used run first.", "N"),
+    "results": O(PATH,
+        "Folder for the table of operators; what is in it is not run again (default: in the workspace)."),
+    "baseline": O(PATH,
+        "Warn about speeds below those in FILE; operators that passed there must pass.", "FILE"),
+    "update-baseline": O(FLAG, "Write the speeds or operators of this run to the --baseline file."),
+    "verify.only": O(NAMES, "Run only these checks: ids, groups or patterns.", complete="verify_checks"),
+    "verify.skip": O(NAMES, "Skip these checks: ids, groups or patterns.", complete="verify_checks"),
+    "require": O(NAMES, "Optional components that must be present and pass: ops, vision, audio, triton."),
+    "status.jobs": O(PATH, "Show the jobs in this folder, which 'plan --format slurm' has written."),
+    "html": O(TEXT,
+        "Write one page (-: to stdout): times, memory, proofs, verify, the causes of a failure.", "FILE"),
+    "env.format": O(("bash", "zsh", "fish", "csh", "lmod", "tcl", "json"),
+        "Syntax: of a shell (bash also for sh and ksh, csh also for tcsh),"
+                    " a modulefile for Lmod (lmod) or for Lmod and Environment Modules (tcl), or json, the"
+        " same as --json. Default: bash.",
+                    None, "bash", words="--format --shell", to="form"),
+    "step": O(NAMES, "Remove only the results of these steps.", to="steps"),
+    "older": O(TEXT, "Remove every workspace below the default folder without an install since, such as 30d,"
+        " 8w or 6m.", "AGE"),
+    "caches": O(FLAG, "Remove the caches of sources and packages, no workspace."),
+    "config.recipe": O(TEXT, "Also read the project's file beside this recipe.", "FILE"),
+    "config init.output": O(PATH, "File to write, which must not exist (default: your own, in"
+        " XDG_CONFIG_HOME).", "FILE", words="-o --output"),
+    "recipes matrix.gpu": O(("max", "flex", "arc-a", "arc-b", "core-ultra", "panther-lake"),
+        "GPU family of the host."),
+    "recipes matrix.driver": O(("lts-2350", "lts2-2523", "rolling"),
+        "Driver family of the host ('doctor -v' shows it)."),
+    "recipes matrix.oneapi": O(NAMES, "Installed oneAPI versions, or none.", "VERSIONS"),
+    "recipes matrix.python": O(NAMES, "Installed Python versions, or none.", "VERSIONS"),
+    "recipes matrix.gcc": O(TEXT, "Version of GCC, the host compiler.", "VERSION"),
+    "recipes matrix.cmake": O(TEXT, "CMake version, if not that of the build tools.", "VERSION"),
+    "recipes matrix.cxx11-abi": O(("0", "1"),
+        "C++11 ABI to build with.", words="--cxx11-abi --abi", to="abi"),
+    "recipes matrix.arch": O(NAMES, "GPUs to compile kernels for ahead of time, such as pvc."),
+    "recipes matrix.target": O(("xpu", "cpu"), "Target device."),
+    "here": O(FLAG, "Check this host; the other options override what is found.", of={
+        "explain": "The log is of this host: run the checks of doctor that confirm or refute the findings."}),
+    "markdown": O(FLAG, "Print the tables as Markdown.", to="as_markdown"),
+    "tree": O(TREES, "Compare the recipe with a checked-out source tree (torch's, unless a component is"
+        " specified).", "[COMPONENT=]DIR"),
+    "base": O(TEXT, "System of the image.", "NAME", "ubuntu-24.04", shows_default=True),
+    "image.format": O(("containerfile", "apptainer"),
+        "Containerfile (podman, buildah, docker) or Apptainer definition.",
+                      None, "containerfile", to="form", shows_default=True),
+    "xpubuild": O(TEXT, "The xpubuild of the build: a released version, or a wheel or sdist.",
+        "VERSION|FILE", __version__, to="program", shows_default=True),
+    "image.output": O(TEXT, "File to write; what it copies is put beside it (default: standard output).",
+        "FILE", words="-o --output"),
+    "image.build": O(FLAG, "Build the image with the builder that is installed.", to="build_it"),
+    "builder": O(TEXT, "Builder to use: podman, buildah, docker, apptainer.", "NAME"),
+    "tag": O(TEXT,
+        "Name of the image; of Apptainer, the file (default: from recipe, target and base).", "NAME"),
+    "doctor": O(PATH, "Report of 'doctor --json' from the same host, to distinguish between causes.", "FILE"),
+    "cxx11-abi": O(("0", "1"), "C++11 ABI to build with.", of={"check": "C++11 ABI they must have."}),
+    "arch": O(NAMES, "GPUs to compile kernels for ahead of time, such as pvc."),
+    "editable": O(FLAG, "Install source components in editable mode."),
+    "allow-dirty": O(FLAG, "Build with local changes in src/ instead of rejecting them."),
+    "update": O(FLAG, "Look up branches and tags again instead of using the recorded commits."),
+    "until": O(TEXT, "Stop after this step.", "STEP"),
+    "compile-cache": O(("auto", "ccache", "sccache", "none"),
+        "Program that keeps compiled objects.", None, "auto", shows_default=True),
+    "compile-cache-remote": O(TEXT,
+        "Storage of objects that machines share: a folder, http, redis.", "DIR|URL"),
+    "lock-timeout": O(NUMBER, "Seconds to wait for another process that uses the workspace (not about lock"
+        " files).", "SECONDS", 10.0, shows_default=True),
+    "oneapi-root": O(PATH, "oneAPI installation to use."),
+    "oneapi-mode": O(("components", "setvars", "unified"),
+        "Scripts to run: those of the components (default), setvars.sh or oneapi-vars.sh.",
+                     None, "components"),
+    "extra-path": O(FOLDERS,
+        "Folders to add to PATH in builds for the GPU, such as that of a module's ocloc."),
+    "extra-library-path": O(FOLDERS,
+        "Folders to add to LD_LIBRARY_PATH there: libraries of ocloc and the GPU driver."),
+    "mirror": O(PLACE, "Mirror to use before the network: a folder, http or https URL.",
+        of={"fetch": "Folder of the mirror to fill."}),
+    "offline": O(FLAG, "Do not use the network; fail if something is not in the mirror.", of={
+        "fetch": "Download nothing; fail if the mirror does not have everything."}),
+    "store": O(STORES, "Store of wheels to take from, beside your own; repeatable.", of={
+        **dict.fromkeys(("store list", "store size", "store gc"),
+        "Another store than your own: a folder; repeatable."),
+        "store push": "Store to copy to: a folder; repeatable."}),
+    "store-read-only": O(FLAG, "Keep nothing in any store (default in CI for releases and pull requests).",
+        words="--store-read-only/--no-store-read-only"),
+    "installer": O(("auto", "uv", "pip"), "Installer of Python packages; auto: uv if it can be used, else"
+        " pip.", None, "auto", shows_default=True),
+    "packages": O(("venv", "conda"), "Kind of environment to create.", None, "venv", shows_default=True),
+    "conda-lock": O(PATH, "conda-lock.yml for --packages conda (default: solve one).", "FILE", of={
+        "check": "conda-lock.yml to compare (default: solve one)."}),
+    "conda-channel": O(LIST,
+        "Channel to use instead of the recipe's; repeatable (credentials: .condarc, .netrc).", "CHANNEL"),
+    "locked": O(FLAG, "Build from RECIPE.lock.yaml in the current folder; fail if it does not match."),
+    "lock": O(PATH, "Build from this lock.", "FILE", to="lock_file"),
+    "lock-policy": O(("exact", "compatible", "ignore"), "How strictly this machine is compared with that of"
+        " the lock.", None, "compatible", shows_default=True),
+    "wheel-dir": O(PATH,
+        "Also fill this folder with all wheels that are needed to install the result elsewhere."),
+    "portable": O(FLAG, "Repair the built wheels for other machines ('check --repair'), and install those."),
+    "runtime": O(PATH,
+        "Environment whose versions portable wheels require (default: that of the workspace).", of={
+        "check": "Environment with the wheels that the result will require, Intel's and torch."}),
+    "module-dir": O(PATH, "Also write a modulefile, xpubuild/RECIPE, into this folder of a module system."),
+    "module-format": O(("lmod", "tcl"),
+        "lmod: Lua, for Lmod; tcl (default): for Environment Modules, and for Lmod too.", None, "tcl"),
+    "depends-on": O(NAMES,
+        "Modules that bring oneAPI: the modulefile loads them and has nothing of oneAPI itself.", "MODULES"),
+    "check.forbid-needed": O(LIST, "Library that must not be in NEEDED; repeatable.", "PATTERN"),
+    "check.allow-missing": O(LIST, "Library that the target provides; repeatable.", "PATTERN"),
+    "check.search": O(PATHS, "Folder with libraries; repeatable."),
+    "check.installed-in": O(PATH,
+        "Follow RPATHs as if installed in this site-packages folder, or that of pip install --target."),
+    "check.arch": O(NAMES, "AOT targets, such as pvc, that SYCL kernels must have code for."),
+    "check.kind": O(("portable", "site"), "portable (default): for any machine of the platform tag; site:"
+        " for the same oneAPI module.", None, "portable"),
+    "check.bundle": O(FLAG, "Put the libraries of Intel's runtime into the wheel instead of requiring them."),
+    "check.lock": O(PATH,
+        "Lock that Intel's packages in the environment of --runtime must match.", "FILE", to="lock_file"),
+    "check.builder": O(PATHS,
+        "Folder whose name must not be in the result, beside the home folder; repeatable."),
+    "check.output": O(PATH, "Folder for the repaired wheels.", "DIR", "repaired", shows_default=True),
+    "json": O(FLAG, "Print one JSON document on stdout.", to="as_json"),
+    "log-format": O(("rich", "plain", "github", "jsonl"),
+        "Format of progress on stderr (default: depends on the terminal and CI)."),
+    "quiet": O(FLAG,
+        "Print only failures.", words="-q --quiet", of={"verify": "Print only failures and the result."}),
+    "verbose": O(FLAG, "Print every line of the tools' output too.", words="-v --verbose", of={
+        "doctor": "Also list passed and skipped checks.",
+        "recipes show": "Show all values with their sources."}),
+}
+#: Settings of configuration files that are no options.
+_NODES: Mapping[str, Option] = {
+    "partition": O(TEXT, "Partition of Slurm, queue of PBS."),
+    "account": O(TEXT, "Account (project) that the jobs are for."),
+    "time": O(TEXT, "Time limit of a job: HH:MM:SS or D-HH:MM:SS.", form=(
+        r"(?:\d+-)?\d+:[0-5]\d:[0-5]\d", "a time such as 12:00:00 or 1-00:00:00")),
+    "cores": O(NUMBER, "Cores of a job."),
+    "memory": O(TEXT, "Memory of a job, such as 64G for Slurm, 64gb for PBS."),
+    "gpus": O(TEXT, "GPUs of a job: a number; Slurm also takes TYPE:NUMBER."),
+    "directives": O(LIST, "More options of sbatch or qsub, such as --constraint=max."),
+    "setup": O(LIST, "Lines of bash before the work of a job, such as 'module load gcc/13'."),
+}
+_PROXY = (r"(?:[A-Za-z][\w+.-]*://)?[^\s/]+:\d+/?|[A-Za-z][\w+.-]*://[^\s/]+/?",
+          "a URL such as http://proxy.example:3128")
+#: Tables of configuration files that belong to no command.
+TABLES: Mapping[tuple[str, ...], Mapping[str, Option]] = {
+    ("trust",): {
+        "owners": O(NAMES, variables=("XPUBUILD_TRUSTED_OWNERS",),
+            help="User names or numbers: oneAPI scripts and stores of these users are used, as yours are."),
+        "stores": O(NAMES, variables=("XPUBUILD_TRUSTED_STORES",),
+            help="Stores of built wheels (folders, URLs) that are used although others can write to them."),
+    },
+    ("places",): {
+        "data": O(PATH, "Workspaces are created in xpubuild/ below this folder.",
+            variables=("XDG_DATA_HOME",)),
+        "cache": O(PATH, "Sources, packages and captured oneAPI environments are kept in xpubuild/ below this"
+            " folder.", variables=("XDG_CACHE_HOME",)),
+    },
+    ("proxies",): {
+        "http": O(TEXT, "Proxy for http.", variables=("http_proxy", "HTTP_PROXY"), form=_PROXY),
+        "https": O(TEXT, "Proxy for https.", variables=("https_proxy", "HTTPS_PROXY"), form=_PROXY),
+        "no": O(NAMES, "Hosts that are reached without one.", variables=("no_proxy", "NO_PROXY")),
+    },
+    ("jobs",): _NODES,
+    **{("jobs", kind): _NODES for kind in ("fetch", "build", "verify", "report")},
+}
+
+_ONCE = "yes step repair list junit update-baseline here all older caches stand-in bundle build markdown"
+_UNNAMED = "output root redact no-gpu source data models tests operators minutes results baseline require"
+_UNNAMED += " html tag"
+#: Never in a file: they ask for one deed, or answer for a person.
+DEEDS = frozenset((*_ONCE.split(), "dry-run", "json", "status.jobs"))
+#: Without XPUBUILD_NAME.
+NO_VARIABLE = frozenset((*_ONCE.split(), *_UNNAMED.split()))
+# fmt: on
+
+
+def key_of(command: str, name: str) -> str:
+    """Return the key in OPTIONS of an option of a command."""
+    return f"{command}.{name}" if f"{command}.{name}" in OPTIONS else name
+
+
+def variable_of(key: str) -> str | None:
+    """Return the variable of the environment that gives an option; None where there is none."""
+    is_own = "." in key or key in NO_VARIABLE
+    return None if is_own else "XPUBUILD_" + key.upper().replace("-", "_")
