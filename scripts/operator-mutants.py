@@ -4,17 +4,14 @@
 Each mutant replaces the kernels of one operator (all overloads, in-place and out= too) for the device
 through the dispatcher, so that the result is slightly wrong. A recorded map says which cases call the
 operator in a way in which that shows; they run until the first one fails. References come from the unbroken
-torch. With --ops the pairs of the suite operators that call it run for what is left. Needs torch 2.10 or
-newer in this interpreter, and for --ops numpy and expecttest. Results are appended to OUT as they come, and
-what all runs share (references, the map) to a folder: the same command goes on where it stopped.
---processes spreads all of it over processes of this machine.
---conditions prints which operators never meet a mutation, without running mutants.
+torch. Needs torch 2.10 or newer in this interpreter. Results are appended to OUT as they come, and what all
+runs share (references, the map) to a folder: the same command goes on where it stopped. --processes spreads
+all of it over processes of this machine.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
 import random
 import signal
 import sys
@@ -51,18 +48,6 @@ def attempt(bench: Bench, name: str, mutation: str) -> dict[str, Any]:
     return {"result": result, "cases": ran, "s": round(time.monotonic() - began, 2)}
 
 
-def _by_database(database: Any, bench: Bench, name: str, mutation: str) -> dict[str, Any]:
-    """Return which pair of the suite operators notices a mutant, nothing where none does."""
-    began, met = time.monotonic(), 0
-    for pair in database.pairs(name, mutation):
-        broken = Broken(bench.torch, name, mutation, bench.backend.dispatch_key)
-        problem = database.run(broken, pair)
-        met += broken.met
-        if problem:
-            return {"ops": " ".join(pair), "said": problem[:160]}
-    return {"ops_met": met, "ops_s": round(time.monotonic() - began, 2)}
-
-
 def wanted(options: argparse.Namespace, bench: Bench) -> list[tuple[str, str]]:
     """Return the mutants of a run in their order: a random sample comes first."""
     if options.pick:
@@ -81,23 +66,12 @@ def work(options: argparse.Namespace, end: float) -> None:
     bench = Bench(options.device, options.cache, tables, end, only=only, turn=(options.phase, part))
     if options.phase == "references":
         return
-    if options.conditions:
-        sys.stdout.write(conditions(bench) if options.phase == "mutants" and not part[0] else "")
-        return
-    database: Any = None
-    try:
-        if options.ops:
-            module = importlib.import_module("mutation.database")
-            database = module.Database(bench, options.device, (options.phase, part))
-        if options.phase == "mutants":
-            for name, mutation in spread.share(wanted(options, bench), part):
-                _judge(options, bench, database, (name, mutation))
-    finally:
-        if database is not None:
-            database.end()
+    if options.phase == "mutants":
+        for name, mutation in spread.share(wanted(options, bench), part):
+            _judge(options, bench, (name, mutation))
 
 
-def _judge(options: argparse.Namespace, bench: Bench, database: Any, mutant: tuple[str, str]) -> None:
+def _judge(options: argparse.Namespace, bench: Bench, mutant: tuple[str, str]) -> None:
     """Run one mutant and store what became of it, unless that is known."""
     name, mutation = mutant
     line = {"op": name, "mutation": mutation}
@@ -110,57 +84,26 @@ def _judge(options: argparse.Namespace, bench: Bench, database: Any, mutant: tup
     spread.append(options.out, {**line, "part": options.part})
     signal.alarm(_HANGS_S)  # ends this process: the other one blames the mutant
     found = attempt(bench, name, mutation)
-    if database is not None and found["result"] not in ("caught", "does not apply"):
-        found |= _by_database(database, bench, name, mutation)
     signal.alarm(0)
     spread.append(options.out, {**line, "part": options.part, **found})
     if not bench.healthy():
         spread.end_sick()
 
 
-def conditions(bench: Bench) -> str:
-    """Return the table of operators by mutations, and what is missing."""
-    table = bench.conditions()
-    short = {"met": "met", "never met": "**never**", "never called": "**not called**"}
-    lines = ["| operator | " + " | ".join(MUTATIONS) + " |", "| --- |" + " --- |" * len(MUTATIONS)]
-    lines += [f"| {name} | " + " | ".join(short.get(row[one], "-") for one in MUTATIONS) + " |"
-              for name, row in table.items()]  # fmt: skip
-    for state in ("never met", "never called"):
-        of = [f"{name}/{one}" for name, row in table.items() for one in MUTATIONS if row[one] == state]
-        lines += ["", f"{len(of)} {state}: {', '.join(of) or 'none'}"]
-    why: dict[str, list[str]] = {}
-    for name, row in table.items():
-        for one in MUTATIONS:
-            if row[one] not in short:
-                why.setdefault(row[one], []).append(f"{name}/{one}")
-    lines += ["", "does not apply:", "", *(f"- {reason}: {', '.join(of)}" for reason, of in why.items())]
-    return "\n".join(lines) + "\n"
-
-
-def _caught(one: dict[str, Any]) -> bool:
-    return one["result"] == "caught" or "ops" in one
-
-
 def summary(path: Path) -> str:
-    """Return the table of a results file: mutations by result, and the mutants that survived."""
+    """Return the table of a results file: mutations by result, and the mutants that were not caught."""
     found = {(one["op"], one["mutation"]): one for one in spread.read(path) if "result" in one}
-    with_ops = any("ops" in one or "ops_met" in one for one in found.values())
-    heads = [*RESULTS, "caught with ops"] if with_ops else RESULTS
-    lines = ["| mutation | " + " | ".join(heads) + " |", "| --- |" + " ---: |" * len(heads)]
+    lines = ["| mutation | " + " | ".join(RESULTS) + " |", "| --- |" + " ---: |" * len(RESULTS)]
     for mutation in (*MUTATIONS, "all"):
         of = [one for one in found.values() if mutation in (one["mutation"], "all")]
         counts = [sum(one["result"] == result for one in of) for result in RESULTS]
-        counts += [sum(_caught(one) for one in of)] if with_ops else []
         lines.append(f"| {mutation} | " + " | ".join(map(str, counts)) + " |")
     counted = [one for one in found.values() if one["result"] != "does not apply"]
-    caught, both = (sum(map(rule, counted)) for rule in (lambda one: one["result"] == "caught", _caught))
-    total = max(len(counted), 1)
-    share = f"{caught} of {len(counted)} mutants were caught ({caught / total:.1%})"
-    lines.append(f"\n{share}" + (f", {both} with ops ({both / total:.1%})." if with_ops else ".") + "\n")
+    caught = sum(one["result"] == "caught" for one in counted)
+    lines.append(f"\n{caught} of {len(counted)} mutants were caught ({caught / max(len(counted), 1):.1%}).\n")
     for result in RESULTS[1:]:
         named = sorted(
-            f"{one['op']}/{one['mutation']}{' (caught by ops)' if 'ops' in one else ''}"
-            + (f" ({one['why']})" if "why" in one else "")
+            f"{one['op']}/{one['mutation']}" + (f" ({one['why']})" if "why" in one else "")
             for one in found.values()
             if one["result"] == result
         )
@@ -182,10 +125,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--pick", action="append", default=[], help="OPERATOR/MUTATION/TABLE, and /CASE for that one alone"
     )
-    parser.add_argument(
-        "--ops", action="store_true", help="run the suite operators for what the tables leave"
-    )
-    parser.add_argument("--conditions", action="store_true", help="print what is met, and run no mutants")
     parser.add_argument("--summary", action="store_true", help="print the table of OUT alone")
     parser.add_argument("--processes", type=int, default=1, help="how many share the work (default: 1)")
     parser.add_argument("--phase", default="mutants", choices=spread.PHASES, help=argparse.SUPPRESS)
@@ -210,8 +149,7 @@ def main() -> int:
     command = [sys.executable, __file__, *sys.argv[1:]]
     if not options.summary and not spread.run(command, options.processes, end, options.out):
         return 1
-    if not options.conditions:
-        sys.stdout.write(summary(options.out))
+    sys.stdout.write(summary(options.out))
     return 0
 
 

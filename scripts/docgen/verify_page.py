@@ -72,9 +72,8 @@ the two best words are always further apart than any type's error, which the ref
 a kernel on this device, such as a backend of attention, are named in the detail.
 
 `scripts/operator-mutants.py` measures what the tables notice: it replaces an operator's kernels by
-slightly wrong ones and runs the cases that call it; with `--conditions` it prints which operators never get
-what a mutant would change. `scripts/verify-good-runs.py` runs verify again and again on a good torch: what
-fails there is a false alarm. Results:
+slightly wrong ones and runs the cases that call it. `scripts/verify-good-runs.py` runs verify again and again
+on a good torch: what fails there is a false alarm. Results:
 [mutants](../evidence/operator-mutants/README.md), [runs](../evidence/verify-runs/README.md).
 
 On a GPU with eight cores or more, groups that only compute run beside each other, in three lanes

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from mutation.broken import MUTATIONS, Recorder
+from mutation.broken import Recorder
 from mutation.kernels import operators
 from mutation.probe import Probe
 from mutation.spread import append, read, share
@@ -182,10 +182,6 @@ class Bench:
         ]  # fmt: skip
         return sorted(chosen, key=lambda key: self._of[key]["s"])
 
-    def called(self, key: tuple[str, str]) -> list[str]:
-        """Return the operators that a case calls."""
-        return list(self._of.get(key, {"operators": ()})["operators"])
-
     def cannot(self, name: str, mutation: str) -> str:
         """Return why no result of an operator can have a mutation, "" where it may.
 
@@ -221,16 +217,6 @@ class Bench:
 
         self.lines.add(line, probe)
         return self.lines.of[line] or {"nan": [], "half": [], "stride": []}
-
-    def conditions(self) -> dict[str, dict[str, str]]:
-        """Return, by operator and mutation: "met", "never met", "never called", or why it does not apply."""
-        table: dict[str, dict[str, str]] = {}
-        for name in self.names:
-            called = bool(self.calling(name))
-            for mutation in MUTATIONS:
-                said = "met" if self.calling(name, mutation) else self.cannot(name, mutation)
-                table.setdefault(name, {})[mutation] = said or ("never met" if called else "never called")
-        return table
 
     def healthy(self) -> bool:
         """Return whether the device still computes: after some errors not in this process."""

@@ -57,18 +57,7 @@ def test_the_library_path_and_neighbours_that_are_loaded_count(
     assert needed([outer]).found == {"libinner.so": inner}
 
 
-def test_libraries_of_the_system_are_found(tmp_path: Path) -> None:
-    source = tmp_path / "one.cpp"
-    source.write_text("#include <string>\nstd::string f(std::string s) { return s + s; }\n", "utf-8")
-    outer = tmp_path / "libone.so"
-    subprocess.run(["g++", "-shared", "-fPIC", str(source), "-o", str(outer)], check=True)
-    found = needed([outer])
-    assert {"libstdc++.so.6", "libc.so.6"} <= set(found.found)
-    assert not found.missing
-    assert not found.damaged
-
-
-@pytest.mark.parametrize("cut", [0, 3, 20, 70, 400])
+@pytest.mark.parametrize("cut", [3, 70, 400])
 def test_what_is_damaged_is_said(tmp_path: Path, cut: int) -> None:
     whole = library(tmp_path / "libwhole.so")
     broken = tmp_path / "libbroken.so"

@@ -131,8 +131,3 @@ def test_failing_tests_are_named_and_the_rest_goes_on(tree: Path) -> None:
 def test_a_file_that_cannot_be_collected_is_said(tree: Path) -> None:
     said = failing("upstream.tests", tree, tests="test/test_broken.py")
     assert "test/test_broken.py exited with code 2" in said
-
-
-def test_names_of_test_files_are_looked_for_before_any_runs(tree: Path) -> None:
-    said = failing("upstream.tests", tree, tests="test/test_good.py,test/test_gone.py")
-    assert "contains no test/test_gone.py" in said

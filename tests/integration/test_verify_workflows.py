@@ -11,7 +11,6 @@ from integration.torch_env import TORCH
 from integration.verify_mutations import load
 from integration.verify_support import Target, bad, by_id
 
-from xpubuild.verify.baseline import Baseline
 from xpubuild.verify.catalogue import list_checks
 
 __all__ = ["audio", "cuda_vision"]
@@ -33,24 +32,6 @@ _LOUDER = (
     "import torchaudio.transforms as t\nreal = t.MelSpectrogram.forward\n"
     "t.MelSpectrogram.forward = lambda self, x: real(self, x) * 1.001"
 )
-#: torch's own operators, so that it runs without the extension; Graves' recursion over the lattice.
-_TRANSDUCER = """
-import torch
-def rnnt_loss(logits, targets, *lengths, blank, reduction):
-    scores = torch.log_softmax(logits[0], dim=-1)
-    labels, times = targets[0].tolist(), scores.shape[0]
-    rows = []
-    for t in range(times):
-        row = []
-        for u in range(len(labels) + 1):
-            ways = []
-            if t: ways.append(rows[t - 1][u] + scores[t - 1, u, -1])
-            if u: ways.append(row[u - 1] + scores[t, u - 1, labels[u - 1]])
-            row.append(torch.logsumexp(torch.stack(ways), 0) if ways else scores.new_zeros(()))
-        rows.append(row)
-    return -(rows[-1][-1] + scores[-1, -1, -1]) * FACTOR
-torchaudio.functional.rnnt_loss = rnnt_loss
-"""
 
 
 def test_every_check_of_the_workflows_can_be_made_to_fail() -> None:
@@ -160,8 +141,7 @@ def test_operators_of_a_torchvision_that_are_wrong(
 
 
 def test_torchaudio_that_works(target: Target, warm: Path, audio: Path) -> None:
-    code = f"import torchaudio.functional\nFACTOR = 1\n{_TRANSDUCER}"
-    report = target.verify("audio", path=[audio], mutation=code, module="torchaudio", python=warm)
+    report = target.verify("audio", path=[audio], python=warm)
     assert {check.status for check in report.checks if check.group == "audio"} == {"pass"}
 
 
@@ -179,11 +159,6 @@ def test_torchaudio_that_works(target: Target, warm: Path, audio: Path) -> None:
             "the spectrogram is off by",
         ),
         (
-            "audio.rnnt_loss",
-            f"import torchaudio.functional\nFACTOR = 1.001\n{_TRANSDUCER}",
-            "loss error is",
-        ),
-        (
             "audio.import",
             "raise OSError('undefined symbol: aoti_torch_x')",
             "torchaudio cannot be imported: OSError",
@@ -196,21 +171,3 @@ def test_torchaudio_that_is_wrong(  # noqa: PLR0917
     report = target.verify(check, path=[audio], mutation=code, module="torchaudio", python=warm)
     assert bad(report) == {check: "fail"}
     assert detail in by_id(report)[check].detail
-
-
-def test_a_slow_device_is_a_warning_and_no_failure(target: Target, warm: Path) -> None:
-    device = target.verify("device.properties", python=warm).device["name"]
-    base = Baseline(str(device), "2.12.0", {"speed.launch": {"launch_us": 1e-6, "launch_and_wait_us": 1e9}})
-    report = target.verify("speed.launch", baseline=base, python=warm)
-    assert report.status == "pass"
-    (warning,) = by_id(report)["speed.launch"].warnings
-    assert warning.startswith("launch_us is ")
-    assert warning.endswith("of the baseline's 1e-06")
-
-
-def test_source_tree_is_handed_to_the_checks(target: Target, warm: Path) -> None:
-    report = target.verify("upstream", options={"source": str(target.work / "no tree")}, python=warm)
-    assert bad(report) == {"upstream.tests": "fail"}
-    assert "the --source folder" in by_id(report)["upstream.tests"].detail
-    report = target.verify("dynamo", python=warm)
-    assert {check.status for check in report.checks if check.group == "dynamo"} == {"skip"}

@@ -13,16 +13,15 @@ import pytest
 from support.fake_target import FakeTarget
 
 from xpubuild.engine.environment import base_environment
-from xpubuild.errors import ToolchainError, UsageError, XpuBuildError
+from xpubuild.errors import UsageError, XpuBuildError
 from xpubuild.verify import baseline
 from xpubuild.verify.baseline import Baseline
 from xpubuild.verify.catalogue import select
-from xpubuild.verify.child import require_interpreter
 from xpubuild.verify.harness import run_suite
 from xpubuild.verify.model import CheckResult, VerifyReport
 from xpubuild.verify.reports import failure, write_reports
 from xpubuild.verify.suite import triton_pairing
-from xpubuild.verify.target import Target, check_options, resolve_target
+from xpubuild.verify.target import Target, resolve_target
 
 
 def told(error: XpuBuildError) -> tuple[Any, ...]:
@@ -77,89 +76,6 @@ def test_a_workspace_is_verified_for_what_it_was_built_for(tmp_path: Path) -> No
         python, {}, "xpu", tmp_path / "src" / "torch"
     )
     assert resolve_target(None, tmp_path, "cuda").device == "cuda"
-
-
-def test_options_that_were_not_passed_are_left_out() -> None:
-    assert check_options(None) == {}
-    assert check_options(Path("/src"), ("a", "b"), ("t",), seconds=5, shard=None, empty="") == {
-        "source": "/src", "models": "a,b", "tests": "t", "seconds": "5",
-    }  # fmt: skip
-
-
-GROUPS = "a check id, a group, or a pattern that matches a check"
-ERRORS: list[tuple[dict[str, Any], tuple[str, str, str, tuple[str, ...]]]] = [
-    (
-        {"device": "tpu"},
-        ("unknown device 'tpu'", "known devices: xpu, cuda, cpu", "use one of these devices", ()),
-    ),
-    (
-        {"require": ["none"]},
-        ("unknown part 'none'", "known parts: ops, vision, audio, triton", "use one of these parts", ()),
-    ),
-    (
-        {"only": ["import"], "skip": ["import"]},
-        (
-            "no checks are left to run", "--skip excludes every selected check: import", "skip fewer checks",
-            ("xpubuild verify --list",),
-        ),
-    ),
-    (
-        {"require": ["triton"], "skip": ["compile.triton_kernel"]},
-        (
-            "--require triton and --skip exclude each other", "--skip takes away compile.triton_kernel",
-            "drop one of the two options", (),
-        ),
-    ),
-    (
-        {"only": ["zzz"]},
-        (
-            "no check matches 'zzz'", f"it is not {GROUPS}", "use an id or group from the list of checks",
-            ("xpubuild verify --list",),
-        ),
-    ),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("given", "error"), ERRORS)
-def test_what_cannot_be_selected(given: dict[str, Any], error: tuple[Any, ...]) -> None:
-    with pytest.raises(UsageError) as caught:
-        select(**{"device": "cpu", "suite": "smoke", **given})
-    assert told(caught.value) == (UsageError, *error, {})
-
-
-def test_interpreters_that_cannot_run_the_checks(tmp_path: Path) -> None:
-    env, python = base_environment(), tmp_path / "python"
-
-    def refused(*packages: str) -> tuple[Any, ...]:
-        with pytest.raises(ToolchainError) as caught:
-            require_interpreter(python, env, tmp_path, packages)
-        return told(caught.value)[1:]
-
-    assert refused() == (
-        f"there is no Python interpreter at {python}",
-        "verify runs its checks in the interpreter in which torch is installed",
-        "select it with --python, or build the workspace first with 'xpubuild install'", (), {},
-    )  # fmt: skip
-    fix = "use --python to select a Python 3.9 or newer with torch installed"
-    for body, why, status in (
-        ("echo one >&2; echo two >&2; exit 3", "it is not a working Python: two", 3),
-        ("echo out", "it is not a working Python: out", 0),
-        ("exit 1", "it is not a working Python:", 1),
-        (r"""printf '\036{"event": "hello", "version": [3, 8, 1]}\n'""", "it is Python 3.8.1", 0),
-    ):
-        python.write_text(f"#!/bin/sh\n{body}\n")
-        python.chmod(0o755)
-        assert refused() == (
-            f"{python} cannot run the checks", why, fix, (), {"status": status, "timed_out": False},
-        )  # fmt: skip
-    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
-    require_interpreter(python, env, tmp_path, ["json"])
-    assert refused("json", "no_such_a", "no_such_b") == (
-        f"{python} lacks no_such_a, no_such_b",
-        "PyTorch's operator database imports what its wheels do not require",
-        "install it into the environment of the interpreter",
-        (f"{python} -m pip install no_such_a no_such_b",), {},
-    )  # fmt: skip
 
 
 def results(*statuses: str) -> tuple[CheckResult, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import unittest
 from collections.abc import Callable
@@ -12,9 +11,7 @@ from typing import Any
 import pytest
 
 from xpubuild.verify.suite import database
-from xpubuild.verify.suite.backends import BACKENDS
-from xpubuild.verify.suite.context import CheckFailedError, CheckSkippedError, SuiteContext, require
-from xpubuild.verify.suite.database import differentiable, load, name_of, objections, tolerance, types_of
+from xpubuild.verify.suite.database import differentiable, name_of, objections, tolerance, types_of
 
 
 class DType(str):
@@ -64,16 +61,6 @@ def test_names_types_and_gradients() -> None:
     assert differentiable(TORCH, Info(), TORCH.complex32, "cuda") is False
 
 
-def test_the_database_is_loaded_with_its_slow_tests(monkeypatch: pytest.MonkeyPatch) -> None:
-    name = "torch.testing._internal.common_methods_invocations"
-    module = ModuleType(name)
-    vars(module)["op_db"] = [Info(), Info("pad", "circular")]
-    monkeypatch.setitem(sys.modules, name, module)
-    monkeypatch.setenv("PYTORCH_TEST_WITH_SLOW", "0")
-    assert list(load()) == ["add", "pad.circular"]
-    assert database.os.environ["PYTORCH_TEST_WITH_SLOW"] == "1"
-
-
 def needs_more(_: Any) -> Any:
     raise AttributeError("needs a real test")
 
@@ -116,18 +103,6 @@ def test_what_upstream_says_against_a_case(decorators: Decorators, reason: str) 
     ]  # fmt: skip
 
 
-def test_what_upstream_says_of_comparisons_and_of_double_precision_holds_for_all() -> None:
-    said = {
-        ("test_compare_cpu", "cuda"): [unittest.skip("random")],
-        ("test_fn_grad", "cpu"): [unittest.skip("x")],
-    }
-    info = Info(by_test=said)
-    assert objections(TORCH, info, TORCH.complex64, "cpu") == {
-        "forward": "upstream skips it: random", "backward": "upstream skips it: x",
-    }  # fmt: skip
-    assert ("test_fn_grad", "cpu", "complex128", {}) in info.asked
-
-
 def wider(given: Any, **more: Any) -> Any:
     return SimpleNamespace(decorators=[SimpleNamespace(d=given), SimpleNamespace()], **more)
 
@@ -148,56 +123,5 @@ def test_tolerances_are_the_widest_of_uncompiled_code(monkeypatch: pytest.Monkey
     assert tolerance(info, "int64", "cpu") == (0.0, 0.0)
 
 
-def context(monkeypatch: pytest.MonkeyPatch, name: str, torch: Any) -> SuiteContext:
-    monkeypatch.setitem(sys.modules, "torch", torch)
-    return SuiteContext(BACKENDS[name], frozenset({"ops"}), {"source": "/s"})
-
-
 def test_what_is_not_unique_is_not_compared() -> None:
     assert "as frequent" in objections(TORCH, Info("mode"), TORCH.float32, "cpu")["forward"]
-
-
-def test_a_context_has_the_device_and_its_module(monkeypatch: pytest.MonkeyPatch) -> None:
-    torch: Any = ModuleType("torch")
-    torch.device, torch.xpu = "device {}".format, "the module"
-    found = context(monkeypatch, "xpu", torch)
-    assert (found.torch, found.device, found.module) == (torch, "device xpu", "the module")
-    assert (found.options, found.planned, found.required) == ({"source": "/s"}, (), {"ops"})
-
-
-@pytest.mark.parametrize("new", [True, False])
-def test_full_precision_is_set_by_the_first_switch_that_there_is(
-    monkeypatch: pytest.MonkeyPatch, *, new: bool
-) -> None:
-    torch: Any = ModuleType("torch")
-    cudnn = SimpleNamespace(allow_tf32=True)
-    if new:
-        cudnn.conv = SimpleNamespace(fp32_precision="tf32")
-    torch.backends = SimpleNamespace(cudnn=cudnn)
-    context(monkeypatch, "cuda", torch).full_precision()
-    assert cudnn.allow_tf32 is new
-    assert not new or cudnn.conv.fp32_precision == "ieee"
-    torch.backends = SimpleNamespace()
-    context(monkeypatch, "cuda", torch).full_precision()
-    assert vars(torch.backends) == {}
-
-
-def test_what_a_check_reports() -> None:
-    found = SuiteContext(BACKENDS["cpu"], frozenset({"ops"}))
-    found.note("one")
-    found.warn("two")
-    for name, value in (("a", math.inf), ("b", 1.5), ("c", 3)):
-        found.metric(name, value)
-    found.within("an_error", 2.0, 2.0)
-    assert (found.notes, found.warnings) == (["one"], ["two"])
-    assert found.metrics == {"a": "inf", "b": 1.5, "c": 3, "an_error": 2.0, "an_error_limit": 2.0}
-    for value in (2.5, math.nan):
-        with pytest.raises(CheckFailedError, match=rf"^an error is {value:.3g}, the limit is 2$"):
-            found.within("an_error", value, 2.0)
-    with pytest.raises(CheckFailedError, match=r"^it is not there; --require makes this a failure$"):
-        found.absent("ops", "it is not there")
-    with pytest.raises(CheckSkippedError, match=r"^it is not there$"):
-        found.absent("vision", "it is not there")
-    require(condition=True, message="never")
-    with pytest.raises(CheckFailedError, match=r"^the message$"):
-        require([], "the message")

@@ -150,16 +150,6 @@ def test_what_a_process_is_given(tmp_path: Path) -> None:
         assert given.get("OMP_WAIT_POLICY") == (None if group == ["speed.launch"] else "passive")
 
 
-def test_scratch_of_a_folder_with_a_space_is_elsewhere_and_goes(tmp_path: Path) -> None:
-    target = FakeTarget(tmp_path / "env", {})
-    verified(target, tmp_path / "my work", only=["import.torch"])
-    (run,) = target.runs()
-    scratch = Path(run["env"]["TMPDIR"])
-    assert " " not in str(scratch)
-    assert not scratch.parent.exists()
-    assert (tmp_path / "my work" / LOG_NAME).is_file()
-
-
 def test_control_c_ends_the_run(tmp_path: Path) -> None:
     target, cancel = FakeTarget(tmp_path / "env", {SECOND: "hang"}), Cancel()
 
@@ -256,12 +246,3 @@ def test_on_the_stand_in_the_report_says_so_and_what_proves_nothing_is_skipped(t
     assert checks[THIRD]["detail"] == "not proved on the stand-in: oneDNN's operators are computed on the CPU"
     assert target.groups()[-1] == [FIRST, SECOND]
     assert document["status"] == "pass"
-
-
-def test_no_run_is_on_the_stand_in_that_did_not_ask_for_it(tmp_path: Path) -> None:
-    target = FakeTarget(tmp_path / "env", {})
-    document = verified(target, tmp_path / "work")
-    assert "stand_in" not in document["device"]
-    assert not [
-        name for run in target.runs() for name in run["env"] if name.startswith(("UR_", "XPUBUILD_STANDIN"))
-    ]

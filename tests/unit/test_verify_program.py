@@ -7,18 +7,15 @@ A script in the place of that interpreter declares a few checks beside the shipp
 from __future__ import annotations
 
 import io
-import json
 import os
 import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
 from support.imports import ROOT
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.verify.child import Child, ChildEnd
-from xpubuild.verify.suite import run as program
 
 _TORCH = """
 import contextlib, types
@@ -188,24 +185,3 @@ def test_every_way_in_which_a_check_ends(tmp_path: Path) -> None:
     assert raised[-2:] == ("ValueError: a first line", "and a second")
     assert said["result", "fake.last"] == ("no newline",)
     assert (end.running, end.timed_out) == (None, False)
-
-
-def test_where_torch_is_imported_by_a_check_it_is_not_before(tmp_path: Path) -> None:
-    records, _, end = run(tmp_path, ["import.torch"])
-    assert [record["event"] for record in records] == ["start", "result"]
-    assert records[1]["status"] == "fail"
-    assert not end.timed_out
-
-
-@pytest.mark.parametrize("missing", [[], ["no_such_package"]])
-def test_hello_says_what_is_missing(
-    missing: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    words = [word for name in ["json", *missing] for word in ("--needs", name)]
-    assert program.main(["--hello", *words]) == 0
-    mark, _, text = capfd.readouterr().out.partition("\x1e")
-    assert mark == ""
-    assert json.loads(text) == {
-        "event": "hello", "version": list(sys.version_info[:3]), "implementation": "CPython",
-        "missing": missing,
-    }  # fmt: skip

@@ -8,7 +8,6 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from xpubuild.verify.child import _record
 from xpubuild.verify.model import STATUSES, CheckResult, VerifyReport
 from xpubuild.verify.reports import failure, junit_report
 
@@ -51,21 +50,6 @@ def test_the_next_command_runs_the_failing_checks_as_they_were_run(
     assert said in command
 
 
-@pytest.mark.parametrize(
-    ("statuses", "expected"),
-    [
-        (["pass"], "pass"),
-        (["pass", "skip"], "pass"),
-        (["pass", "fail"], "fail"),
-        (["crash"], "fail"),
-        (["timeout", "pass"], "fail"),
-    ],
-)
-def test_status_is_fail_when_anything_went_wrong(statuses: list[str], expected: str) -> None:
-    checks = tuple(result(f"a.c{i}", status) for i, status in enumerate(statuses))
-    assert VerifyReport(suite="smoke", python="p", checks=checks).status == expected
-
-
 def test_document_has_the_fields_of_the_contract() -> None:
     document = json.loads(json.dumps(REPORT.to_json()))
     assert document["schema"] == "xpubuild.verify/1"
@@ -88,9 +72,3 @@ def test_junit_counts_and_separates_failures_from_errors() -> None:
     properties = {item.get("name"): item.get("value") for item in root.iter("property")}
     assert properties == {"torch.version": "2.13.0", "device.type": "cpu", "error": "1e-07"}
     assert (root.get("time"), root[0].get("time")) == ("2.000", "1.750")
-
-
-def test_records_are_told_from_output_that_looks_like_them() -> None:
-    assert _record('{"event": "start", "id": "a.b"}') == {"event": "start", "id": "a.b"}
-    for text in ("", "{", "[1]", '{"id": "a.b"}', "null"):
-        assert _record(text) is None

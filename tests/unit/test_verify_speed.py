@@ -9,24 +9,8 @@ import pytest
 
 from xpubuild.errors import UsageError
 from xpubuild.verify import baseline
-from xpubuild.verify.baseline import Baseline
 from xpubuild.verify.model import CheckResult, VerifyReport
-from xpubuild.verify.suite.metrics import direction, share
 from xpubuild.verify.suite.peaks import PEAKS, find
-
-
-@pytest.mark.parametrize(
-    ("name", "sign"),
-    [("bfloat16_tflops", 1), ("copy_gb_s", 1), ("float32_images_per_s", 1), ("launch_us", -1), ("batch", 0)],
-)
-def test_the_end_of_a_name_says_which_way_is_better(name: str, sign: int) -> None:
-    assert direction(name) == sign
-
-
-def test_share_is_below_one_for_what_is_slower() -> None:
-    assert share("copy_gb_s", 50.0, 100.0) == 0.5
-    assert share("launch_us", 20.0, 10.0) == 0.5
-    assert share("copy_gb_s", 0.0, 100.0) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -50,12 +34,6 @@ def test_peaks_of_the_max_series_follow_from_units_and_clock() -> None:
             assert peak.tflops[kind] == pytest.approx(peak.engines * per_clock * clock / 1000, rel=2e-3)
 
 
-def test_devices_are_found_by_name() -> None:
-    assert find("NVIDIA H200", 0) is not None
-    assert find("NVIDIA H100 80GB HBM3", 0) is not None
-    assert find("Intel(R) Arc(TM) B580 Graphics", 160) is None
-
-
 def report(**metrics: float) -> VerifyReport:
     check = CheckResult(
         id="speed.gemm", title="t", group="speed", status="pass", metrics={**metrics, "peak_source": "x"}
@@ -75,24 +53,6 @@ def test_a_baseline_holds_the_speeds_of_what_passed(tmp_path: Path) -> None:
     assert made.speeds == {"speed.gemm": {"bfloat16_tflops": 100.0}}
     baseline.write(made, tmp_path / "deep" / "base.json")
     assert baseline.read(tmp_path / "deep" / "base.json") == made
-
-
-def test_what_is_slower_than_the_baseline_is_a_warning_with_figures() -> None:
-    earlier = Baseline("GPU A", "2.12.0", {"speed.gemm": {"bfloat16_tflops": 100.0, "launch_us": 5.0}})
-    same = {"bfloat16_tflops": 91.0, "launch_us": 5.5}
-    assert earlier.compare("speed.gemm", same, "GPU A") == ()
-    slow = earlier.compare("speed.gemm", {"bfloat16_tflops": 80.0, "launch_us": 10.0}, "GPU A")
-    assert slow == (
-        "bfloat16_tflops is 80: 80% of the baseline's 100",
-        "launch_us is 10: 50% of the baseline's 5",
-    )
-    assert earlier.compare("speed.memory", {"copy_gb_s": 1.0}, "GPU A") == ()
-
-
-def test_a_baseline_of_another_device_is_not_compared() -> None:
-    earlier = Baseline("GPU A", "2.12.0", {"speed.gemm": {"bfloat16_tflops": 100.0}})
-    (warning,) = earlier.compare("speed.gemm", {"bfloat16_tflops": 1.0}, "GPU B")
-    assert warning == "the baseline is for GPU A, but this device is GPU B: not compared"
 
 
 @pytest.mark.parametrize(

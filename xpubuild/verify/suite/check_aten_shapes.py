@@ -101,23 +101,18 @@ def _no_dimension(context: SuiteContext) -> None:
     """Compute with tensors without dimensions and with many."""
     torch = context.torch
     scalar = torch.tensor(2.5, device=context.device)
-    for name, result, expected in (
-        ("sum", scalar.sum(), 2.5),
-        ("product with a tensor", (scalar * torch.ones(3, device=context.device)).sum(), 7.5),
-        ("softmax", scalar.softmax(0), 1.0),
-        ("argmax", scalar.argmax(), 0),
-        ("sort", scalar.sort().values, 2.5),
-        ("cumsum", scalar.cumsum(0), 2.5),
-        ("expand", scalar.expand(4, 5).sum(), 50.0),
-    ):
-        require(result.item() == expected, f"{name} of a tensor without dimensions is {result.item()}")
-    many = torch.arange(3.0**7).reshape((3,) * 7)
-    shuffled = many.to(context.device).permute(6, 0, 5, 1, 4, 2, 3)
-    problem = "7 permuted dimensions are wrong"
-    require(torch.equal((shuffled + 1).cpu(), many.permute(6, 0, 5, 1, 4, 2, 3) + 1), problem)
-    found = shuffled.sum((0, 2, 5)).cpu()
-    problem = "a sum over 3 of 7 dimensions is wrong"
-    require(torch.equal(found, many.permute(6, 0, 5, 1, 4, 2, 3).sum((0, 2, 5))), problem)
+    ones = torch.ones(3, device=context.device)
+    found = [scalar.sum(), (scalar * ones).sum(), scalar.softmax(0), scalar.argmax(), scalar.sort().values,
+             scalar.cumsum(0), scalar.expand(4, 5).sum()]  # fmt: skip
+    values = [float(one.item()) for one in found]
+    wanted = [2.5, 7.5, 1.0, 0.0, 2.5, 2.5, 50.0]
+    require(values == wanted, f"operators on a tensor without dimensions give {values} instead of {wanted}")
+    many, order = torch.arange(3.0**7).reshape((3,) * 7), (6, 0, 5, 1, 4, 2, 3)
+    shuffled = many.to(context.device).permute(order)
+    added, wanted = shuffled + 1, many.permute(order) + 1
+    require(torch.equal(added.cpu(), wanted), "an addition of 7 permuted dimensions is wrong")
+    added, wanted = shuffled.sum((0, 2, 5)), many.permute(order).sum((0, 2, 5))
+    require(torch.equal(added.cpu(), wanted), "a sum over 3 of 7 permuted dimensions is wrong")
 
 
 def _large(context: SuiteContext) -> Any:

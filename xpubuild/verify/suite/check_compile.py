@@ -63,22 +63,6 @@ def triton_version(context: SuiteContext) -> None:
     return None
 
 
-@check("compile.caches", "compile caches are in this run's own folder")
-def caches(context: SuiteContext) -> None:
-    """Query the cache folders of inductor and triton; report existing caches of other runs."""
-    from .runtime_tools import cache_folders, stale_caches
-
-    for what, (folder, wanted) in cache_folders().items():
-        context.metric(f"{what}_cache", str(folder))
-        problem = f"{what} caches in {folder}, not in {wanted}, as set in this environment"
-        require(wanted is None or folder == wanted, problem)
-        require(wanted is not None, f"{what} caches in {folder}, which all environments of this user share")
-    for folder, files in stale_caches():
-        context.warn(
-            f"{folder} contains {files} compiled files of other runs; one of another torch may be used"
-        )
-
-
 def _require_compiled(before: int, what: str) -> None:
     """Fail if nothing was compiled: eager mode gives right results too."""
     require(_frames() > before, f"{what} ran without being compiled")

@@ -66,13 +66,6 @@ def _inputs(context: SuiteContext, dtype: Any) -> list[tuple[str, Any, Any, Any]
     ]
 
 
-def _reference(torch: Any, gate: Any, up: Any, grad: Any) -> tuple[Any, Any, Any]:
-    gate, up = gate.double().requires_grad_(), up.double().requires_grad_()
-    result = torch.nn.functional.silu(gate) * up
-    by_gate, by_up = torch.autograd.grad(result, (gate, up), grad.double())
-    return result.detach(), by_gate, by_up
-
-
 # silu and its derivative are computed in float32 (float64 for float64) with a handful of operations on
 # numbers of size 1 and below; the result is rounded once more to its own type.
 _OPERATIONS = 16
@@ -85,43 +78,41 @@ def _limit(context: SuiteContext, reference: Any, scale: Any, dtype: Any) -> Any
     return stored + _OPERATIONS * unit_roundoff(torch, computed) * scale.abs() + smallest(torch, dtype)
 
 
-@check("ops.swiglu_forward", "the fused kernel agrees with double precision", needs=_KERNEL, suites=SMOKE)
-def swiglu_forward(context: SuiteContext) -> None:
-    """Compare values for every dtype and stride."""
-    _require_kernel(context)
-    torch = context.torch
-    for dtype in float_types(context):
-        for name, gate, up, grad in _inputs(context, dtype):
-            result = _ops().swiglu(gate.to(context.device), up.to(context.device))
-            require(result.dtype == dtype, f"the result of {dtype} is {result.dtype}")
-            reference, _, _ = _reference(torch, gate, up, grad)
-            limit = _limit(context, reference, gate.double() * up.double(), dtype)
-            near(context, f"{name} {dtype}", result, reference, limit)
-
-
-@check(
-    "ops.swiglu_backward",
-    "gradients of the fused kernel agree with double precision",
-    needs=_KERNEL,
-    suites=SMOKE,
-)
-def swiglu_backward(context: SuiteContext) -> None:
-    """Compare both gradients for every dtype and stride."""
+def _compare(context: SuiteContext, *, gradients: bool) -> None:
+    """Compare the kernel's values, or its gradients, with float64 for every dtype and stride."""
     _require_kernel(context)
     torch = context.torch
     for dtype in float_types(context):
         for name, gate, up, grad in _inputs(context, dtype):
             leaves = [source.to(context.device).detach().requires_grad_() for source in (gate, up)]
             result = _ops().swiglu(*leaves)
-            found = torch.autograd.grad(result, leaves, grad.to(context.device))
-            _, by_gate, by_up = _reference(torch, gate, up, grad)
+            require(result.dtype == dtype, f"the result of {dtype} is {result.dtype}")
+            exact = [source.double().requires_grad_() for source in (gate, up)]
+            reference = torch.nn.functional.silu(exact[0]) * exact[1]
             size = grad.double().abs() * (1 + gate.double().abs())
-            for which, value, reference, scale in (
-                ("gate", found[0], by_gate, size * up.double()),
-                ("up", found[1], by_up, size),
-            ):
-                limit = _limit(context, reference, scale, dtype)
-                near(context, f"gradient by {which}, {name} {dtype},", value, reference, limit)
+            found, wanted = {"value": result.detach()}, [reference.detach()]
+            scales = [gate.double() * up.double()]
+            if gradients:
+                by = torch.autograd.grad(result, leaves, grad.to(context.device))
+                found = dict(zip(("gradient by gate", "gradient by up"), by))
+                wanted = torch.autograd.grad(reference, exact, grad.double())
+                scales = [size * up.double(), size]
+            for (what, value), one, scale in zip(found.items(), wanted, scales):
+                near(context, f"{what}, {name} {dtype},", value, one, _limit(context, one, scale, dtype))
+
+
+@check("ops.swiglu_forward", "the fused kernel agrees with double precision", needs=_KERNEL, suites=SMOKE)
+def swiglu_forward(context: SuiteContext) -> None:
+    """Compare values for every dtype and stride."""
+    _compare(context, gradients=False)
+
+
+@check(
+    "ops.swiglu_backward", "gradients of the kernel agree with double precision", needs=_KERNEL, suites=SMOKE
+)
+def swiglu_backward(context: SuiteContext) -> None:
+    """Compare both gradients for every dtype and stride."""
+    _compare(context, gradients=True)
 
 
 @check(

@@ -10,7 +10,6 @@ from .runtime import Load, need_api, need_statistics, need_streams
 
 _BYTES = 64 * 2**20
 _MIB = 2**20
-_FRACTION = 0.02
 
 
 def _empty(context: SuiteContext, size: int) -> Any:
@@ -140,50 +139,6 @@ def out_of_memory(context: SuiteContext) -> None:
     if counted:
         left = context.module.memory_allocated() - before
         require(left == 0, f"failed allocations left {left} bytes allocated")
-
-
-@check("runtime.allocator_limit", "memory can be allocated again after an out-of-memory error")
-def allocator_limit(context: SuiteContext) -> None:
-    """Set a memory limit for this process, allocate up to it, free, and allocate again.
-
-    Cached memory has to be released before an allocation fails.
-    """
-    need_statistics(context)
-    need_api(context, "set_per_process_memory_fraction", "get_device_properties", "empty_cache")
-    module = context.module
-    module.synchronize()
-    module.empty_cache()
-    total = int(module.get_device_properties(module.current_device()).total_memory)
-    limit = int(total * _FRACTION)
-    part = max(limit // 8 // (2 * _MIB) * 2 * _MIB, 2 * _MIB)
-    before = module.memory_allocated()
-    module.set_per_process_memory_fraction(_FRACTION)
-    try:
-        counts = [_fill(context, part, limit)]
-        held = _empty(context, 3 * part)  # fits only where the cached parts are given up
-        del held
-        counts.append(_fill(context, part, limit))
-        _still_right(context, "at the limit")
-    finally:
-        module.set_per_process_memory_fraction(1.0)
-        module.empty_cache()
-    context.metric("parts", counts)
-    problem = f"{counts[0]} parts of {part} bytes fit the first time, {counts[1]} the second time"
-    require(counts[0] == counts[1], problem)
-    left = module.memory_allocated() - before
-    require(left == 0, f"{left} bytes are still allocated after everything was freed")
-
-
-def _fill(context: SuiteContext, part: int, limit: int) -> int:
-    """Allocate parts until that fails and return their number; they are freed on return."""
-    held = []
-    for _ in range(limit // part + 2):
-        try:
-            held.append(_empty(context, part))
-        except _exhausted(context):
-            require(held, f"an allocation of {part} bytes failed below a limit of {limit}")
-            return len(held)
-    raise CheckFailedError(f"{len(held)} parts of {part} bytes were allocated beyond the limit of {limit}")
 
 
 @check("runtime.allocator_streams", "memory in use by another stream is not reused (record_stream)")

@@ -1,4 +1,4 @@
-"""Group ``runtime``: streams, and the guard that makes one current."""
+"""Group ``runtime``: streams."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 from .context import SuiteContext, require
 from .registry import SMOKE, check
-from .runtime import Load, leave_by_exception, need_streams
+from .runtime import Load, need_streams
 
 
 @check("runtime.stream_order", "work on one stream runs in order")
@@ -140,20 +140,3 @@ def stream_priority(context: SuiteContext) -> None:
         stream.synchronize()
         with module.stream(stream):
             require(total.item() == 499500.0, f"a stream of priority {priority} computed {total.item()}")
-
-
-@check("runtime.guard_stream", "the current stream is restored, also after an exception")
-def guard_stream(context: SuiteContext) -> None:
-    """Nest stream contexts and leave one by an exception."""
-    need_streams(context)
-    module = context.module
-    before = module.current_stream()
-    outer, inner = module.Stream(), module.Stream()
-    with module.stream(outer):
-        with module.stream(inner):
-            require(module.current_stream() == inner, "the inner stream context sets no stream")
-        require(module.current_stream() == outer, "leaving a stream context did not restore the outer one")
-    require(module.current_stream() == before, "leaving a stream context did not restore the stream before")
-    leave_by_exception(module.stream(outer))
-    problem = "after an exception the stream of the context is still current"
-    require(module.current_stream() == before, problem)

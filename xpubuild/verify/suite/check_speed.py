@@ -5,32 +5,30 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from .context import SuiteContext, require
-from .hardware import shared
+from .context import CheckSkippedError, SuiteContext, require
+from .hardware import has_float64, shared
+from .peaks import CAUSES, FAR_BELOW, FRACTION, FRACTIONS, find
 from .registry import SPEED, check
+from .stopwatch import seconds, wall_seconds
 
 _NEEDS = ("device.availability", "device.properties")
 
 
+def _against(context: SuiteContext, name: str, value: float, peak: float) -> None:
+    """Record a speed and its peak; warn if it is below the given fraction, with causes if far below."""
+    context.metric(f"{name}_of_peak", round(value / peak, 4))
+    if value < FRACTIONS.get(name, FRACTION) * peak:
+        said = f"{name} is {value:.4g}, {value / peak:.0%} of the device's peak of {peak:.4g}"
+        context.warn(f"{said}: {CAUSES}{shared(context)}" if value < FAR_BELOW * peak else said)
+
+
 def _peak(context: SuiteContext) -> Any:
     """Return (peak, tiles) of the device, None if its peaks are not in the table."""
-    from .peaks import find
-
     if context.backend.name == "cpu":
         return None
     properties = context.module.get_device_properties()
     engines = getattr(properties, "gpu_eu_count", 0) or getattr(properties, "max_compute_units", 0)
     return find(str(properties.name), int(engines))
-
-
-def _against(context: SuiteContext, name: str, value: float, peak: float) -> None:
-    """Record a speed and its peak; warn if it is below the given fraction, with causes if far below."""
-    from .peaks import CAUSES, FAR_BELOW, FRACTION, FRACTIONS
-
-    context.metric(f"{name}_of_peak", round(value / peak, 4))
-    if value < FRACTIONS.get(name, FRACTION) * peak:
-        said = f"{name} is {value:.4g}, {value / peak:.0%} of the device's peak of {peak:.4g}"
-        context.warn(f"{said}: {CAUSES}{shared(context)}" if value < FAR_BELOW * peak else said)
 
 
 def _share(context: SuiteContext, name: str) -> str:
@@ -39,41 +37,16 @@ def _share(context: SuiteContext, name: str) -> str:
     return ", no peak known for this device" if found is None else f", {found:.0%} of the device's peak"
 
 
-def _sides(context: SuiteContext) -> dict[str, int]:
-    """Return the side of square operands by type: large enough to fill the device, short to run."""
-    torch = context.torch
-    if context.backend.name == "cpu":
-        return {"float32": 512, "bfloat16": 256}
-    from .hardware import has_float64
-
-    sides = {"float32": 4096, "tf32": 8192, "bfloat16": 8192, "float16": 8192}
-    if has_float64(context):
-        sides["float64"] = 4096
-    return {**sides, "int8": 8192} if hasattr(torch, "_int_mm") else sides
-
-
-def _operands(context: SuiteContext, kind: str, side: int) -> tuple[Any, Any]:
-    """Return two matrices of random numbers: zeros would give higher clocks."""
-    torch = context.torch
-    if kind == "int8":
-        left, right = (torch.randint(-9, 9, (side, side), device=context.device) for _ in range(2))
-        # Columns in a row: the layout that int8 kernels are made for.
-        return left.to(torch.int8), right.to(torch.int8).t()
-    dtype = getattr(torch, "float32" if kind == "tf32" else kind)
-    return (
-        torch.randn(side, side, device=context.device).to(dtype),
-        torch.randn(side, side, device=context.device).to(dtype),
-    )
-
-
 def _gemm_seconds(context: SuiteContext, kind: str, side: int) -> float:
-    from .stopwatch import seconds
-
-    torch = context.torch
+    """Return the time of a product of random numbers: zeros would give higher clocks."""
+    torch, size = context.torch, (side, side)
     torch.set_float32_matmul_precision("high" if kind == "tf32" else "highest")
-    left, right = _operands(context, kind, side)
     if kind == "int8":
-        return seconds(context, lambda: torch._int_mm(left, right))
+        left, right = (torch.randint(-9, 9, size, device=context.device).to(torch.int8) for _ in range(2))
+        # Columns in a row: the layout that int8 kernels are made for.
+        return seconds(context, lambda: torch._int_mm(left, right.t()))
+    dtype = getattr(torch, "float32" if kind == "tf32" else kind)
+    left, right = (torch.randn(size, device=context.device).to(dtype) for _ in range(2))
     out = torch.empty_like(left)
     return seconds(context, lambda: torch.mm(left, right, out=out))
 
@@ -82,7 +55,12 @@ def _gemm_seconds(context: SuiteContext, kind: str, side: int) -> float:
 def gemm(context: SuiteContext) -> None:
     """Multiply large square matrices of random numbers in each dtype of the device."""
     peak = _peak(context)
-    for kind, side in _sides(context).items():
+    sides = {"float32": 512, "bfloat16": 256}
+    if context.backend.name != "cpu":  # large enough to fill the device, short to run
+        sides = {"float32": 4096, "tf32": 8192, "bfloat16": 8192, "float16": 8192}
+        sides |= {"float64": 4096} if has_float64(context) else {}
+        sides |= {"int8": 8192} if hasattr(context.torch, "_int_mm") else {}
+    for kind, side in sides.items():
         try:
             taken = _gemm_seconds(context, kind, side)
         except (NotImplementedError, RuntimeError) as error:
@@ -104,8 +82,6 @@ def gemm(context: SuiteContext) -> None:
 @check("speed.memory", "speed of the device's memory", needs=_NEEDS, suites=SPEED)
 def memory(context: SuiteContext) -> None:
     """Copy and add arrays much larger than the caches; bytes read and written count."""
-    from .stopwatch import seconds
-
     torch, peak = context.torch, _peak(context)
     elements = (1 << 28) if context.backend.streams else (1 << 23)
     left, right = (torch.ones(elements, device=context.device) for _ in range(2))
@@ -127,8 +103,6 @@ def memory(context: SuiteContext) -> None:
 @check("speed.launch", "time to launch a kernel", needs=_NEEDS, suites=SPEED)
 def launch(context: SuiteContext) -> None:
     """Time a thousand small operators in a row, and one with synchronization."""
-    from .stopwatch import wall_seconds
-
     torch = context.torch
     value = torch.ones(16, device=context.device)
 
@@ -149,9 +123,6 @@ def launch(context: SuiteContext) -> None:
 @check("speed.copies", "speed of copies between host and device", needs=_NEEDS, suites=SPEED)
 def copies(context: SuiteContext) -> None:
     """Copy between the device and host memory, pageable and (if possible) pinned."""
-    from .context import CheckSkippedError
-    from .stopwatch import seconds
-
     if context.backend.name == "cpu":
         raise CheckSkippedError("the CPU uses the host's memory")
     torch = context.torch
@@ -172,7 +143,6 @@ def copies(context: SuiteContext) -> None:
 def resnet50(context: SuiteContext) -> None:
     """Time a batch in float32 and, with autocast, in float16 and bfloat16; channels last, as in
     PyTorch's guide."""
-    from .stopwatch import seconds
     from .workload import build
 
     torch = context.torch

@@ -42,8 +42,8 @@ def files(context: SuiteContext) -> None:
     context.full_precision()
     with tempfile.TemporaryDirectory(prefix="images-") as scratch:
         images, paths = _folder(context, Path(scratch))
-    made = torch.stack([_transforms(torch)(image.to(context.device)) for image in images])
-    wanted = torch.stack([_transformed(torch, image) for image in images])
+    made = torch.stack([_transforms(torch.float32)(image.to(context.device)) for image in images])
+    wanted = torch.stack([_transforms(torch.float64)(image) for image in images])
     u = unit_roundoff(torch, torch.float32)
     # Weights of a row and a column, and their sums over some pixels each.
     context.within("transform_error", relative_error(torch, made, wanted), 16 * u)
@@ -123,33 +123,10 @@ def _compare(name: str, image: Any, written: Any) -> None:
     require(off < _LOSS, f"{name}: pixels differ by {off:.3g} of 255 on average, {_LOSS} are allowed")
 
 
-def _transforms(torch: Any) -> Any:
+def _transforms(dtype: Any) -> Any:
     from torchvision import transforms
 
     return transforms.Compose([
-        transforms.ConvertImageDtype(torch.float32), transforms.Resize(_SIDE, antialias=True),
+        transforms.ConvertImageDtype(dtype), transforms.Resize(_SIDE, antialias=True),
         transforms.CenterCrop(_SIDE), transforms.Normalize(_MEAN, _DEVIATION),
     ])  # fmt: skip
-
-
-def _transformed(torch: Any, image: Any) -> Any:
-    """Return what the transforms make of an image, by their definition, in float64.
-
-    The shorter side becomes ``_SIDE``; a triangle filter that is as wide as a new pixel weighs the old ones.
-    """
-    height, width = image.shape[-2:]
-    sizes = [_SIDE * side // min(height, width) for side in (height, width)]
-    down, across = (_weights(torch, old, new) for old, new in zip((height, width), sizes))
-    resized = down @ (image.double() / 255) @ across.T
-    top, left = (round((size - _SIDE) / 2.0) for size in sizes)
-    cut = resized[:, top : top + _SIDE, left : left + _SIDE]
-    mean, deviation = (torch.tensor(one, dtype=torch.float64).view(3, 1, 1) for one in (_MEAN, _DEVIATION))
-    return (cut - mean) / deviation
-
-
-def _weights(torch: Any, old: int, new: int) -> Any:
-    scale = old / new
-    centres = (torch.arange(new, dtype=torch.float64) + 0.5).view(-1, 1) * scale
-    places = torch.arange(old, dtype=torch.float64).view(1, -1) + 0.5
-    weights = (1 - (places - centres).abs() / max(scale, 1.0)).clamp(min=0)
-    return weights / weights.sum(dim=1, keepdim=True)

@@ -1,9 +1,7 @@
-"""What inductor and triton use while a program runs: a C++ compiler, headers, and folders to cache in."""
+"""What inductor and triton use while a program runs: a C++ compiler and headers."""
 
 from __future__ import annotations
 
-import contextlib
-import getpass
 import os
 import shutil
 import sysconfig
@@ -54,49 +52,3 @@ def missing_headers(program: str, headers: Iterable[str], torch: Any) -> list[st
             if not run_one(command, deadline_s=_DEADLINE_S, folder=folder).ok:
                 missing.append(header)
     return missing
-
-
-def cache_folders() -> dict[str, tuple[Path, Path | None]]:
-    """Return, by compiler, the folder it caches in and the one that this environment names."""
-    # Asked for its folder, inductor sets the variable where it was not.
-    named = _named("TORCHINDUCTOR_CACHE_DIR")
-    found = {"inductor": (_inductor(), named)}
-    try:
-        import triton
-
-        holder: Any = getattr(getattr(triton, "knobs", None), "cache", None)
-        named = _named("TRITON_CACHE_DIR")
-        folder = Path(holder.dir) if holder is not None else named or Path.home() / ".triton" / "cache"
-        found["triton"] = (folder, named)
-    except ImportError:
-        pass
-    return found
-
-
-def _inductor() -> Path:
-    try:
-        from torch._inductor.runtime.cache_dir_utils import cache_dir
-    except ImportError:  # before torch 2.7
-        from torch._inductor.runtime.runtime_utils import cache_dir
-    return Path(cache_dir())
-
-
-def _named(variable: str) -> Path | None:
-    value = os.environ.get(variable)
-    return Path(value) if value else None
-
-
-def stale_caches() -> list[tuple[Path, int]]:
-    """Return the user's shared cache folders that are not empty, with the number of compiled files."""
-    shared = [Path.home() / ".triton" / "cache"]
-    with contextlib.suppress(KeyError, OSError):  # a user without a name
-        shared.append(Path("/tmp") / f"torchinductor_{getpass.getuser()}")  # noqa: S108 - inductor's default
-    own = {path for _, path in cache_folders().values()}
-    counted = [(folder, _compiled(folder)) for folder in shared if folder not in own and folder.is_dir()]
-    return [(folder, number) for folder, number in counted if number]
-
-
-def _compiled(folder: Path) -> int:
-    return sum(
-        1 for _, _, files in os.walk(folder) for name in files if name.endswith((".so", ".cubin", ".spv"))
-    )
