@@ -18,18 +18,18 @@ def page() -> str:
     checks = sorted(shipped(), key=lambda check: check.id)
     text = [md.head("Failure families", "xpubuild/doctor/families.yaml"), _ABOUT]
     for name, family in families().items():
-        text.append(f"\n## {name}\n\n{family.about[0].upper()}{family.about[1:]}.\n")
+        text.append(f"\n## {name}\n\n{family['about'][0].upper()}{family['about'][1:]}.\n")
         rows = [
             (
                 f"[{md.code(check.id)}](../checks/{check.id}.md)",
                 check.title,
             )
             for check in checks
-            if check.id in family.checks
+            if check.id in family["checks"]
         ]
         if rows:
             text.append("\n" + md.table(("check", "title"), rows))
-        if family.beyond:
+        if family["beyond"]:
             text.append("\nNot detected:\n\n")
-            text.extend(f"* {what}: {why}.\n" for what, why in family.beyond)
+            text.extend(f"* {item['what']}: {item['why']}.\n" for item in family["beyond"])
     return "".join(text)

@@ -107,8 +107,3 @@ def test_what_is_damaged_is_named_and_the_rest_is_there(site: Site, tmp_path: Pa
     assert "the plan" in found["Could not be read"][0]
     assert "Steps and runs" in found
     assert "Plan" not in found
-
-
-def test_without_a_workspace_it_is_doctors_report_alone(site: Site, tmp_path: Path) -> None:
-    text = bundle(site, tmp_path / "b.md", "--workspace", str(tmp_path))
-    assert {*documents(text)} == {"Report"}

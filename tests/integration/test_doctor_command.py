@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
-import re
 import signal
 import subprocess
 import sys
@@ -212,24 +210,6 @@ def test_reports_for_machines_are_written_beside_the_text(site: dict[str, str], 
     assert {json.loads(line)["id"] for line in lines} == {"site.bad", "site.well"}
 
 
-def test_the_bundle_holds_no_secret_of_the_environment(site: dict[str, str], tmp_path: Path) -> None:
-    env = {
-        **site, "USER": "quillsmith", "HOME": str(tmp_path / "quillsmith"), "HOSTNAME": "pvcbox9.corp.lan",
-        "https_proxy": "http://quillsmith:pw-9876543@10.9.8.7:8080", "ONEAPI_ROOT": "/data/quillsmith/oneapi",
-        "ZE_AFFINITY_MASK": "1",
-    }  # fmt: skip
-    file = tmp_path / "bundle.md"
-    done = doctor("doctor", "--bundle", str(file), env=env)
-    assert done.returncode == 10
-    text = file.read_text("utf-8")
-    for secret in ("quillsmith", "tok-12345678", "pw-9876543", "10.9.8.7", "pvcbox9", "corp.lan"):
-        assert secret not in text, secret
-    # A word of its own: a short name may be part of a random one.
-    assert not re.search(rf"\b{re.escape(os.uname().nodename)}\b", text)
-    assert "ZE_AFFINITY_MASK=1" in text
-    assert "xpubuild.doctor/1" in text
-
-
 # ---- images
 
 
@@ -254,37 +234,7 @@ def test_an_empty_image_is_judged_from_files_alone(tmp_path: Path, xpubuild: Xpu
     assert "/opt/of/this/host" not in result.out
 
 
-#: Programs that doctor starts; each leaves a file in its working directory, as ocloc does with NEO_REVISION.
-PROGRAMS = ("cmake", "g++", "gcc", "git", "ninja", "ocloc", "python3")
-
-
-def test_programs_leave_nothing_in_the_working_directory(tmp_path: Path) -> None:
-    started, here = tmp_path / "started", tmp_path / "here"
-    for folder in (started, here, bin_folder := tmp_path / "bin"):
-        folder.mkdir()
-    for name in PROGRAMS:
-        program = bin_folder / name
-        program.write_text(f"#!/bin/sh\n: > left-by-{name}\n: > {started}/{name}\n")
-        program.chmod(0o755)
-    interpreter = str(bin_folder / "python3")
-    environment = {"PATH": f"{bin_folder}:/usr/bin:/bin", "TMPDIR": str(tmp_path)}
-    doctor("doctor", "--python", interpreter, env=environment, cwd=here)
-    assert set(PROGRAMS) <= {path.name for path in started.iterdir()}
-    assert list(here.iterdir()) == []
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["bin", "here", "started"]
-
-
 # ---- surroundings
-
-
-def test_it_works_without_home_and_environment() -> None:
-    done = subprocess.run(
-        [*XPUBUILD, "doctor"],
-        env={}, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
-    assert done.returncode == 10
-    assert "Traceback" not in done.stderr
-    assert done.stderr == ""
 
 
 @pytest.mark.needs("root", "setpriv")
@@ -330,55 +280,6 @@ def test_odd_streams_change_neither_the_status_nor_raise(line: str) -> None:
     assert done.returncode == 10, done.stderr
     assert "Traceback" not in done.stderr
     assert "Exception ignored" not in done.stderr
-
-
-@pytest.mark.parametrize("columns", [1, 80])
-def test_a_terminal_of_any_width_gets_the_whole_text(columns: int) -> None:
-    import fcntl
-    import struct
-    import termios
-
-    master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    child = subprocess.Popen(
-        [*XPUBUILD, *QUICK],
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-        env={**os.environ, "TERM": "xterm", "LANG": "C"},
-    )
-    os.close(slave)
-    data = b""
-    while True:
-        try:
-            piece = os.read(master, 4096)
-        except OSError:
-            break
-        if not piece:
-            break
-        data += piece
-    os.close(master)
-    assert child.wait(30) == 10
-    assert b"No Intel GPU" in data
-    assert b"Traceback" not in data
-
-
-@pytest.mark.parametrize(
-    "arguments", [("--skip", "*"), ("--only", ""), ("--only", ","), ("--list", "--only", "")]
-)
-def test_a_run_of_nothing_and_a_choice_without_a_name_are_usage_errors(
-    xpubuild: Xpubuild, arguments: tuple[str, ...]
-) -> None:
-    result = xpubuild("doctor", *arguments)
-    assert result.status == 2
-    assert result.out == ""
-    assert "fix:" in result.err
-
-
-def test_an_interrupt_while_modules_are_imported_is_told_in_a_line(tmp_path: Path) -> None:
-    (tmp_path / "click.py").write_text("raise KeyboardInterrupt\n")
-    done = doctor("doctor", env={"PYTHONPATH": str(tmp_path)}, argv=(sys.executable, "-m", "xpubuild"))
-    assert (done.returncode, done.stderr) == (130, "error: interrupted\n")
 
 
 def test_an_image_shows_nothing_of_this_machine_and_cannot_stop_the_run(

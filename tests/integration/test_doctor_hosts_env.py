@@ -13,7 +13,6 @@ from support.doctor_shows import shows
 from support.small_elf import library
 
 from xpubuild.doctor.kit import Outcome
-from xpubuild.doctor.look import libraries
 from xpubuild.machine.capacity import cpu_facts, memory_facts
 from xpubuild.machine.cgroup import cgroup_limits
 from xpubuild.machine.disk import disk_facts
@@ -82,28 +81,9 @@ def test_a_healthy_host_has_no_finding(healthy: EnvHost, recipe: LoadedRecipe) -
     assert findings(healthy.context(recipe)) == {}
 
 
-def test_the_libraries_of_the_machine_that_runs_the_tests_are_none_of_a_hosts(
-    healthy: EnvHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    driver = tmp_path / "of the machine" / "libze_intel_gpu.so.1"
-    library(driver, wants={"libstdc++.so.6": ["GLIBCXX_3.4.99"]})
-    monkeypatch.setattr(libraries, "SYSTEM_FOLDERS", (str(driver.parent),))
-    assert findings(healthy.context()) == {}
-
-
-def test_a_healthy_host_without_a_recipe_has_none_either(healthy: EnvHost) -> None:
-    assert findings(healthy.context()) == {}
-
-
 def test_the_release_of_the_recipe_may_be_sourced(healthy: EnvHost, recipe: LoadedRecipe) -> None:
     healthy.source(healthy.oneapi_root, OLD)
     assert findings(healthy.context(recipe)) == {}
-
-
-def test_a_builder_needs_no_torch(tmp_path: Path, recipe: LoadedRecipe) -> None:
-    host = EnvHost(tmp_path)
-    host.oneapi(OLD)
-    assert findings(host.context(recipe)) == {}
 
 
 def no_oneapi(host: EnvHost) -> None:

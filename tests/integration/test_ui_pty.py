@@ -205,13 +205,6 @@ def test_a_run_leaves_one_clean_picture(start) -> None:
     assert "━" in session.output
 
 
-def test_a_failure_stays_on_the_screen(start) -> None:
-    session = start("main(None, True)", XTERM)
-    text = seen(session.read()).text()
-    assert text[3].startswith("  ✗ ops     Build ops")
-    assert text[-4:] == ["ops: status 1", "ops: log: /ws/logs/ops.log", "FAILED after 2.0 s", "the result"]
-
-
 @pytest.mark.parametrize("how", ["ctrl-c", "SIGINT"])
 def test_the_terminal_is_sane_after_an_interrupt(start, how: str) -> None:
     session = start("main(None, False, total=3000)", XTERM)
@@ -243,23 +236,6 @@ def test_the_cursor_is_visible_even_when_nothing_can_be_put_back(start, number: 
     assert screen.column == 0
 
 
-def test_an_exception_leaves_the_picture_and_a_sane_terminal(start) -> None:
-    session = start(
-        "with make_sink(None, sys.stderr, os.environ) as sink:\n"
-        "        sink.emit(RunStarted(time.time(), 'q', '/ws', (('a', 'A'),), ()))\n"
-        "        sink.emit(StepStarted(time.time(), 'a', 'A', ''))\n"
-        "        time.sleep(0.3); raise RuntimeError('boom')",
-        XTERM,
-    )
-    screen = seen(session.read())
-    assert session.process.wait() == 1
-    text = screen.text()
-    assert text[1].startswith("  ■ a  A")
-    assert text[2].startswith("interrupted after")
-    assert text[-1] == "RuntimeError: boom"
-    assert screen.cursor_visible
-
-
 @pytest.mark.parametrize(
     "env",
     [{**XTERM, "NO_COLOR": "1"}, {"TERM": "dumb"}, {"TERM": "dumb", "FORCE_COLOR": "1"}],
@@ -271,19 +247,6 @@ def test_no_escape_codes_where_they_are_not_wanted(start, env: dict[str, str]) -
     assert "\x1b" not in output
     assert "\r" not in output.replace("\r\n", "\n"), "the terminal itself adds them to newlines"
     assert "ops: FAILED after 1.0 s: status 1 (log: /ws/logs/ops.log)" in output
-
-
-def test_ci_is_nobody_watching(start) -> None:
-    output = start("main(None, False)", {**XTERM, "CI": "true"}).read()
-    assert "\x1b[?25" not in output
-    assert "\x1b[A" not in output
-    assert "quickstart: 3 steps" in output
-
-
-def test_rich_on_demand_without_colour_moves_the_cursor_only(start) -> None:
-    output = start("main('rich', False)", {**XTERM, "NO_COLOR": "1"}).read()
-    assert "\x1b[?25h" in output
-    assert not re.search(r"\x1b\[[0-9;]*m", output)
 
 
 def test_no_escape_codes_in_a_pipe() -> None:
@@ -306,15 +269,6 @@ def test_ascii_where_the_terminal_knows_no_more(start) -> None:
     assert text[1] == "quickstart  /\\xfcber space/ws"
     assert text[3].startswith("  + ops ")
     assert "##" in output
-
-
-def test_many_steps_in_a_small_window(start) -> None:
-    """The block never outgrows the window, so nothing of it is left in the scroll-back."""
-    steps = "['env', 'ops', 'vision'] + ['s%d' % n for n in range(60)]"
-    session = start(f"main(None, False, steps={steps})", XTERM, columns=60, rows=10)
-    text = seen(session.read(), 60, 10).text()
-    assert [line.split("  ")[0] for line in text if "quickstart" in line] == ["quickstart"]
-    assert text[-3:] == ["  · 60 steps not started", "finished in 2.0 s", "the result"]
 
 
 def test_a_window_that_changes_while_it_is_drawn(start) -> None:

@@ -128,7 +128,7 @@ def test_the_verdict_names_an_older_release_that_runs() -> None:
 def test_the_verdict_begins_with_what_plan_takes() -> None:
     rows = [{**a_row("3.1", "yes", "yes"), "pinned": False, "recipe": "3.1"}, a_row("3.0", "yes", "yes")]
     assert verdict(rows) == (
-        "newest that builds here: 3.0 (and 3.1, whose commit is not in the recipe: 'xpubuild install 3.1'"
+        "newest that builds here: 3.0 (and 3.1 without a commit in the recipe: 'xpubuild install 3.1'"
         " looks it up); it runs here too; 2 of 2 releases build"
     )
 

@@ -101,12 +101,3 @@ def test_files_from_the_future(host: EnvHost) -> None:
     found = build.build_clock(context)
     assert found.status == "fail"
     assert str(late) in found.detail
-
-
-def test_a_clock_behind_its_own_software(host: EnvHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xpubuild.doctor.checks.build.time.time", lambda: 86400.0)
-    own = standin.write(host.folder / "xpubuild" / "build.py", "")
-    os.utime(own, (1_750_000_000, 1_750_000_000))
-    monkeypatch.setattr(build, "__file__", str(own))
-    found = build.build_clock(host.context())
-    assert (found.status, "1970-01-02" in found.detail) == ("fail", True)

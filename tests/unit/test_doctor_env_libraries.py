@@ -11,10 +11,9 @@ from support.doctor_frame import a_context
 from support.doctor_shows import shows
 from support.small_elf import library
 
-from xpubuild.doctor.checks import shadow, shadow_build, toolchain
+from xpubuild.doctor.checks import shadow, shadow_build
 from xpubuild.doctor.checks.shadow_libstdcxx import shadow_libstdcxx
-from xpubuild.doctor.kit import Check, Outcome
-from xpubuild.machine.tools import ToolFacts
+from xpubuild.doctor.kit import Outcome
 
 
 @pytest.fixture
@@ -78,47 +77,3 @@ def test_an_old_libstdcxx_on_the_path_of_the_loader(host: EnvHost) -> None:
 def test_switches_that_change_a_build(host: EnvHost, variable: str, value: str, status: str) -> None:
     host.environ[variable] = value
     assert shadow_build.shadow_variables(host.context()).status == status
-
-
-def with_its_own_libstdcxx(host: EnvHost) -> Path:
-    """Put a libstdc++ first that is older than the ninja on PATH needs, and not than the driver does."""
-    folder = host.folder / "module" / "lib"
-    library(folder / "libstdc++.so.6", defines=["GLIBCXX_3.4", "GLIBCXX_3.4.32"])
-    ninja = library(host.folder / "programs" / "ninja", wants={"libstdc++.so.6": ["GLIBCXX_3.4.33"]})
-    host.facts["tools"] = (ToolFacts("ninja", str(ninja)),)
-    host.environ["LD_LIBRARY_PATH"] = str(folder)
-    return ninja
-
-
-def test_a_program_on_path_that_needs_a_newer_libstdcxx(host: EnvHost) -> None:
-    ninja = with_its_own_libstdcxx(host)
-    found = shadow_libstdcxx(host.context())
-    assert (found.status, f"{ninja} needs GLIBCXX_3.4.33" in found.detail) == ("fail", True)
-    assert found.fix is not None
-    assert found.fix.commands == ("unset LD_LIBRARY_PATH",)
-    # Without the variable every program takes the system's.
-    del host.environ["LD_LIBRARY_PATH"]
-    assert shadow_libstdcxx(host.context()).status == "ok"
-
-
-@pytest.mark.parametrize(
-    ("check", "name"), [(toolchain.toolchain_ninja, "ninja"), (toolchain.toolchain_cmake, "cmake")]
-)
-def test_what_a_libstdcxx_holds_up_is_not_to_be_reinstalled(host: EnvHost, check: Check, name: str) -> None:
-    script = '#!/bin/sh\n[ -n "$LD_LIBRARY_PATH" ] && exit 127\necho 3.31.6\n'
-    with_its_own_libstdcxx(host)
-    program = host.folder / "programs" / name
-    program.unlink(missing_ok=True)
-    standin.write(program, script, mode=0o755)
-    host.facts["tools"] = (ToolFacts(name, str(program)),)
-    told = check(host.context())
-    assert (told.status, "see shadow.libstdcxx" in told.detail) == ("skip", True)
-    # Where only a build is asked for, shadow.libstdcxx is not run.
-    told = check(host.context(profiles=frozenset({"build"})))
-    assert told.fix is not None
-    assert told.fix.commands == ("unset LD_LIBRARY_PATH",)
-    # One that does not run either way is broken itself.
-    program.write_text("#!/bin/sh\nexit 127\n")
-    told = check(host.context())
-    assert told.fix is not None
-    assert "remove it from PATH" in told.fix.summary

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -78,7 +79,7 @@ def test_a_run_that_cannot_begin(tmp_path: Path, begin: Callable[[Path], object]
 
 def test_a_machine_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(start, "_HOST_DEADLINE_S", 0.01)
-    monkeypatch.setattr(start, "_report", lambda *_arguments: None)
+    monkeypatch.setattr("xpubuild.machine.host_report.host_report", lambda *_a, **_k: time.sleep(1))
     wait = start.begin({}, root=tmp_path)
     with pytest.raises(XpuBuildError):
         wait()

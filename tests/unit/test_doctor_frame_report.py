@@ -139,12 +139,6 @@ def test_the_text_has_the_verdict_failures_with_commands_warnings_and_a_count() 
     )
 
 
-def test_escape_sequences_of_what_was_found_do_not_reach_the_terminal() -> None:
-    text = text_of(failing("gpu.x", RUN, "a\x1b[2Jb\x1b]0;title\x07c\rd"))
-    assert "\x1b" not in text
-    assert "\r" not in text
-
-
 def test_annotations_are_one_line_each() -> None:
     document = doctor_document(report_of(NO_GPU, WARNING))
     lines = doctor_annotations(document).splitlines()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -79,23 +78,6 @@ def test_a_node_that_its_group_may_not_use(explain: Explain) -> None:
     assert fix.commands == ("udevadm trigger --subsystem-match=drm",)
 
 
-def test_the_access_list_of_a_local_login(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    node = tmp_path / "node"
-    node.write_bytes(b"")
-    node.chmod(0o660)
-    entries = [(0x01, 6, 0xFFFFFFFF), (0x02, 6, 1000), (0x08, 4, 44), (0x10, 6, 0xFFFFFFFF)]
-    raw = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
-    monkeypatch.setattr(os, "getxattr", lambda path, name: raw)
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    monkeypatch.setattr(render_node, "groups_of_process", lambda: frozenset({1000}))
-    seen = open_node(node)
-    assert seen.listed == (("u", 1000, 6), ("g", 44, 4))
-    assert Opened(NODE, 0, 0o020660, 0, ANOTHER, seen.listed).by_list_only
-    assert not Opened(NODE, 0, 0o020660, 0, 1000, seen.listed).by_list_only
-    assert not Opened(NODE, 0, 0o020666, 0, ANOTHER, seen.listed).by_list_only
-    assert not Opened(NODE, errno.EACCES, 0o020660, 0, ANOTHER, seen.listed).by_list_only
-
-
 def test_a_member_since_after_the_login(explain: Explain, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(render_node, "_member", lambda user, gid: (user, gid) == ("ada", ANOTHER))
     why, fix = explain()
@@ -109,11 +91,3 @@ def test_a_container_with_other_groups(
 ) -> None:
     monkeypatch.setattr(render_node, "contained", lambda asked: asked is context)
     assert word in explain(gid=gid)[1].commands[0]
-
-
-def test_access_by_the_list_of_a_local_login_alone_is_a_warning(
-    context: Look, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen = Opened(NODE, 0, 0o020660, 0, ANOTHER, (("u", 1000, 6),))
-    monkeypatch.setattr(render_node, "open_node", lambda path: seen)
-    assert render_node.gpu_render_access(context).status == "warn"

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.doctor_shows import shows
 from unit.test_doctor_gpu_checks import at, device, facts, tree
 
 from xpubuild.doctor.checks import driver, gpu_kernel
@@ -108,3 +109,9 @@ def test_the_ocloc_of_an_image_is_judged_by_the_driver_beside_it(
     found = driver.driver_ocloc(context)
     assert found.status == status
     assert ("does not know bmg" in found.detail) == (status == "warn")
+
+
+@shows("ok", "gpu.firmware")
+def test_a_log_without_trouble(tmp_path: Path) -> None:
+    line = "xe 0000:03:00.0: [drm] GuC firmware version 70.36.0"
+    assert gpu_kernel.gpu_firmware(firmware(at(tmp_path), line)).status == "ok"

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from xpubuild.ui.report.axis import Axis
-from xpubuild.ui.report.lanes import lanes
-from xpubuild.ui.report.pictures import Placed, Window, jobs_picture, memory_picture
+from xpubuild.ui.report.pictures import Axis, Window, jobs_picture, lanes, memory_picture
 from xpubuild.workspace.layout import Layout
 from xpubuild.workspace.ninja_log import Edge, ninja_builds, read
 
@@ -95,11 +93,11 @@ def test_lanes() -> None:
 def test_a_long_pause_is_drawn_short_and_told() -> None:
     axis = Axis([(0, 50), (10, 40), (1000, 1050)])
     assert axis.ran_s == 100
-    (pause,) = axis.pauses
-    assert pause.seconds == 950
+    ((at, seconds),) = axis.pauses
+    assert seconds == 950
     assert axis.at(0) == 0
     assert axis.at(1050) == axis.at(5000) == 100
-    assert 48 < axis.at(50) < axis.at(1000) == pause.at < 52
+    assert 48 < axis.at(50) < axis.at(1000) == at < 52
     assert axis.at(1025) - axis.at(1000) == pytest.approx(axis.at(25), rel=1e-6)
 
 
@@ -107,12 +105,11 @@ def test_an_axis_of_nothing() -> None:
     assert (Axis([]).at(5), Axis([(3, 3)]).at(3), Axis([]).pauses) == (100, 0, [])
 
 
-def test_jobs_are_the_mean_of_each_stretch() -> None:
-    window = Window(0, 250)
-    picture = jobs_picture([Placed("a", 0, 125, 0), Placed("b", 0, 62.5, 1)], window)
+def test_jobs_are_those_of_each_moment() -> None:
+    picture = jobs_picture([(0, 125), (0, 62.5)], Window(0, 250))
     assert picture["most"] == 2
     assert picture["d"].startswith("M0.0 60H0.0V2.0H4.0V2.0")
-    assert "H248.0V16.5H252.0V31.0" in picture["d"]
+    assert "H248.0V2.0H252.0V31.0" in picture["d"]
     assert picture["d"].endswith("V60.0H1000.0V60z")
 
 

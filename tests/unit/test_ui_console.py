@@ -1,15 +1,11 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from xpubuild.errors import BuildError, UsageError, XpuBuildError
 from xpubuild.ui import console
@@ -83,31 +79,6 @@ def test_error_on_a_terminal_wraps_words_and_never_commands(failure: BuildError)
     assert "\x1b" not in error_text(failure, FakeTerminal(), {**XTERM, "NO_COLOR": "1"})
 
 
-def test_error_with_nothing_but_what() -> None:
-    assert error_text(UsageError("no such recipe")) == "error: no such recipe\n  (usage, exit code 2)\n"
-
-
-@pytest.mark.parametrize("make", ["missing", "folder", "empty"])
-def test_a_log_that_cannot_be_shown_is_still_named(tmp_path: Path, make: str) -> None:
-    log = tmp_path / "x.log"
-    if make == "folder":
-        log.mkdir()
-    elif make == "empty":
-        log.touch()
-    lines = error_text(BuildError("b", log=log)).splitlines()
-    assert lines == ["error: b", "", f"  log: {log}", "  (build, exit code 50)"]
-
-
-def test_only_the_end_of_a_huge_log_is_read(tmp_path: Path) -> None:
-    log = tmp_path / "x.log"
-    with log.open("wb") as stream:
-        stream.truncate(3 << 30)
-        stream.seek(0, 2)
-        stream.write(b"\nthe end\n" + b"y" * 1000)
-    lines = error_text(BuildError("b", log=log)).splitlines()
-    assert lines[-3:-1] == ["    | the end", "    | " + "y" * 400]
-
-
 def test_error_as_annotation(failure: BuildError) -> None:
     last = error_text(failure, github=True).splitlines()[-1]
     assert last.startswith("::error title=xpubuild%3A build::building xpubuild-ops failed%0Ag++ exited with")
@@ -125,42 +96,11 @@ def test_a_reader_that_is_gone_is_no_error() -> None:
     console.render_error(UsageError("x"), closed, env={})
 
 
-_json = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
-    max_leaves=10,
-)
-
-
-@settings(deadline=None)
-@given(st.dictionaries(st.text(), _json, max_size=4))
-def test_json_is_one_ascii_document_that_reads_back(document: dict[str, Any]) -> None:
-    stream = io.StringIO()
-    console.print_json(document, stream)
-    text = stream.getvalue()
-    assert text.isascii()
-    assert text.endswith("}\n")
-    assert json.loads(text) == document
-
-
-def test_json_refuses_what_is_not_json() -> None:
-    with pytest.raises(ValueError, match="JSON compliant"):
-        console.print_json({"x": float("nan")}, io.StringIO())
-    with pytest.raises(TypeError, match="not JSON serializable"):
-        console.print_json({"x": Path("/x")}, io.StringIO())
-
-
 def shown(
     columns: Sequence[str], rows: Iterable[Sequence[object]], stream: io.StringIO, env: dict[str, str],
     title: str = "",
 ) -> None:  # fmt: skip
     console.show([table(title, columns, rows)], stream, env)
-
-
-def test_json_goes_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
-    console.print_json({"a": "ü"})
-    captured = capsys.readouterr()
-    assert (captured.out, captured.err) == ('{\n  "a": "\\u00fc"\n}\n', "")
 
 
 def test_table_in_a_pipe_is_aligned_whole_and_without_frames() -> None:
@@ -204,21 +144,6 @@ def test_records_have_what_is_known_below_and_are_folded_at_blanks(stream: io.St
     assert lines[-1] == "c: -"
 
 
-@pytest.mark.parametrize(
-    ("env", "escapes", "box"),
-    [
-        ({**XTERM, "NO_COLOR": "1"}, False, True),
-        ({**XTERM, "LC_ALL": "C"}, True, False),
-        ({"TERM": "dumb"}, False, False),
-    ],
-)
-def test_table_follows_the_environment(env: dict[str, str], escapes: bool, box: bool) -> None:
-    stream = FakeTerminal()
-    shown(["größe"], [("ü",)], stream, env)
-    assert ("\x1b" in stream.getvalue()) is escapes
-    assert ("│" in stream.getvalue()) is box
-
-
 def test_facts_and_commands() -> None:
     command = "xpubuild verify" + " --x" * 60
     parts = [
@@ -236,17 +161,3 @@ def test_facts_and_commands() -> None:
     lines = _ESCAPES.sub("", terminal.getvalue()).splitlines()
     assert "python   3.11" in lines
     assert f"  {command}" in lines, "a command is never broken into lines"
-
-
-_cells = st.text(max_size=30)
-
-
-@settings(deadline=None)
-@given(st.lists(st.tuples(_cells, _cells), max_size=5), st.booleans())
-def test_any_cell_can_be_shown(rows: list[tuple[str, str]], terminal: bool) -> None:
-    stream = FakeTerminal() if terminal else io.StringIO()
-    shown(["a", "b"], rows, stream, XTERM)
-    text = _ESCAPES.sub("", stream.getvalue())
-    assert not {"\x1b", "\r", "\x07"} & set(text)
-    if not terminal:
-        assert text.count("\n") == (len(rows) + 1 if rows else 0)

@@ -133,7 +133,7 @@ SHOWN: dict[str, tuple[str, Callable[[Any], Any], tuple[str, ...], Given]] = {
     "config check": ("config-check", views.config_check_view,
                      ("problems.path 1 a:28: problems.key 1 a: ", "files 1 a: ok\n"), {}),
     "config init": ("config-init", views.config_written_view, ("written: file a\n",), {}),
-    "report": ("report", lambda d: views.report_view(d, Path("a page"), Path("b")), ("page:      ",), {}),
+    "report": ("report", lambda d: views.report_view(d, Path("a page")), ("page:      ",), {}),
 }  # fmt: skip
 
 

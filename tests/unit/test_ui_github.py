@@ -39,16 +39,6 @@ def test_escaping() -> None:
     assert annotation("warning", "w") == "::warning::w\n"
 
 
-@settings(deadline=None)
-@given(st.text())
-def test_escaping_can_be_undone_and_stays_on_one_line(text: str) -> None:
-    escaped = escape_property(text)
-    assert not set("\r\n:,") & set(escaped)
-    for code, character in (("%3A", ":"), ("%2C", ","), ("%0D", "\r"), ("%0A", "\n"), ("%25", "%")):
-        escaped = escaped.replace(code, character)
-    assert escaped == text
-
-
 def test_steps_side_by_side_do_not_mix_their_folds() -> None:
     lines = written(
         START,
@@ -100,38 +90,6 @@ def test_long_output_is_cut_at_its_beginning() -> None:
     )
     assert lines[3] == "... 3 earlier lines are in /ws/a.log"
     assert lines[4] == "[0:00:00] line 3"
-
-
-def test_folds_hold_no_lines_that_only_count() -> None:
-    told = [
-        "Receiving objects:  45% (90/200)",
-        "remote: Compressing objects:   3% (1/30)",
-        "Progress 1048576 of 188916736",
-        "Receiving objects: 100% (200/200)",
-        "Receiving objects: 100% (200/200), 1.2 MiB | 3 MiB/s, done.",
-        "Collecting numpy",
-        "[1/43] Building CXX object a.o",
-        "warning: 45% of it (90/200) is old",
-    ]
-    outputs = [StepOutput(T0, "a", line) for line in told]
-    lines = written(START, StepStarted(T0, "a", "A", "/l"), *outputs, StepFinished(T0, "a", "A", "done", 1.0))
-    fold = lines[lines.index("::group::a: output") + 1 : lines.index("::endgroup::")]
-    assert fold == [f"[0:00:00] {line}" for line in told[4:]]
-
-
-def test_quiet_shows_only_the_fold_of_a_failure() -> None:
-    events = (
-        START,
-        StepStarted(T0, "a", "A", "/a"), StepOutput(T0, "a", "x"), StepFinished(T0, "a", "A", "done", 1.0),
-        StepStarted(T0, "b", "B", "/b"), StepOutput(T0, "b", "y"), StepFinished(T0, "b", "B", "failed", 1.0),
-    )  # fmt: skip
-    assert written(*events, level=Level.QUIET) == [
-        "::group::b: output",
-        "[0:00:00] y",
-        "::endgroup::",
-        "[0:00:00] b: FAILED after 1.0 s (log: /b)",
-        "::error title=b failed::see /b",
-    ]
 
 
 _hostile = st.sampled_from(

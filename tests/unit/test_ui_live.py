@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console, RenderableType
@@ -87,11 +86,6 @@ def test_picture_of_a_run() -> None:
     ]
 
 
-def test_the_estimate_runs_down_between_events_and_then_goes() -> None:
-    assert "ETA 0:00:30" in frame(view(), now=T0 + 95)[4]
-    assert "ETA" not in frame(view(), now=T0 + 200)[4]
-
-
 def test_what_is_left_stands_below_the_picture() -> None:
     run = view()
     run.apply(RunForecast(T0 + 40, 2400.0, (("pytorch", 2400.0),), ("vision",)))
@@ -156,17 +150,6 @@ _steps = st.lists(st.sampled_from(STATES), max_size=60).map(
 )
 
 
-@settings(deadline=None)
-@given(_steps, st.integers(0, 80))
-def test_rows_fit_and_what_runs_is_shown_first(steps: list[StepView], room: int) -> None:
-    chosen, whole = choose(steps, room)
-    left_out = len(chosen) < len(steps)
-    assert sum(step.rows if whole else 1 for step in chosen) + left_out <= max(room, 1)
-    assert chosen == [step for step in steps if step in chosen], "in the plan's order"
-    active = {step.id for step in steps if step.state in (RUNNING, FAILED, CANCELLED)}
-    assert len(active) >= room or active <= {step.id for step in chosen}
-
-
 @settings(deadline=None, max_examples=50)
 @given(_steps, st.integers(10, 200), st.integers(2, 60), st.text(max_size=30), st.integers(0, 10**6))
 def test_a_frame_fits_the_window(
@@ -181,8 +164,3 @@ def test_a_frame_fits_the_window(
     for unicode in (True, False):
         lines = drawn(painter(unicode=unicode).frame(run, T0 + 1e6, rows, columns), columns)
         assert len(lines) <= max(rows, 3)
-
-
-@pytest.mark.parametrize("columns", [1, 5, 9])
-def test_a_tiny_window_does_no_harm(columns: int) -> None:
-    assert frame(view(), columns=columns, rows=1)

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import io
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -93,23 +92,6 @@ def test_a_failure_names_its_log() -> None:
     assert lines[-1] == "[0:00:03] ops: FAILED after 3.0 s: g++ exited with code 1 (log: /ws/logs/ops.log)"
 
 
-def test_progress_every_ten_seconds_or_tenth_and_less_in_long_steps() -> None:
-    fixture = Fixture()
-    fixture.emit(START, started())
-    lines = fixture.emit(*[progress(second, second) for second in range(1, 41)])
-    assert [line[1:8] for line in lines] == ["0:00:10", "0:00:20", "0:00:30", "0:00:40"]
-    lines = fixture.emit(progress(41, 99), progress(42, 100), progress(43, 101), progress(44, 200))
-    assert [line.split("(")[1].split(")")[0] for line in lines] == ["10 %", "20 %"]
-    lines = fixture.emit(*[progress(3600 + second, 300) for second in range(0, 121, 5)])
-    assert [line[1:8] for line in lines] == ["1:00:00", "1:01:00", "1:02:00"]
-
-
-def test_a_fast_count_does_not_fill_the_log() -> None:
-    fixture = Fixture()
-    fixture.emit(START, started())
-    assert fixture.emit(*[progress(n / 2000, n) for n in range(1001)]) == []
-
-
 def test_a_silent_step_shows_that_it_lives() -> None:
     fixture = Fixture()
     fixture.emit(START, started(), progress(30, 999, detail="linking libtorch_xpu.so"))
@@ -138,24 +120,6 @@ def test_quiet_tells_failures_and_the_end() -> None:
         "[0:00:09] ops: FAILED after 9.0 s (log: /ws/logs/ops.log)",
         "[0:00:09] FAILED after 9.0 s",
     ]
-
-
-def test_output_only_when_verbose() -> None:
-    output = StepOutput(T0 + 1, "ops", "\x1b[31merror:\x1b[0m it\r broke")
-    assert Fixture().emit(START, output)[1:] == []
-    assert Fixture(Level.VERBOSE).emit(START, output)[1:] == ["[0:00:01] ops | error: it  broke"]
-
-
-@pytest.mark.parametrize("status", ["up-to-date", "cancelled"])
-def test_other_ends(status: str) -> None:
-    line = Fixture().emit(START, StepFinished(T0, "ops", "Build ops", status, 2.0))[-1]
-    assert (
-        line
-        == {
-            "up-to-date": "[0:00:00] ops: up to date",
-            "cancelled": "[0:00:00] ops: interrupted after 2.0 s",
-        }[status]
-    )
 
 
 _text = st.text(max_size=40)

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from xpubuild.engine.events import Event, Notice, RunFinished, RunStarted, StepFinished, StepOutput
+from xpubuild.engine.events import Event, Notice, RunStarted, StepOutput
 from xpubuild.errors import UsageError
 from xpubuild.ui.live import RichSink
 from xpubuild.ui.sinks import KINDS, GithubSink, JsonLinesSink, PlainSink, SerialSink, make_sink
@@ -53,10 +53,6 @@ def test_choice(kind: str | None, terminal: bool, env: dict[str, str], expected:
     assert type(make_sink(kind, stream, env).inner) is expected
 
 
-def test_quiet_has_no_live_picture() -> None:
-    assert type(make_sink("rich", FakeTerminal(), XTERM, quiet=True).inner) is PlainSink
-
-
 def test_unknown_kind_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="unknown log format 'xml'") as caught:
         make_sink("xml", io.StringIO(), {})
@@ -75,18 +71,6 @@ def test_json_lines_are_whole_ascii_and_at_once() -> None:
     sink.close()
     assert stream.getvalue().isascii()
     assert len(stream.getvalue().splitlines()) == 2
-
-
-def test_json_lines_when_quiet() -> None:
-    stream = io.StringIO()
-    with make_sink("jsonl", stream, {}, quiet=True) as sink:
-        for event in (
-            StepOutput(1.0, "a", "x"),
-            StepFinished(2.0, "a", "A", "done", 1.0),
-            RunFinished(3.0, "ok", 3.0),
-        ):
-            sink.emit(event)
-    assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()] == ["run-finished"]
 
 
 class Recorder:
@@ -139,41 +123,6 @@ def test_calls_from_many_threads_come_one_at_a_time_and_in_order() -> None:
         assert times == [float(number) for number in range(50)]
 
 
-def test_close_is_safe_twice_stops_the_ticker_and_drops_what_follows() -> None:
-    inner = Recorder()
-    sink = SerialSink(inner, io.StringIO())
-    sink.emit(Notice(1.0, "info", "x"))
-    sink.close()
-    sink.close()
-    ticks = inner.ticks
-    sink.emit(Notice(2.0, "info", "y"))
-    time.sleep(0.02)
-    assert (inner.closed, len(inner.seen), inner.ticks) == (1, 1, ticks)
-
-
-def test_an_event_from_inside_an_emit_comes_afterwards() -> None:
-    """A signal handler runs in the middle of whatever the main thread does."""
-
-    class Interrupted(Recorder):
-        def emit(self, event: Event) -> None:
-            if event.time == 1.0:
-                sink.emit(Notice(2.0, "info", "from the handler"))
-            super().emit(event)
-
-    inner = Interrupted()
-    sink = SerialSink(inner, io.StringIO())
-    sink.emit(Notice(1.0, "info", "first"))
-    sink.close()
-    assert [event.time for event in inner.seen] == [1.0, 2.0]
-
-
-def test_a_sink_is_closed_when_the_run_raises() -> None:
-    inner = Recorder()
-    with pytest.raises(RuntimeError, match="boom"), SerialSink(inner, io.StringIO()):
-        raise RuntimeError("boom")
-    assert inner.closed == 1
-
-
 @pytest.mark.parametrize("number", [errno.EPIPE, errno.EIO, errno.ENOSPC])
 def test_a_stream_that_breaks_does_not_end_the_run(number: int) -> None:
     class Broken(io.StringIO):
@@ -189,23 +138,6 @@ def test_a_stream_that_breaks_does_not_end_the_run(number: int) -> None:
         sink.emit(Notice(1.0, "info", "y"))
     assert sink.broken
     assert stream.writes == 1
-
-
-def test_a_closed_stream_does_not_end_the_run() -> None:
-    stream = io.StringIO()
-    stream.close()
-    with make_sink("plain", stream, {}) as sink:
-        sink.emit(Notice(1.0, "info", "x"))
-    assert sink.broken
-
-
-def test_a_bug_in_a_sink_is_not_hidden() -> None:
-    class Buggy(Recorder):
-        def emit(self, event: Event) -> None:
-            raise KeyError("bug")
-
-    with SerialSink(Buggy(), io.StringIO()) as sink, pytest.raises(KeyError, match="bug"):
-        sink.emit(Notice(1.0, "info", "x"))
 
 
 _TALKER = """

@@ -38,12 +38,6 @@ def test_the_parts_of_a_result_as_markdown() -> None:
     )
 
 
-def test_a_long_table_is_folded() -> None:
-    text = markdown("x", [table(*[("a", "1")] * 26, title="Checks")])
-    assert "<details><summary>Checks</summary>\n\n| step" in text
-    assert "<details>" not in markdown("x", [table(*[("a", "1")] * 25)])
-
-
 @settings(deadline=None)
 @given(st.text(), st.text())
 def test_no_text_becomes_markup_or_another_cell(cell: str, command: str) -> None:
@@ -55,10 +49,6 @@ def test_no_text_becomes_markup_or_another_cell(cell: str, command: str) -> None
     for mark in "`*[]":
         assert rows[2].count(mark) == rows[2].count(f"\\{mark}")
     assert not re.search(r"(?<!\\)<[^\d=]", rows[2])
-
-
-def test_a_fence_is_longer_than_what_it_holds() -> None:
-    assert "`````sh\necho ````\n`````\n" in markdown("x", [Commands(("echo ````",))])
 
 
 def test_each_result_follows_the_one_before(tmp_path: Path) -> None:

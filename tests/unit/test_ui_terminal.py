@@ -3,8 +3,6 @@ from __future__ import annotations
 import io
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from xpubuild.ui.terminal import Terminal, clean, one_line
 
@@ -75,14 +73,3 @@ def test_foreign_text_is_cleaned() -> None:
     text = "\x1b[31mred\x1b[0m \x1b]0;title\x07a\tb\x08\x1b(B\r\nnext\x1b[2K\rlast\x9b"
     assert clean(text) == "red a    b\nnext\nlast"
     assert one_line("a\nb\r\nc") == "a b c"
-
-
-@settings(deadline=None)
-@given(st.text())
-def test_cleaned_text_cannot_move_the_cursor(text: str) -> None:
-    cleaned = clean(text + "\x1b")
-    assert all(character == "\n" or character.isprintable() or ord(character) > 0x9F for character in cleaned)
-
-
-def test_size_falls_back_to_80_by_24() -> None:
-    assert Terminal(io.StringIO(), live=False, color=False, unicode=True).size() == (80, 24)

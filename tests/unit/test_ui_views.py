@@ -93,24 +93,6 @@ def test_final() -> None:
     ]
 
 
-def test_final_of_a_run_that_failed_or_got_half_way() -> None:
-    checks = [{"id": "a", "status": "crash"}, {"id": "b", "status": "pass"}]
-    verify = {
-        **RECEIPT["verify"], "status": "fail", "passed": 1, "failed": 1, "crashed": 1, "skipped": 0,
-        "checks": checks,
-    }  # fmt: skip
-    text = plain(final_view({**RECEIPT, "verify": verify}, program="xpubuild"))
-    assert (
-        "verify: fail: 1 passed, 1 failed, 1 crashed\n\nFailed checks\nCHECK  STATUS\na      crash\n" in text
-    )
-    assert f"Next steps:\n  xpubuild status --workspace '{WORKSPACE}'\n" in text
-    stored = [{"id": "env", "store": "/shared/store"}]
-    text = plain(final_view({**RECEIPT, "status": "partial", "verify": None, "steps": stored}, program="x"))
-    assert "verify: not run" in text
-    assert "status:  partial" in text
-    assert "env      -            -  the store /shared/store" in text
-
-
 def test_wide_tables_are_folded_at_blanks_to_120_columns() -> None:
     long = ("word " * 60).strip()
     text = plain((table("", ("name", "about", ">size"), [("a", long, 1), ("x" * 40, "short", 23)]),))

@@ -90,12 +90,14 @@ def arranged(found: Iterable[Check]) -> tuple[Check, ...]:
             twice = broken(place.replace("_", ""), f"{place} has the same id '{check.id}' as {other}")
             known.setdefault(twice.id, twice)
         known.setdefault(check.id, check)
-    return tuple(sorted(known.values(), key=lambda check: (*_rank(check.group), _depth(check, known))))
 
+    def rank(check: Check) -> tuple[int, str, int]:
+        # Checks of one group and depth keep the order of their definition: the sort is stable.
+        group = check.group
+        first = (GROUPS.index(group), "") if group in GROUPS else (len(GROUPS), group)
+        return (*first, _depth(check, known))
 
-def _rank(group: str) -> tuple[int, str]:
-    # Checks of one group and depth keep the order of their definition: the sort is stable.
-    return (GROUPS.index(group), "") if group in GROUPS else (len(GROUPS), group)
+    return tuple(sorted(known.values(), key=rank))
 
 
 def _depth(check: Check, known: dict[str, Check], seen: frozenset[str] = frozenset()) -> int:
@@ -122,11 +124,8 @@ def select(
     by_id = {check.id: check for check in found}
     wanted = {name for text in only for name in _matching(text, by_id)} if only else set(by_id)
     left_out = {name for text in skip for name in _matching(text, by_id)}
-    asked = [
-        check.id
-        for check in found
-        if check.id in wanted - left_out and (only or {*check.profiles} & {*profiles})
-    ]
+    meant = [check for check in found if only or {*check.profiles} & {*profiles}]
+    asked = [check.id for check in meant if check.id in wanted - left_out]
     if left_out and not asked:
         raise UsageError(
             "no checks are left to run",

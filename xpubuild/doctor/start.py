@@ -55,8 +55,19 @@ def begin(
     place = workspace or entered(given)
     interpreter = _interpreter(python, given, root, place)
     host: Future[HostReport] = Future()
+
+    def examine() -> None:
+        from xpubuild.machine.host_report import host_report  # noqa: PLC0415 - beside what else is imported
+
+        try:
+            # A compiler's words are parsed, hence the locale.
+            words = {**given, "LC_ALL": "C.UTF-8"}
+            host.set_result(host_report(root, workspace=place, python=interpreter, environment=words))
+        except Exception as error:  # noqa: BLE001 - it is raised again where the report is wanted
+            host.set_exception(error)
+
     # A daemon, so that a hanging mount cannot block the exit.
-    threading.Thread(target=_report, args=(host, root, interpreter, place, given), daemon=True).start()
+    threading.Thread(target=examine, daemon=True).start()
     loaded = None
     if recipe is not None:
         from xpubuild.recipe.load import load  # noqa: PLC0415 - pydantic takes its time
@@ -81,23 +92,6 @@ def begin(
         return Look(report, given, root, loaded, interpreter, place, frozenset(profiles))
 
     return wait
-
-
-def _report(
-    host: Future[HostReport],
-    root: Path,
-    python: Path | None,
-    workspace: Path | None,
-    environ: Mapping[str, str],
-) -> None:
-    from xpubuild.machine.host_report import host_report  # noqa: PLC0415 - beside what else is imported
-
-    try:
-        # A compiler's words are parsed, hence the locale.
-        words = {**environ, "LC_ALL": "C.UTF-8"}
-        host.set_result(host_report(root, workspace=workspace, python=python, environment=words))
-    except Exception as error:  # noqa: BLE001 - it is raised again where the report is wanted
-        host.set_exception(error)
 
 
 def entered(environ: Mapping[str, str]) -> Path | None:

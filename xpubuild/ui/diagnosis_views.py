@@ -107,33 +107,6 @@ def doctor_explanations(document: Document) -> str:
     )
 
 
-# What the tool that printed an error was doing.
-_STEPS = {
-    "compiler": "compiling a source file",
-    "linker": "linking a library or program",
-    "ocloc": "compiling kernels for the GPU ahead of time",
-    "cmake": "configuring with CMake",
-    "meson": "configuring with Meson",
-    "ninja": "a build step of ninja",
-    "make": "a build step of make",
-    "git": "fetching sources with git",
-    "pip": "installing or building Python packages",
-    "uv": "installing Python packages with uv",
-    "conda": "installing packages with conda",
-    "docker": "building or starting a container",
-    "curl": "a download",
-    "python": "a Python program",
-    "loader": "starting a program, while its libraries were loaded",
-    "memory": "a process that the kernel or the system ended for lack of memory",
-    "disk": "writing a file",
-    "signal": "a program that crashed",
-    "runtime": "work on the GPU",
-    "kernel": "the kernel's GPU driver",
-    "shell": "a command of a shell script",
-    "tool": "a program",
-}
-
-
 def explain_view(document: Document) -> Parts:
     """Return the parts of an ``xpubuild.explain/1`` document."""
     return tuple(_explained(document))
@@ -152,9 +125,8 @@ def _explained(document: Document) -> Iterator[Part]:
         yield _finding(finding, f"Finding {number} of {len(findings)}: {finding['title']}")
         yield Commands((finding["next_command"],), "Next")
     if first is not None and all(finding["confidence"] < _MEDIUM for finding in findings):
-        step = _STEPS.get(first["kind"], f"a step of {first['kind']}")
         tried = "all kinds of failures and all signatures: none is likely"
-        yield facts({"step": f"{step} failed", "tried": tried}, "The cause is not known")
+        yield facts({"failed": first["kind"], "tried": tried}, "The cause is not known")
         yield Commands(tuple(line for line in first["context"] if line.strip()), "Context")
         yield Commands(tuple(document["search_terms"]), "Search for")
         yield Commands(("xpubuild doctor --bundle report.md",), "Report for a question to others")

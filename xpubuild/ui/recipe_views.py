@@ -6,7 +6,7 @@ verdict stands first, then its reasons.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -178,7 +178,10 @@ def matrix_view(document: Row) -> Parts:
             "only with patches": lambda row: _toolkits(row, "patched"),
         }),
         _components(rows),
-        table("Runs on", ("releases", "GPUs", "drivers", "default AOT targets"), _runs_on(rows)),
+        listed("Runs on", rows, {
+            "release": "release", "GPUs": _needed("gpus"), "drivers": _needed("drivers"),
+            "default AOT targets": lambda row: row["arch"] or "unknown",
+        }),
         _limitations(rows),
     )  # fmt: skip
 
@@ -217,13 +220,6 @@ def _components(rows: Sequence[Row]) -> Table:
     return table("Matching versions", ("release", *dists), cells)
 
 
-def _runs_on(rows: Sequence[Row]) -> Iterator[Sequence[object]]:
-    """Yield where the releases run, runs of equal ones together."""
-    gpus, drivers = _needed("gpus"), _needed("drivers")
-    for cells, group in groupby(rows, lambda row: (gpus(row), drivers(row), row["arch"] or "unknown")):
-        yield (_span([row["release"] for row in group]), *cells)
-
-
 def _limitations(rows: Sequence[Row]) -> Table:
     """Return what is lost or known not to work under which conditions."""
     found: dict[tuple[str, str], list[str]] = {}
@@ -238,12 +234,9 @@ def _limitations(rows: Sequence[Row]) -> Table:
 
 
 def _ranges(names: Sequence[str], every: Sequence[str]) -> str:
-    runs = groupby(every, lambda name: name in names)
-    return ", ".join(_span(list(run)) for inside, run in runs if inside)
-
-
-def _span(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{names[-1]} to {names[0]}"
+    """Return releases as ranges: 2.6 to 2.9."""
+    runs = ([*run] for inside, run in groupby(every, lambda name: name in names) if inside)
+    return ", ".join(run[0] if len(run) == 1 else f"{run[-1]} to {run[0]}" for run in runs)
 
 
 def _answer(situation: Row, rows: Sequence[Row]) -> Parts:
@@ -303,12 +296,8 @@ def _newest(builds: Sequence[Row], rows: Sequence[Row]) -> str:
     first = next((row for row in builds if row.get("pinned", True)), builds[0])
     texts = [f"newest that builds here: {first['release']}"]
     if newer := builds[: builds.index(first)]:
-        names, noun = (
-            ", ".join(row["release"] for row in newer),
-            "commit is" if len(newer) == 1 else "commits are",
-        )
-        command = f"'xpubuild install {newer[0]['recipe']}' looks it up"
-        texts[0] += f" (and {names}, whose {noun} not in the recipe: {command})"
+        names, command = ", ".join(row["release"] for row in newer), f"xpubuild install {newer[0]['recipe']}"
+        texts[0] += f" (and {names} without a commit in the recipe: '{command}' looks it up)"
     runs = first["verdict"]["runs"]
     if runs == "no":
         other = next((row["release"] for row in builds if row["verdict"]["runs"] == "yes"), None)

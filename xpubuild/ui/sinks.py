@@ -57,18 +57,10 @@ class _Pace:
 
     began: float
     spoke: float
-    tenth: int = 0
     detail: str = ""
 
     def due(self, event: StepProgress) -> bool:
-        passed = event.time - self.spoke
-        tenth = wording.percent(event) // 10
-        crossed = tenth > self.tenth
-        self.tenth = min(self.tenth, tenth)
-        if passed >= min(max((event.time - self.began) / 10, 10.0), 60.0) or (crossed and passed >= 1.0):
-            self.tenth = tenth
-            return True
-        return False
+        return event.time - self.spoke >= min(max((event.time - self.began) / 10, 10.0), 60.0)
 
 
 class PlainSink:
@@ -163,10 +155,7 @@ class PlainSink:
 
     def _tell_forecast(self, event: RunForecast) -> None:
         """Tell what is left at first, and then rarely: the time since is a tenth of what was left."""
-        if event.time < self._next_forecast:
-            return
-        text = wording.left(event)
-        if text:
+        if event.time >= self._next_forecast and (text := wording.left(event)):
             self._next_forecast = event.time + max(_SILENCE_S, event.left_s / 10)
             self.line(event.time, text)
 

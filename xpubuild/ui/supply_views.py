@@ -130,11 +130,9 @@ def _expected(document: Document) -> str:
     """Return how much would come; git and package indexes tell no size beforehand."""
     files = [item for item in document["missing"] if item["kind"] != "git"]
     repositories = len(document["missing"]) - len(files)
-    known, unknown = document["summary"]["missing_bytes"], any(item["size"] is None for item in files)
-    size = f", {'at least ' if unknown else ''}{wording.size(known)}"
-    if unknown and not known:
-        size = " of unknown size"
-    words = [f"{wording.plural(len(files), 'file')}{size}"] if files else []
+    unknown = "at least " if any(item["size"] is None for item in files) else ""
+    size = wording.size(document["summary"]["missing_bytes"])
+    words = [f"{wording.plural(len(files), 'file')}, {unknown}{size}"] if files else []
     words += [f"{_repositories(repositories)} of unknown size"] if repositories else []
     return " and ".join(words) or "nothing"
 

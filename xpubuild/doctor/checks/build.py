@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import time
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from xpubuild.doctor.kit import BUILD, Look, Outcome, check, commas, finding, ok
 from xpubuild.doctor.look.filesystem import Room, ignores_capitals, quota_room, write_small
 from xpubuild.machine.disk import DiskFacts
 from xpubuild.machine.jobs import LargeUnit, plan_jobs
+from xpubuild.machine.readers import entries
 from xpubuild.machine.versions import fits
 
 _GIB = 1 << 30
@@ -21,7 +21,7 @@ DISK_GIB = 40.0
 # A checkout with submodules and what is built from it; PyTorch's has more than 60,000 files.
 _INODES_PER_GIB = 5000
 _MANY_CORES = 4
-_DAY_S, _MINUTE_S, _MOST_AHEAD_S = 24 * 3600, 60, 2  # two seconds are enough to confuse make and ninja
+_MINUTE_S, _MOST_AHEAD_S = 60, 2  # two seconds are enough to confuse make and ninja
 _NETWORK = frozenset({
     "nfs", "nfs4", "lustre", "gpfs", "beegfs", "cifs", "smb3", "9p", "ceph", "fuse.ceph", "afs", "panfs",
     "fuse.sshfs", "fuse.glusterfs", "pvfs2", "orangefs", "wekafs", "vboxsf", "virtiofs",
@@ -199,17 +199,12 @@ def build_clock(look: Look) -> Outcome:
 
     Ninja and make compare file times, and TLS compares the dates of certificates. This check compares
     the clock with the time of a new file in the workspace (on a network file system, another machine's
-    clock), with the newest files of xpubuild itself (to find a clock that is behind), and with the
+    clock), and with the
     top-level files of an existing workspace: files with times in the future are rebuilt again and
     again. A difference of more than two seconds is a warning, of more than a minute a failure.
     """
     now = time.time()
     fix = todo("set the clock of this machine or of the file server", "date -u", "timedatectl status")
-    newest = max(entry.stat().st_mtime for entry in Path(__file__).parent.iterdir())
-    if newest - now > _DAY_S:
-        clock, own = (time.strftime("%Y-%m-%d", time.gmtime(seconds)) for seconds in (now, newest))
-        detail = f"the clock is at {clock}, but xpubuild's own files are from {own}"
-        return finding(detail, fix, clock=now, newest=newest)
     folder = Path(look.host.disk.path)
     ahead = write_small(folder).ahead_s
     future = [name for name, when in _times(look) if when - now > _MINUTE_S]
@@ -228,13 +223,7 @@ def build_clock(look: Look) -> Outcome:
 
 def _times(look: Look) -> Iterator[tuple[str, float]]:
     """Yield the files at the top of the workspace and of its checkouts and build trees, with their times."""
-    if look.workspace is None:
-        return
-    top = look.path(look.workspace)
-    for folder in (top, *top.glob("src/*"), *top.glob("build/*")):
-        try:
-            with os.scandir(folder) as found:
-                for entry in found:
-                    yield entry.path, entry.stat(follow_symlinks=False).st_mtime
-        except OSError:
-            continue
+    if look.workspace is not None:
+        top = look.path(look.workspace)
+        for folder in (top, *top.glob("src/*"), *top.glob("build/*")):
+            yield from ((str(path), path.lstat().st_mtime) for path in entries(folder))

@@ -23,7 +23,6 @@ _DRIVER = "libze_intel_gpu.so*"
 class Scan:
     """Facts about one cache: its size, its oldest file, and the SYCL major versions that its objects need."""
 
-    folder: Path
     size: int = 0
     oldest: float = float("inf")
     majors: set[int] = field(default_factory=set)
@@ -74,20 +73,18 @@ def _places(look: Look) -> Iterator[Path]:
 
 
 def _scan(folder: Path, until: float) -> Scan:
-    scan = Scan(folder)
-    objects = 0
+    scan, objects = Scan(), 0
     for parent, _, names in os.walk(folder):
         if time.monotonic() > until:
             break
-        for name in names:
-            place = Path(parent) / name
+        for place in (Path(parent) / name for name in names):
             try:
                 status = place.stat()
             except OSError:
                 continue
             scan.size += status.st_size
             scan.oldest = min(scan.oldest, status.st_mtime)
-            if name.endswith(".so") and objects < _MOST_OBJECTS:
+            if place.suffix == ".so" and objects < _MOST_OBJECTS:
                 objects += 1
                 scan.majors |= _majors(place)
     return scan

@@ -7,13 +7,7 @@ import shlex
 from collections.abc import Mapping
 
 from xpubuild.distribution import Need
-from xpubuild.doctor.fixes import (
-    install_command,
-    install_need,
-    lts_note,
-    need_note,
-    remove_command,
-)
+from xpubuild.doctor.fixes import install_command, install_need, lts_note, need_note, remove_command
 from xpubuild.doctor.kit import (
     BUILD,
     RUN,

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from collections.abc import Sequence
 from typing import Any
 
 from xpubuild.doctor.fixes import as_root
 from xpubuild.doctor.kit import RUN, Fix, Look, Outcome, check, commas, finding, ok, plural, skip, todo, warn
-from xpubuild.doctor.probes.level_zero import HIERARCHY, unmasked
+from xpubuild.doctor.probes.level_zero import unmasked
 from xpubuild.doctor.probes.machine import (
     FLEX,
-    MAX,
     contained,
     drm_nodes,
     has_pci,
@@ -23,14 +20,11 @@ from xpubuild.doctor.probes.machine import (
     supported,
     wsl,
 )
-from xpubuild.doctor.probes.selector import SELECTOR, selector_for
-from xpubuild.machine.gpus import GpuFacts
+from xpubuild.doctor.probes.selector import SELECTOR
 from xpubuild.machine.pci_names import intel_gpu
 from xpubuild.machine.readers import UNKNOWN, entries, exists
 
 _GIB = 1 << 30
-# As Linux prints it in sysfs: "0x" and four hexadecimal digits.
-_VENDOR = re.compile(r"0x[0-9a-f]{4}")
 _NO_WSL_GPU = todo(
     "install Intel's Windows driver and update WSL; pass /dev/dxg instead of /dev/dri to containers",
     "wsl.exe --update",
@@ -61,19 +55,12 @@ def gpu_present(look: Look) -> Outcome:
         missing = finding("/sys has no PCI bus", _elsewhere(look))
         return missing if look.live else skip("the image has no /sys, so no devices")
     functions, nodes = len(entries(look.path("/sys/bus/pci/devices"))), drm_nodes(look)
-    detail = f"no Intel GPU: checked {plural(functions, 'PCI function')}{_others(look)} and /dev/dri"
+    others = (
+        f", {plural(len(look.host.gpus), 'display controller')} of other vendors" if look.host.gpus else ""
+    )
+    detail = f"no Intel GPU: checked {plural(functions, 'PCI function')}{others} and /dev/dri"
     detail += f" ({commas(nodes) or 'no render node'})"
     return finding(detail, _elsewhere(look), functions=functions, nodes=list(nodes))
-
-
-def _others(look: Look) -> str:
-    """Return a text about the display controllers, none of which is known to be from Intel."""
-    unknown = sum(1 for gpu in look.host.gpus if not _VENDOR.fullmatch(gpu.vendor_id))
-    known = len(look.host.gpus) - unknown
-    vendors = "another vendor" if known == 1 else "other vendors"
-    texts = [f"{plural(known, 'display controller')} of {vendors}"] if known else []
-    texts += [f"{plural(unknown, 'display controller')} whose vendor cannot be read"] if unknown else []
-    return f" ({commas(texts)})" if texts else ""
 
 
 def _elsewhere(look: Look) -> Fix:
@@ -124,22 +111,14 @@ def gpu_supported(look: Look) -> Outcome:
         detail = f"GPUs of several families: {listed(good)}; PyTorch lists them all, but a build for one of"
         detail += " them has no precompiled kernels for the others"
         summary = "build for all of them (--arch), or limit PyTorch to one family"
-        return warn(detail, todo(summary, _only_one_family(look, good)), devices=devices, families=families)
+        return warn(
+            detail,
+            todo(summary, "sycl-ls", f"export {SELECTOR}=level_zero:NUMBERS   # of one family"),
+            devices=devices,
+            families=families,
+        )
     beside = f"; also {listed(new)}, with an unknown device id" if new else ""
     return ok(f"{listed(good)}{beside}", devices=devices, family=families[0])
-
-
-def _only_one_family(look: Look, gpus: Sequence[GpuFacts]) -> str:
-    """Return the command that limits SYCL to one family: Max where there is one, else the first discrete.
-
-    Without COMPOSITE every tile has a number of its own: one number would leave one tile of a card.
-    """
-    first = min(gpus, key=lambda gpu: (gpu.family != MAX, integrated(gpu)))
-    kept = [gpu for gpu in gpus if gpu.family == first.family]
-    composite = look.environ.get(HIERARCHY, "").upper() == "COMPOSITE"
-    devices = len(kept) if composite else sum(gpu.tiles or 1 for gpu in kept)
-    what = f"{devices} {'cards' if composite else 'tiles'} of {first.family}" if devices > 1 else first.family
-    return f"export {SELECTOR}={selector_for(range(devices))}   # {what}; compare the numbers with sycl-ls"
 
 
 @check("gpu.numa", severity="warn", profiles=RUN, needs="gpu.supported")
@@ -204,8 +183,6 @@ def gpu_memory_tiles(look: Look) -> Outcome:
 _WINDOW = 4 * _GIB
 #: Unified Runtime's switch, off by default (oneapi-src/unified-runtime PR 1245).
 RELAXED = "UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS"
-#: A name that it was taken for (intel/intel-extension-for-pytorch issue 863); nothing reads it.
-_MISTAKEN = "UR_L0_USE_RELAXED_ALLOCATION_LIMITS"
 
 
 @check(
@@ -245,9 +222,8 @@ def gpu_single_allocation(look: Look) -> Outcome:
     )
     if look.environ.get(RELAXED, "0") not in ("", "0"):
         return ok(f"{told}, but {RELAXED} removes the limit", gpus=gpus)
-    wrong = f" ({_MISTAKEN} is set, but has no effect)" if _MISTAKEN in look.environ else ""
     summary = "use smaller tensors, or let the runtime exceed the limit at some cost in speed"
-    return finding(told + wrong, todo(summary, f"export {RELAXED}=1"), gpus=gpus)
+    return finding(told, todo(summary, f"export {RELAXED}=1"), gpus=gpus)
 
 
 def _limited(device: dict[str, Any]) -> bool:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 from xpubuild.doctor.fixes import as_root, distribution, install_command, install_need, need_note
 from xpubuild.doctor.kit import RUN, Fix, Look, Outcome, check, commas, finding, ok, skip, todo, warn
@@ -21,23 +19,23 @@ from xpubuild.doctor.probes.machine import (
     usable_gpus,
     wsl,
 )
+from xpubuild.engine.environment import base_environment
+from xpubuild.engine.process import query
+from xpubuild.errors import XpuBuildError
 from xpubuild.machine.gpus import GpuFacts
 from xpubuild.machine.readers import UNKNOWN, entries, exists, read_text
+from xpubuild.machine.versions import fits
 
 _MODPROBE_FOLDERS = ("/etc/modprobe.d", "/run/modprobe.d", "/usr/lib/modprobe.d", "/lib/modprobe.d")
 _RULE = re.compile(r"^\s*(?:blacklist\s+(?P<a>\S+)|install\s+(?P<b>\S+)\s+(?:/usr)?/s?bin/(?:true|false)\b)")
-_KERNEL_NUMBER = re.compile(r"(\d+)\.(\d+)")
+_KERNEL_NUMBER = re.compile(r"\d+\.\d+")
 _DG2 = ("DG2 (Alchemist)", "DG2/ATS-M")
 #: The oldest kernel whose own driver takes the family without force_probe (drivers/gpu/drm of Linux). A Max
 #: has its driver from Intel's DKMS package instead, made for the kernels of the distributions it lists.
 _OLDEST_KERNEL = {
-    **dict.fromkeys(_DG2, (6, 2)),
-    **dict.fromkeys(("MTL", "MTL-H"), (6, 7)),
-    **dict.fromkeys(("LNL (Lunar Lake)", "BMG (Battlemage)"), (6, 12)),
-}
-_STATES = {
-    None: "no kernel driver is bound",
-    "vfio-pci": "the GPU is reserved for a virtual machine (vfio-pci)",
+    **dict.fromkeys(_DG2, "6.2"),
+    **dict.fromkeys(("MTL", "MTL-H"), "6.7"),
+    **dict.fromkeys(("LNL (Lunar Lake)", "BMG (Battlemage)"), "6.12"),
 }
 _READ_LOG = "dmesg | grep -iE 'i915|xe ' | tail -20"
 
@@ -86,9 +84,15 @@ def gpu_kernel_driver(look: Look) -> Outcome:
 
 def _unbound(look: Look, unbound: list[GpuFacts]) -> tuple[str, Fix]:
     first = unbound[0]
-    other = f"the kernel driver {first.kernel_driver} is bound, which is not a graphics driver"
+    state = f"the kernel driver {first.kernel_driver} is bound, which is not a graphics driver"
+    if first.kernel_driver in (None, "vfio-pci"):
+        state = (
+            "the GPU is reserved for a virtual machine (vfio-pci)"
+            if first.kernel_driver
+            else "no kernel driver is bound"
+        )
     reasons = list(_reasons(look, first))
-    parts = [f"{_STATES.get(first.kernel_driver, other)}: {named(first)}", *(reason for reason, _ in reasons)]
+    parts = [f"{state}: {named(first)}", *(reason for reason, _ in reasons)]
     parts += [f"the same for {len(unbound) - 1} more"] if len(unbound) > 1 else []
     return "; ".join(parts), next((fix for _, fix in reasons), _load_it(look, first))
 
@@ -107,14 +111,10 @@ def _reasons(look: Look, gpu: GpuFacts) -> Iterator[tuple[str, Fix]]:
         edit = as_root(look, f"sed -i '/{module}/s/^/# /' {place}", f"modprobe {module}")
         fix = todo(f"remove the line about {module} from {place}, then load it", *edit)
         yield f"{module} is blacklisted in {place}", fix
-    oldest = _OLDEST_KERNEL.get(gpu.family)
-    match = _KERNEL_NUMBER.match(look.host.os.kernel)
-    if oldest and match and (int(match[1]), int(match[2])) < oldest:
-        wanted = ".".join(map(str, oldest))
-        yield (
-            f"kernel {look.host.os.kernel} is older than {wanted}, the first that supports this GPU",
-            todo(f"use kernel {wanted} or newer, or install Intel's driver module for this one"),
-        )
+    oldest, match = _OLDEST_KERNEL.get(gpu.family), _KERNEL_NUMBER.match(look.host.os.kernel)
+    if oldest and match and fits(match[0], f"<{oldest}") == "yes":
+        told = f"kernel {look.host.os.kernel} is older than {oldest}, the first that supports this GPU"
+        yield told, todo(f"use kernel {oldest} or newer, or install Intel's driver module for this one")
 
 
 def _keeps_out(word: str, number: str) -> bool:
@@ -162,8 +162,8 @@ def _load_it(look: Look, gpu: GpuFacts) -> Fix:
 
 
 _LOGS = ("/var/log/dmesg", "/var/log/kern.log", "/var/log/messages")
-_RING = "/dev/kmsg"
-_LOG_BYTES, _RECORD_BYTES = 1 << 20, 8192
+_RING = "dmesg"
+_LOG_BYTES, _DMESG_S = 1 << 20, 5.0
 _TROUBLE = re.compile(
     r"(?:\bi915\b|\bxe\b).*(?:"
     r"(?:GuC|HuC|GSC|DMC).{0,60}(?<!\bno )(?<!\b0 )(?<!without )"
@@ -172,8 +172,6 @@ _TROUBLE = re.compile(
     re.IGNORECASE,
 )
 _SHOWN_LINES = 5
-#: The first release of Debian whose firmware of Intel's graphics is a package of its own.
-_DEBIAN_SPLIT = 13
 
 
 @check("gpu.firmware", severity="warn", profiles=RUN, needs="gpu.kernel_driver")
@@ -187,9 +185,7 @@ def gpu_firmware(look: Look) -> Outcome:
     """
     if not bound_gpus(look):
         return skip("no GPU with a kernel driver")
-    texts = {place: text for place in _LOGS if (text := _end_of(look.path(place))) is not None}
-    if (ring := _ring(look.path(_RING))) is not None:
-        texts[_RING] = ring
+    texts = {place: text for place in (*_LOGS, _RING) if (text := _log_of(look, place)) is not None}
     if not texts:
         return skip(f"this user cannot read a kernel log ({commas(_LOGS)}); as root: dmesg")
     lines = [line.strip() for text in texts.values() for line in text.splitlines() if _TROUBLE.search(line)]
@@ -205,16 +201,26 @@ def _firmware_packages(look: Look) -> tuple[str, ...]:
     if out_of_tree(look, "i915"):
         return install_need(look, "firmware")
     system = look.host.os
-    debian = "linux-firmware"
-    if "ubuntu" not in (system.id, *system.id_like):
-        number = system.version.partition(".")[0]
-        split = number.isdigit() and int(number) >= _DEBIAN_SPLIT
-        debian = "firmware-intel-graphics" if split else "firmware-misc-nonfree"
-    return install_command(look, debian=(debian,), rhel=("linux-firmware",), suse=("kernel-firmware-i915",))
+    ubuntu = "ubuntu" in (system.id, *system.id_like)
+    # Debian 13 is the first whose firmware of Intel's graphics is a package of its own.
+    own = "firmware-misc-nonfree" if fits(system.version, "<13") == "yes" else "firmware-intel-graphics"
+    debian = ("linux-firmware" if ubuntu else own,)
+    return install_command(look, debian=debian, rhel=("linux-firmware",), suse=("kernel-firmware-i915",))
 
 
-def _end_of(path: Path) -> str | None:
-    """Return the last part of a log, or None where it cannot be read."""
+def _log_of(look: Look, place: str) -> str | None:
+    """Return the last part of a log, or of the kernel's message buffer; None where it cannot be read."""
+    if place == _RING:
+        try:
+            answer = (
+                query(["dmesg"], env=base_environment(look.environ), deadline_s=_DMESG_S)
+                if look.live
+                else None
+            )
+        except XpuBuildError:
+            return None
+        return answer.stdout or None if answer is not None and answer.ok else None
+    path = look.path(place)
     try:
         if not path.is_file():  # a pipe in its place would be waited for
             return None
@@ -223,20 +229,3 @@ def _end_of(path: Path) -> str | None:
             return stream.read().decode("utf-8", "replace")
     except OSError:
         return None
-
-
-def _ring(path: Path) -> str | None:
-    """Return the kernel's message buffer (/dev/kmsg: one record a read), or None where it cannot be read."""
-    found = bytearray()
-    try:
-        buffer = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        while (record := os.read(buffer, _RECORD_BYTES)) and len(found) < _LOG_BYTES:
-            found += record
-    except OSError:  # EAGAIN at the end; EPIPE where records were overwritten meanwhile
-        pass
-    finally:
-        os.close(buffer)
-    return found.decode("utf-8", "replace") or None

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
 
 from xpubuild.doctor.fixes import as_root, install_need, install_second_lts, lacking_here, need_note
 from xpubuild.doctor.kit import RUN, Fix, Look, Outcome, check, commas, finding, ok, skip, todo, warn
-from xpubuild.doctor.look import libraries
-from xpubuild.doctor.look.torches import torch_of
 from xpubuild.doctor.probes.level_zero import UNINITIALIZED, Enumeration, enumeration, result_name, unmasked
 from xpubuild.doctor.probes.level_zero_child import LOADER
 from xpubuild.machine.readers import exists
+from xpubuild.machine.versions import fits
 
 #: The first loader whose zeInitDrivers is whole; adapters of SYCL runtimes from oneAPI 2025.0 on depend on it
 #: (github.com/intel/llvm, sycl: the Level Zero adapter crashes with 1.18.5).
@@ -24,10 +22,6 @@ _LINKED = "zeDeviceGetRootDevice"
 _ALTERNATIVE = "ZE_ENABLE_ALT_DRIVERS"
 #: Where loaders look by themselves on the distributions of Max hosts.
 FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib", "/usr/local/lib64")
-#: The libsycl of oneAPI 2024, and releases on both sides.
-_OLD_MAJOR = 7
-_BEFORE = "2024.2"
-_AFTER = ("2025.0", "2025.1", "2025.2", "2025.3", "2026.0", "2026.1")
 
 
 @check("level_zero.loader", profiles=RUN, needs="gpu.supported", deadline_s=20)
@@ -134,21 +128,21 @@ def _trouble(look: Look, found: Enumeration) -> tuple[str, Fix]:
         summary = "install loader and driver from one release; if that does not help, read the kernel log"
         line = as_root(look, "dmesg | grep -iE 'i915|xe ' | tail -30")
         return f"{told}{words}", todo(summary, *renew, *line)
-    if found.good:
-        summary = "install compatible releases of the driver and the kernel driver"
-        return "the driver initialises, but lists no GPU", todo(summary, *renew)
-    if code is None:
-        fix = todo("reinstall the loader and the driver", *renew)
-        return "the device enumeration ended without a result", fix
-    if code == UNINITIALIZED and not path and chosen:
-        why = f"{_ALTERNATIVE}={chosen} limits the loader to that driver"
-        fix = todo("unset it, or set it to the GPU's driver", f"unset {_ALTERNATIVE}")
-        return f"zeInit: {result_name(code)}; {why}", fix
+    summary = "install compatible releases of the loader, the driver and the kernel driver"
+    if found.good or code is None:
+        ended = (
+            "the driver initialises, but lists no GPU"
+            if found.good
+            else "the enumeration ended without a result"
+        )
+        return ended, todo(summary, *renew)
     if code == UNINITIALIZED and not path:
         why = "the loader found no usable driver (libze_intel_gpu.so.1)"
         fix = todo(f"install the GPU's driver{need_note(look, 'driver')}", *renew)
+        if chosen:
+            why = f"{_ALTERNATIVE}={chosen} limits the loader to that driver"
+            fix = todo("unset it, or set it to the GPU's driver", f"unset {_ALTERNATIVE}")
         return f"zeInit: {result_name(code)}; {why}", fix
-    summary = "install compatible releases of the loader, the driver and the kernel driver"
     beside = f"; the driver is {path}" if path else ""
     return f"{found.ending.stage}: {result_name(code)}{beside}", todo(summary, *renew)
 
@@ -162,11 +156,10 @@ def level_zero_versions(look: Look) -> Outcome:
     (zeInitDrivers, zeDeviceGetRootDevice). A loader that is older than the driver hides the driver's
     newer functions.
 
-    The Level Zero adapter of oneAPI 2025.0 and later is linked with zeDeviceGetRootDevice: with a loader that
-    lacks it (1.8 of Debian 12) the adapter cannot be loaded, and all GPUs
-    disappear without a message. That is a failure, unless the recipe, or without one the installed
-    torch, uses oneAPI 2024. A loader that has it and is older than 1.19.2 can make the adapter
-    crash: a failure with a recipe that needs such a oneAPI, and a warning otherwise.
+    The Level Zero adapter of oneAPI 2025.0 and later is linked with zeDeviceGetRootDevice: with a loader
+    that lacks it (1.8 of Debian 12) the adapter cannot be loaded, and all GPUs disappear without a message.
+    This is a failure, unless the recipe uses oneAPI 2024. A loader that has it and is older than 1.19.2 can
+    make the adapter crash: a failure with a recipe that needs such a oneAPI, and a warning otherwise.
     """
     found = unmasked(look)
     loader, spec = found.loader_version, found.loader_spec
@@ -178,24 +171,16 @@ def level_zero_versions(look: Look) -> Outcome:
         detail = f"the loader {loader} supports version {spec} of Level Zero, the driver has {newer[0]}"
         return finding(detail, fix, **evidence)
     if lacks or (loader and older(loader, COMPLETE_LOADER)):
-        severe, why = _weight(look, lacks)
+        needed, why = loader_needed_by(look)
+        severe = _LINKED in lacks if needed is None else needed
+        why = why or (f"without {_LINKED} no GPU is listed" if severe else "")
         what = f"lacks {commas(lacks)}" if lacks else f"is older than {COMPLETE_LOADER}"
-        detail = f"the loader {loader} {what}, which SYCL runtimes of oneAPI 2025.0 and later need{why}"
-        return (finding if severe else warn)(detail, recent_loader(look), **evidence)
+        detail = f"the loader {loader} {what}, which SYCL runtimes of oneAPI 2025.0 and later need"
+        answer = finding if severe else warn
+        return answer(f"{detail}; {why}" if why else detail, recent_loader(look), **evidence)
     if not loader:
         return skip("the loader does not state its version", **evidence)
     return ok(f"loader {loader}, driver API {commas(apis) or 'unknown'}", **evidence)
-
-
-def _weight(look: Look, lacks: Sequence[str]) -> tuple[bool, str]:
-    """Return whether a loader that is too old is a failure, and why."""
-    if unneeded := old_runtime(look):
-        return False, f"; {unneeded}"
-    if needed := loader_needed_by(look):
-        return True, f"; {needed}"
-    if _LINKED in lacks:
-        return True, f": their Level Zero adapter cannot be loaded without {_LINKED}, and no GPU is listed"
-    return False, ""
 
 
 def recent_loader(look: Look) -> Fix:
@@ -214,34 +199,10 @@ def older(one: str, other: str) -> bool:
     return first < second
 
 
-def loader_needed_by(look: Look) -> str:
-    """Say what needs a recent loader: a recipe for oneAPI 2025.0 or later; empty where nothing does."""
-    recipe = _wants(look)
-    return recipe if recipe and not _before_2025(look) else ""
-
-
-def old_runtime(look: Look) -> str:
-    """Say which recipe or torch uses a SYCL runtime from before oneAPI 2025.0, or nothing."""
-    if look.wanted is not None and look.wanted.target == "xpu":
-        return _wants(look) if _before_2025(look) else ""
-    torch = torch_of(look)
-    elf = libraries.elf_of(torch.folder / "lib" / "libc10_xpu.so") if torch else None
-    majors = {libraries.sycl_major(name) for name in elf.needed} - {None} if elf else set()
-    if torch is None or majors != {_OLD_MAJOR}:
-        return ""
-    return f"torch {torch.version} needs libsycl.so.{_OLD_MAJOR}, of oneAPI 2024"
-
-
-def _wants(look: Look) -> str:
-    """Return which oneAPI the recipe uses, in words, or nothing."""
+def loader_needed_by(look: Look) -> tuple[bool | None, str]:
+    """Return whether the recipe's oneAPI needs a recent loader (None: no recipe), and which it uses."""
     recipe = look.wanted
     if recipe is None or recipe.needs.oneapi is None or recipe.target != "xpu":
-        return ""
-    return f"the recipe {recipe.name} uses oneAPI {recipe.needs.oneapi}"
-
-
-def _before_2025(look: Look) -> bool:
-    from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - only with a recipe
-
-    allowed = SpecifierSet(look.wanted.needs.oneapi or "" if look.wanted else "")
-    return allowed.contains(_BEFORE) or not any(allowed.contains(version) for version in _AFTER)
+        return None, ""
+    old = any(fits(f"2024.{minor}.1", recipe.needs.oneapi) == "yes" for minor in range(3))
+    return not old, f"the recipe {recipe.name} uses oneAPI {recipe.needs.oneapi}"

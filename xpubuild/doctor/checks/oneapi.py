@@ -71,12 +71,7 @@ def oneapi_installed(look: Look) -> Outcome:
     return ok(f"compiler {commas(compilers)} in {commas(roots)}", **evidence)
 
 
-@check(
-    "oneapi.components",
-    profiles=BUILD,
-    needs="oneapi.installed",
-    recipe=True,
-)
+@check("oneapi.components", profiles=BUILD, needs="oneapi.installed", recipe=True)
 def oneapi_components(look: Look) -> Outcome:
     """The recipe's oneAPI components are installed.
 
@@ -154,11 +149,7 @@ def _drift(place: Installation) -> list[str]:
     ]
 
 
-@check(
-    "oneapi.sourced",
-    needs="oneapi.mixed",
-    live=True,
-)
+@check("oneapi.sourced", needs="oneapi.mixed", live=True)
 def oneapi_sourced(look: Look) -> Outcome:
     """The oneAPI environment of this shell is usable.
 

@@ -11,7 +11,7 @@ from xpubuild.doctor.look.compatible import judged
 from xpubuild.doctor.look.sites import interpreter, site
 from xpubuild.errors import ToolchainError
 from xpubuild.machine.readers import UNKNOWN, read_text
-from xpubuild.machine.versions import fits, parse
+from xpubuild.machine.versions import fits
 from xpubuild.supply.index.pipconf import pip_settings, switched_on
 
 
@@ -124,18 +124,15 @@ def python_setuptools(look: Look) -> Outcome:
 
 
 def _range(look: Look) -> str:
-    """Return the range that the recipe's requirement files are made from, else the major that they pin."""
+    """Return the range of setuptools that the recipe's requirement files are made from; "" where none is."""
     if look.recipe is None:
         return ""
-    names = look.recipe.recipe.toolchain.requirements
-    files = [folder / name for name in names for folder in look.recipe.folders]
-    for pattern, suffix in ((r"^setuptools([<>=!~][^\s#;]*)", ".in"), (r"^setuptools==([0-9.]+)", "")):
-        for file in files:
-            text = read_text(file.with_suffix(suffix) if suffix else file) or ""
-            if found := re.search(pattern, text, re.MULTILINE):
-                version = None if suffix else parse(found[1])
-                return f"<{version.major + 1}" if version else found[1]
-    return ""
+    files = (
+        folder / name for name in look.recipe.recipe.toolchain.requirements for folder in look.recipe.folders
+    )
+    texts = (read_text(file.with_suffix(".in")) or "" for file in files)
+    found = (re.search(r"^setuptools([<>=!~][^\s#;]*)", text, re.MULTILINE) for text in texts)
+    return next((match[1] for match in found if match), "")
 
 
 #: Settings that make pip install into another place, nothing, or without dependencies.

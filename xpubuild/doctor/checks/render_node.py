@@ -6,7 +6,6 @@ import errno
 import grp
 import os
 import pwd
-import struct
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,7 @@ from xpubuild.machine.readers import exists, read_text
 
 #: What the kernel shows for an owner that the user namespace does not map (proc(5), overflowgid).
 _NOBODY = 65534
-_ACL_USER, _ACL_GROUP = 0x02, 0x08
 _OWNER, _GROUP, _OTHERS = 0o600, 0o060, 0o006  # read and write
-_ENTRY_BYTES, _HEADER_BYTES = 8, 4
 
 
 @check("gpu.render_node", profiles=RUN, needs="gpu.kernel_driver")
@@ -79,9 +76,7 @@ def gpu_render_access(look: Look) -> Outcome:
 
     If a node cannot be opened, the check searches for the reason: the group of the node and whether
     this user and this login session are in it, a group id without a name in a container, rootless
-    Podman that drops groups, an access control list, SELinux, or the device rules of a cgroup. Access
-    that is granted only to local logins is a warning, because SSH sessions and batch jobs do not have
-    it.
+    Podman that drops groups, SELinux, or the device rules of a cgroup.
     """
     nodes = [gpu.render_node for gpu in bound_usable(look) if gpu.render_node]
     nodes = ["/dev/dxg"] if wsl(look) else nodes
@@ -91,16 +86,7 @@ def gpu_render_access(look: Look) -> Outcome:
     evidence = {item.node: item.to_json() for item in tried}
     failed = [item for item in tried if item.error]
     if not failed:
-        seat = next((item for item in tried if item.by_list_only), None)
-        if seat is None:
-            return ok(f"opened {commas(nodes)}", nodes=evidence)
-        detail = (
-            f"{seat.node} is accessible to this user only through the access control list of a local login"
-        )
-        line = as_root(look, f"usermod -aG {seat.group} $USER")
-        fix = todo("add this user to the node's group, then log in again", *line)
-        more = "; an SSH session, a service or a batch job will have no access"
-        return warn(detail + more, fix, nodes=evidence)
+        return ok(f"opened {commas(nodes)}", nodes=evidence)
     first = failed[0]
     why, fix = explain(look, first)
     name = f"{errno.errorcode.get(first.error, first.error)}, {os.strerror(first.error)}"
@@ -119,14 +105,13 @@ def gpu_render_access(look: Look) -> Outcome:
 
 @frozen
 class Opened:
-    """One attempt to open a node; ``error`` is the errno or 0, ``listed`` its access control list."""
+    """One attempt to open a node; ``error`` is the errno or 0."""
 
     node: str
     error: int
     mode: int = 0
     uid: int = 0
     gid: int = 0
-    listed: tuple[tuple[str, int, int], ...] = ()
 
     @property
     def group(self) -> str:
@@ -135,12 +120,6 @@ class Opened:
             return grp.getgrgid(self.gid).gr_name
         except KeyError:
             return str(self.gid)
-
-    @property
-    def by_list_only(self) -> bool:
-        """Whether neither ownership nor group gave the access, but an entry for this user."""
-        mine = self.gid in groups_of_process() or os.geteuid() in (0, self.uid) or _allows(self.mode, _OTHERS)
-        return not self.error and not mine and ("u", os.geteuid()) in {item[:2] for item in self.listed}
 
     def to_json(self) -> dict[str, Any]:
         """Return what was seen, for the evidence."""
@@ -161,7 +140,7 @@ def open_node(path: Path) -> Opened:
         info = path.stat()
     except OSError:
         return Opened(str(path), number)
-    return Opened(str(path), number, info.st_mode, info.st_uid, info.st_gid, _access_list(path))
+    return Opened(str(path), number, info.st_mode, info.st_uid, info.st_gid)
 
 
 def groups_of_process() -> frozenset[int]:
@@ -169,80 +148,78 @@ def groups_of_process() -> frozenset[int]:
     return frozenset((os.getegid(), *os.getgroups()))
 
 
-def _access_list(path: Path) -> tuple[tuple[str, int, int], ...]:
-    """Return (u or g, id, permissions) of the named entries of a POSIX access list (acl(5), version 2)."""
-    try:
-        raw = os.getxattr(path, "system.posix_acl_access")
-    except OSError:
-        return ()
-    named = {_ACL_USER: "u", _ACL_GROUP: "g"}
-    whole = len(raw) % _ENTRY_BYTES == _HEADER_BYTES
-    entries = struct.iter_unpack("<HHI", raw[_HEADER_BYTES:]) if whole else ()
-    return tuple((named[tag], number, allowed) for tag, allowed, number in entries if tag in named)
-
-
 def explain(look: Look, opened: Opened) -> tuple[str, Fix]:
     """Return why a node could not be opened and what to do, from what this process can see."""
-    if opened.error == errno.EPERM:
-        return (
+    user, group, gid, mode = _user_name(), opened.group, opened.gid, opened.mode
+    bits = _GROUP if gid in groups_of_process() else _OTHERS
+    may = _allows(mode, _OWNER if os.geteuid() == opened.uid else bits)
+    selinux = read_text(look.path("/sys/fs/selinux/enforce")) == "1"
+    who = f"it belongs to the group {group} (gid {gid}, mode {mode & 0o777:04o})"
+    #: What holds, why the node then cannot be opened, what to do and to type; the first row counts.
+    rows: tuple[tuple[bool, str, str, tuple[str, ...]], ...] = (
+        (
+            opened.error == errno.EPERM,
             "the device rules of this container's or job's cgroup forbid access, not its permission bits",
-            todo(
-                "start the container with the device, or request a GPU from the batch system",
-                f"docker run --device {opened.node} ...",
-                "srun --gres=gpu:1 ...",
-            ),
-        )
-    if opened.error not in (errno.EACCES, errno.ENOENT):
-        line = "dmesg | grep -iE 'i915|xe ' | tail -30"
-        return "the driver rejects it", todo("read the kernel log", *as_root(look, line))
-    if not _may(opened):
-        return _by_group(look, opened)
-    if read_text(look.path("/sys/fs/selinux/enforce")) == "1":
-        lines = as_root(look, "ausearch -m avc -ts recent", "setsebool -P container_use_devices on")
-        return "owner and group allow it, but SELinux is enforcing", todo(
+            "start the container with the device, or request a GPU from the batch system",
+            (f"docker run --device {opened.node} ...", "srun --gres=gpu:1 ..."),
+        ),
+        (
+            opened.error not in (errno.EACCES, errno.ENOENT),
+            "the driver rejects it",
+            "read the kernel log",
+            as_root(look, "dmesg | grep -iE 'i915|xe ' | tail -30"),
+        ),
+        (
+            may and selinux,
+            "owner and group allow it, but SELinux is enforcing",
             "allow containers to use devices, or start this one without the SELinux label",
-            *lines,
-            "podman run --security-opt label=disable ...",
-        )
-    why = "owner and group allow it, but a parent folder, the mount (nodev) or a security module does not"
-    return why, todo(
-        "check its parent folders and the mount", f"namei -l {opened.node}", "findmnt -T /dev/dri"
-    )
-
-
-def _may(opened: Opened) -> bool:
-    """Whether the permission bits allow it to this process."""
-    if os.geteuid() == opened.uid:
-        return _allows(opened.mode, _OWNER)
-    return _allows(opened.mode, _GROUP if opened.gid in groups_of_process() else _OTHERS)
-
-
-def _by_group(look: Look, opened: Opened) -> tuple[str, Fix]:
-    user, group, gid = _user_name(), opened.group, opened.gid
-    who = f"it belongs to the group {group} (gid {gid}, mode {opened.mode & 0o777:04o})"
-    if gid == _NOBODY:
-        why = f"its group is not mapped into this user namespace ({who}); rootless containers drop groups"
-        summary = "keep the groups of the user who starts the container (needs crun)"
-        return why, todo(summary, "podman run --group-add keep-groups --device /dev/dri ...")
-    if contained(look):
-        why = f"{who}, but the process in this container is not in it; group names differ on host and image"
-        return why, todo(
+            (
+                *as_root(look, "ausearch -m avc -ts recent", "setsebool -P container_use_devices on"),
+                "podman run --security-opt label=disable ...",
+            ),
+        ),
+        (
+            may,
+            "owner and group allow it, but a parent folder, the mount (nodev) or a security module does not",
+            "check its parent folders and the mount",
+            (f"namei -l {opened.node}", "findmnt -T /dev/dri"),
+        ),
+        (
+            gid == _NOBODY,
+            f"its group is not mapped into this user namespace ({who}); rootless containers drop groups",
+            "keep the groups of the user who starts the container (needs crun)",
+            ("podman run --group-add keep-groups --device /dev/dri ...",),
+        ),
+        (
+            contained(look),
+            f"{who}, but the process in this container is not in it; group names differ on host and image",
             "start the container with the number of the group",
-            f"docker run --device /dev/dri --group-add {gid} ...",
-            "podman run --device /dev/dri --group-add keep-groups ...",
-            f"# Kubernetes: securityContext.supplementalGroups: [{gid}]",
-        )
-    if not _allows(opened.mode, _GROUP):
-        line = as_root(look, "udevadm trigger --subsystem-match=drm")
-        why = f"{who}, and that group has no read and write permission"
-        return why, todo("restore the usual mode of the node", *line)
-    if _member(user, gid):
-        why = f"{who}; {user} is a member, but this login session is older"
-        return why, todo("log in again, or start a shell with that group", f"newgrp {group}")
-    line = as_root(look, f"usermod -aG {group} {user}")
-    return f"{who}, and {user} is not a member", todo(
-        f"add {user} to the group {group}, then log in again", *line
+            (
+                f"docker run --device /dev/dri --group-add {gid} ...",
+                "podman run --device /dev/dri --group-add keep-groups ...",
+                f"# Kubernetes: securityContext.supplementalGroups: [{gid}]",
+            ),
+        ),
+        (
+            not _allows(mode, _GROUP),
+            f"{who}, and that group has no read and write permission",
+            "restore the usual mode of the node",
+            as_root(look, "udevadm trigger --subsystem-match=drm"),
+        ),
+        (
+            _member(user, gid),
+            f"{who}; {user} is a member, but this login session is older",
+            "log in again, or start a shell with that group",
+            (f"newgrp {group}",),
+        ),
+        (
+            True,
+            f"{who}, and {user} is not a member",
+            f"add {user} to the group {group}, then log in again",
+            as_root(look, f"usermod -aG {group} {user}"),
+        ),
     )
+    return next((why, todo(summary, *lines)) for holds, why, summary, lines in rows if holds)
 
 
 def _allows(mode: int, bits: int) -> bool:

@@ -99,8 +99,6 @@ def _differ(one: Path, other: Path) -> bool:
 def _ends(path: Path) -> tuple[int, bytes, bytes]:
     # Libraries of MKL have hundreds of megabytes; build ids and tables are at the ends.
     size = path.stat().st_size
-    if not path.is_file():
-        return size, b"", b""
     with path.open("rb") as stream:
         first = stream.read(_END)
         stream.seek(max(0, size - _END))

@@ -37,10 +37,7 @@ def shadow_system(look: Look) -> Outcome:
 
 
 _FLAG_VARIABLES = ("CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CMAKE_ARGS")
-_FLAGS = (
-    ("_GLIBCXX_USE_CXX11_ABI=0", "selects the old C++ ABI"),
-    ("-Werror", "turns warnings into errors"),
-)
+_FLAGS = (("_GLIBCXX_USE_CXX11_ABI=0", "selects the old C++ ABI"), ("-Werror", "turns warnings into errors"))
 _BY_VARIABLE = {
     "CPATH": ("dnnl.hpp", "oneapi/dnnl/dnnl.hpp", "mkl.h", "mpi.h", "sycl/sycl.hpp"),
     "C_INCLUDE_PATH": ("mkl.h", "mpi.h"),

@@ -7,11 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from xpubuild.doctor.fixes import install_command
-from xpubuild.doctor.kit import RUN, Fix, Look, Outcome, check, commas, finding, ok, real, skip, todo, warn
+from xpubuild.doctor.kit import RUN, Fix, Look, Outcome, check, commas, finding, ok, real, skip, todo
 from xpubuild.doctor.look import libraries
 from xpubuild.doctor.look.sites import library_folders, site
-from xpubuild.machine.readers import UNKNOWN
-from xpubuild.machine.tools import probe_tool
 
 _DRIVER = (
     "libze_intel_gpu.so*", "libze_loader.so*", "libigc.so*", "libigdfcl.so*", "libigdgmm.so*",
@@ -28,9 +26,7 @@ def shadow_libstdcxx(look: Look) -> Outcome:
     driver then cannot be loaded, and `torch.xpu.is_available()` is False without a message. This check
     reads the `GLIBCXX` and `CXXABI` versions that the driver, its compiler and the loader need
     (`libze_intel_gpu`, `libze_loader`, `libigc`, `libigdfcl`, `libigdgmm`, `libOpenCL`, `libsycl`,
-    `libur_adapter_level_zero`) from their files, and compares them with those of the first libstdc++. The
-    same is done for the `cmake` and `ninja` on `PATH` with the libstdc++ that this shell's `LD_PRELOAD` or
-    `LD_LIBRARY_PATH` puts first: programs that cannot be started for it are not reported once more.
+    `libur_adapter_level_zero`) from their files, and compares them with those of the first libstdc++.
     """
     first = _first(look)
     system = libraries.find(libraries.LIBSTDCXX, libraries.system_folders(look))
@@ -39,8 +35,6 @@ def shadow_libstdcxx(look: Look) -> Outcome:
     if place is None or offered is None:
         return skip("no libstdc++ was found to compare with")
     needing = [*_driver_files(look)]
-    if place == of_the_shell(look):
-        needing += [Path(item.path) for item in look.host.tools]
     lacking = {look.shown(user): _missing(user, offered.versions_defined) for user in needing}
     short = {user: missing for user, missing in lacking.items() if missing}
     name, has = look.shown(place), libraries.newest(offered.versions_defined)
@@ -66,7 +60,7 @@ def _first(look: Look) -> Path | None:
         folders += libraries.search_folders(program, elf) if elf is not None and not elf.runpath else ()
         # Every program and library of conda has an RPATH that leads to this folder.
         folders += [python.conda / "lib"] if python.conda is not None else []
-    return libraries.find(libraries.LIBSTDCXX, folders) or of_the_shell(look)
+    return libraries.find(libraries.LIBSTDCXX, [*folders, *look.listed("LD_LIBRARY_PATH")])
 
 
 def _fix(look: Look, first: Path | None, system: Path | None) -> Fix:
@@ -75,44 +69,13 @@ def _fix(look: Look, first: Path | None, system: Path | None) -> Fix:
         upgrade = "conda install -c conda-forge 'libstdcxx-ng>=13'"
         return todo("upgrade conda's libstdc++, or make the system's the first", upgrade, *preload)
     if first is not None:
-        return of_this_shell_no_more(look)
+        if _preloaded(look):
+            return todo("do not preload that libstdc++", "unset LD_PRELOAD")
+        return todo("remove the folder of that libstdc++ from LD_LIBRARY_PATH", "unset LD_LIBRARY_PATH")
     return todo(
         "upgrade the system's libstdc++, or install driver packages for this distribution's release",
         *install_command(look, debian=["libstdc++6"], rhel=["libstdc++"], suse=["libstdc++6"]),
     )
-
-
-def of_the_shell(look: Look) -> Path | None:
-    """Return the libstdc++ that LD_PRELOAD or LD_LIBRARY_PATH puts first in every program, or None."""
-    return _preloaded(look) or libraries.find(libraries.LIBSTDCXX, look.listed("LD_LIBRARY_PATH"))
-
-
-def of_this_shell_no_more(look: Look) -> Fix:
-    """Return what removes that libstdc++ from this shell."""
-    if _preloaded(look):
-        return todo("do not preload that libstdc++", "unset LD_PRELOAD")
-    return todo("remove the folder of that libstdc++ from LD_LIBRARY_PATH", "unset LD_LIBRARY_PATH")
-
-
-def held_up(look: Look, program: str) -> str:
-    """Say that a program on PATH that did not answer does so without this shell's libstdc++, or nothing."""
-    first = of_the_shell(look) if look.live else None
-    if first is None:
-        return ""
-    bare = {name: value for name, value in look.environ.items() if not name.startswith("LD_")}
-    if probe_tool(program, bare).version == UNKNOWN:
-        return ""
-    return f"{program} cannot be started with {look.shown(first)}, which this shell puts first"
-
-
-def instead(look: Look, told: str) -> Outcome:
-    """Return the answer of a check of a program that is held up: the cause has a check of its own.
-
-    That one is about running; if only a build was asked for, this is the only one to tell.
-    """
-    if look.to_build:
-        return warn(told, of_this_shell_no_more(look))
-    return skip(f"{told}: see shadow.libstdcxx")
 
 
 def _preloaded(look: Look) -> Path | None:

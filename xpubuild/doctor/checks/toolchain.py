@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from xpubuild.doctor.checks.shadow_libstdcxx import held_up, instead
 from xpubuild.doctor.fixes import distribution, install_command, install_oneapi_packages
 from xpubuild.doctor.kit import BUILD, Fix, Look, Outcome, check, commas, finding, ok, skip, todo, warn
 from xpubuild.doctor.look.compatible import host_compiler, judged, lost_with_gcc
@@ -238,8 +237,6 @@ def _tool(look: Look, name: str, summary: str) -> Outcome | tuple[str, str]:
         return ok("none on PATH; builds install their own")
     if facts.version != UNKNOWN:
         return facts.path, facts.version
-    if told := held_up(look, facts.path):
-        return instead(look, told)
     fix = todo(summary, f"{shlex.quote(facts.path)} --version")
     return finding(f"{facts.path} does not report its version", fix)
 

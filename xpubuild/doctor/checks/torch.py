@@ -11,10 +11,10 @@ from xpubuild.artifacts.site_packages import InstalledDist
 from xpubuild.doctor.checks.shadow import SHADOWING
 from xpubuild.doctor.kit import RUN, Fix, Look, Outcome, check, commas, finding, ok, skip, todo
 from xpubuild.doctor.look import libraries
-from xpubuild.doctor.look.companions import companion_version, index_of
 from xpubuild.doctor.look.sites import Site, library_folders, public, required, requirements, site
 from xpubuild.doctor.look.torches import Torch, cuda_of, torch_of
-from xpubuild.machine.versions import parse
+from xpubuild.errors import RecipeError
+from xpubuild.machine.versions import fits, parse
 
 _NO_TORCH = "torch is not installed in the selected Python"
 _NO_XPU = "no XPU build of torch is installed"
@@ -230,3 +230,39 @@ def _mispaired(torch: Torch, dist: InstalledDist) -> str:
         return f"{name} requires {wanted.name}{wanted.specifier}, {installed}"
     cuda = cuda_of(dist.site_packages / dist.name)
     return f"{name} is built for CUDA {cuda}, torch for {torch.kind}" if cuda and cuda != torch.cuda else ""
+
+
+_INDEX = "https://download.pytorch.org/whl"
+#: The first release with wheels for XPU (https://pytorch.org/blog/intel-gpu-support-pytorch-2-5/).
+_FIRST_XPU = "2.5"
+
+
+def index_of(torch: Torch) -> str:
+    """Return upstream's index of wheels for what this torch was built for."""
+    if torch.xpu:
+        return f"{_INDEX}/xpu"
+    if torch.cuda:
+        return f"{_INDEX}/cu{''.join(torch.cuda.split('.')[:2])}"
+    return f"{_INDEX}/rocm{'.'.join(torch.hip.split('.')[:2])}" if torch.hip else f"{_INDEX}/cpu"
+
+
+def companion_version(torch: Torch, dist: str) -> str | None:
+    """Return the release of a companion (``torchvision``) that the recipes know for this torch, or None."""
+    release = parse(public(torch.version))
+    if (
+        release is None
+        or release.is_prerelease
+        or (torch.xpu and fits(str(release), f"<{_FIRST_XPU}") == "yes")
+    ):
+        return None
+    from xpubuild.recipe.load import load, release_of  # noqa: PLC0415 - pydantic takes its time
+
+    try:
+        loaded = load(f"{release.major}.{release.minor}")
+        recipe = (
+            release_of(loaded, str(release)) if str(release) in loaded.recipe.patches else loaded
+        ).recipe
+    except RecipeError:
+        return None
+    components = recipe.components.values() if recipe.release == str(release) else ()
+    return next((item.version for item in components if item.dist == dist), None)

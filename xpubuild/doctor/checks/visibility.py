@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from xpubuild.doctor.checks.level_zero import unanswered
 from xpubuild.doctor.checks.runtimes import ended, not_imported
 from xpubuild.doctor.kit import RUN, Look, Outcome, check, commas, finding, ok, todo, warn
@@ -17,14 +15,12 @@ from xpubuild.doctor.probes.level_zero import (
     unmasked,
 )
 from xpubuild.doctor.probes.machine import bound_gpus, intel_gpus, listed, supported
-from xpubuild.doctor.probes.runtimes import opencl_gpus, sycl_devices, torch_count
+from xpubuild.doctor.probes.runtimes import sycl_devices, torch_count
 from xpubuild.doctor.probes.selector import (
     SELECTOR,
     SelectorError,
     seen_by_sycl,
-    selector_for,
     visible,
-    whole,
 )
 
 _HIERARCHIES = ("FLAT", "COMPOSITE", "COMBINED")
@@ -84,20 +80,7 @@ def _some(look: Look, everything: int, seen: int, evidence: dict[str, object]) -
     if any(look.environ.get(name) for name in _JOBS):
         return ok(f"{told}, in a batch job", **evidence)
     unset = f"unset {' '.join(names)}"
-    if cut := _cut_cards(look):
-        fix = todo("select every tile of the card, or unset it to use all devices", cut, unset)
-        return warn(f"{told}; a part of a card's tiles is left", fix, **evidence)
     return warn(told, todo("unset it to use all devices", unset), **evidence)
-
-
-def _cut_cards(look: Look) -> str:
-    """Return the command that selects all tiles of each card of which the selector leaves only some."""
-    value = look.environ.get(SELECTOR, "")
-    cards = [device.get("pci_address") for device in enumeration(look).gpus]
-    seen = whole(value, len(cards)) if value else ()
-    some = {cards[number] for number in seen} - {None}
-    numbers = [number for number, card in enumerate(cards) if card in some]
-    return f"export {SELECTOR}={selector_for(numbers)}" if len(numbers) > len(seen) else ""
 
 
 def _trouble(found: Enumeration) -> str:
@@ -137,15 +120,6 @@ def gpu_hierarchy(look: Look) -> Outcome:
     return ok(f"{value or 'FLAT, by default'}: {tiles} devices on {len(gpus)} cards", **counts)
 
 
-@dataclass
-class _Story:
-    """The GPUs of each layer, the reasons for differences, and differences without a reason."""
-
-    counts: dict[str, int | None] = field(default_factory=dict)
-    reasons: list[str] = field(default_factory=list)
-    open: list[str] = field(default_factory=list)
-
-
 @check(
     "gpu.agreement",
     profiles=RUN,
@@ -164,25 +138,31 @@ def gpu_agreement(look: Look) -> Outcome:
     cards in compute-runtime 25.44), or torch reports fewer devices than Level Zero (its SYCL runtime
     could not load the Level Zero adapter: run with `SYCL_UR_TRACE=1`).
     """
-    story = _Story()
-    pci, bound = intel_gpus(look), bound_gpus(look)
+    pci, bound, sycl = intel_gpus(look), bound_gpus(look), sycl_devices(look)
     closed = sum(1 for gpu in bound if not gpu.accessible)
-    story.counts.update({"PCI": len(pci), "DRM": sum(1 for gpu in bound if gpu.render_node)})
-    if len(bound) < len(pci):
-        story.reasons.append(f"{len(pci) - len(bound)} without a kernel driver")
-    if closed:
-        story.reasons.append(f"{closed} with a render node that this user cannot open")
-    seen = _level_zero(look, story)
-    story.counts["OpenCL"] = len(opencl_gpus(look).gpus)
-    if not story.counts["OpenCL"]:
-        story.reasons.append("OpenCL has no GPU, but PyTorch does not need it")
-    sycl = sycl_devices(look)
-    story.counts["SYCL"] = sycl.count("level_zero") if sycl.program else None
-    _torch(look, story, seen)
-    evidence = {"counts": story.counts, "reasons": story.reasons, "unexplained": story.open}
-    because = f" ({'; '.join(story.reasons)})" if story.reasons else ""
-    told = commas(f"{name} {count}" for name, count in story.counts.items() if count is not None)
-    if not story.open:
+    devices, seen = unmasked(look).gpus, seen_by_sycl(look, enumeration(look).gpus)
+    counts: dict[str, int | None] = {
+        "PCI": len(pci),
+        "DRM": sum(1 for gpu in bound if gpu.render_node),
+        "Level Zero": len(devices),
+        "OpenCL": sycl.count("opencl") if sycl.program else None,
+        "SYCL": sycl.count("level_zero") if sycl.program else None,
+    }
+    reasons = [
+        f"{len(pci) - len(bound)} without a kernel driver" if len(bound) < len(pci) else "",
+        f"{closed} with a render node that this user cannot open" if closed else "",
+        f"{MASK} or {SELECTOR} hides {len(devices) - seen}" if seen < len(devices) else "",
+    ]
+    wrong = []
+    for tell in (_level_zero, _torch):
+        why, lost = tell(look, counts, seen)
+        reasons += why
+        wrong += lost
+    reasons = [reason for reason in reasons if reason]
+    evidence = {"counts": counts, "reasons": reasons, "unexplained": wrong}
+    because = f" ({'; '.join(reasons)})" if reasons else ""
+    told = commas(f"{name} {count}" for name, count in counts.items() if count is not None)
+    if not wrong:
         return ok(f"{told}{because}", **evidence)
     fix = todo(
         "install compatible releases of loader, driver and kernel driver, and check what the SYCL runtime"
@@ -190,49 +170,40 @@ def gpu_agreement(look: Look) -> Outcome:
         "SYCL_UR_TRACE=1 sycl-ls",
         "ZE_ENABLE_LOADER_DEBUG_TRACE=1 sycl-ls",
     )
-    return finding(f"{'; '.join(story.open)}; {told}{because}", fix, **evidence)
+    return finding(f"{'; '.join(wrong)}; {told}{because}", fix, **evidence)
 
 
-def _level_zero(look: Look, story: _Story) -> int:
-    """Compare cards by PCI address; return how many devices a SYCL program should see."""
+def _level_zero(look: Look, _counts: dict[str, int | None], _seen: int) -> tuple[list[str], list[str]]:
+    """Compare cards by PCI address; return the reasons of differences, and those without a reason."""
     devices = unmasked(look).gpus
     cards = {str(device["pci_address"]) for device in devices}
     openable = [gpu for gpu in bound_gpus(look) if gpu.accessible]
-    story.counts["Level Zero"] = len(devices)
     missing = [gpu for gpu in openable if gpu.pci_address not in cards]
     if "None" in cards:  # an old driver does not report addresses
         missing = openable[len(devices) :]
-    if unknown := [gpu for gpu in missing if not supported(gpu)]:
-        story.reasons.append(f"the driver does not support {listed(unknown)}")
-    if lost := [gpu for gpu in missing if supported(gpu)]:
-        story.open.append(f"Level Zero does not list {listed(lost)}")
+    unknown = [gpu for gpu in missing if not supported(gpu)]
+    lost = [gpu for gpu in missing if supported(gpu)]
+    reasons = [f"the driver does not support {listed(unknown)}"] if unknown else []
     if len(devices) > len(cards):
-        story.reasons.append(f"{len(devices)} tiles of {len(cards)} cards are separate devices")
+        reasons.append(f"{len(devices)} tiles of {len(cards)} cards are separate devices")
     elif any(len(device.get("tiles", ())) > 1 for device in devices):
         chosen = look.environ.get(HIERARCHY)
         told = f"{HIERARCHY}={chosen}" if chosen else f"{HIERARCHY} is not set"
-        story.reasons.append(f"{told}: a card is one device")
-    seen = seen_by_sycl(look, enumeration(look).gpus)
-    if seen < len(devices):
-        story.reasons.append(f"{MASK} or {SELECTOR} hides {len(devices) - seen}")
-    return seen
+        reasons.append(f"{told}: a card is one device")
+    return reasons, [f"Level Zero does not list {listed(lost)}"] if lost else []
 
 
-def _torch(look: Look, story: _Story, seen: int) -> None:
+def _torch(look: Look, counts: dict[str, int | None], seen: int) -> tuple[list[str], list[str]]:
     torch = torch_count(look)
-    if not_imported(torch):
-        story.reasons.append("torch cannot be imported, see torch.import")
-    if torch.version is None:
-        return
     name = f"torch {torch.version}"
+    if torch.version is None:
+        return ["torch cannot be imported, see torch.import"] if not_imported(torch) else [], []
     if torch.ending is not None and torch.ending.how != "ok":
-        story.open.append(ended(torch.ending, name))
-        return
-    story.counts["torch"] = torch.count
+        return [], [ended(torch.ending, name)]
+    counts["torch"] = torch.count
     integrated = sum(1 for device in enumeration(look).gpus if device["integrated"])
     if not torch.built:
-        story.reasons.append(f"{name} is not built for XPU")
-    elif torch.count == seen - integrated != seen:
-        story.reasons.append("PyTorch ignores integrated GPUs if there is a discrete one")
-    elif torch.count < seen:
-        story.open.append(f"{name} reports {torch.count} of {seen} devices")
+        return [f"{name} is not built for XPU"], []
+    if torch.count == seen - integrated != seen:
+        return ["PyTorch ignores integrated GPUs if there is a discrete one"], []
+    return [], [f"{name} reports {torch.count} of {seen} devices"] if torch.count < seen else []

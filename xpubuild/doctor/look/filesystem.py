@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import time
@@ -18,10 +17,9 @@ from xpubuild.machine.readers import LIVE_ROOT, read_text
 from xpubuild.machine.tools import locate
 
 _DEADLINE_S = 5.0
-# Asked twice; a server that does not answer holds it up until the client gives up.
-_LFS_DEADLINE_S = 3.0
+# lfs is asked twice; a server that does not answer holds it up until the client gives up.
+_QUOTA_DEADLINE_S = 3.0
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-_FIELDS = 4
 _KIB = 1024
 
 
@@ -83,89 +81,55 @@ class Room:
 
 
 def quota_room(folder: Path, mount_point: str, filesystem: str | None, environ: Mapping[str, str]) -> Room:
-    """Return the user's remaining quota in ``folder``.
+    """Return the user's remaining quota in ``folder``, by ``quota``, or on Lustre by ``lfs quota``.
 
-    Runs the program ``quota``, or on Lustre, which it does not support, ``lfs quota``.
+    On Lustre the quota of the folder's group counts too: a project's quota is usually that of its group.
     """
-    if filesystem == "lustre":
-        return _lustre_room(folder, mount_point, environ)
-    program = locate(("quota",), environ.get("PATH", "")).get("quota")
-    source = _source(mount_point)
-    if program is None or not source:
-        return Room()
-    # With -p and -w one line per file system: device, 1 KiB blocks, soft and hard limit, grace, files, ...
-    for line in _answer([program, "-u", "-w", "-p"], folder, environ, _DEADLINE_S).splitlines():
-        words = line.split()
-        if words and words[0] == source:
-            return _left(words[1:])
-    return Room()
-
-
-def _lustre_room(folder: Path, mount_point: str, environ: Mapping[str, str]) -> Room:
-    """Return the smaller of the remaining Lustre quotas of the user and of the folder's group.
-
-    A project's quota is usually that of its group, which new files in the folder belong to.
-    """
-    program = locate(("lfs",), environ.get("PATH", "")).get("lfs")
+    name = "lfs" if filesystem == "lustre" else "quota"
+    program = locate((name,), environ.get("PATH", "")).get(name)
     if program is None:
         return Room()
-    owners = [("-u", os.getuid())]
-    with contextlib.suppress(OSError):
-        owners.append(("-g", folder.stat().st_gid))
-    rooms = [
-        _of_lustre(
-            _answer([program, "quota", kind, str(number), mount_point], folder, environ, _LFS_DEADLINE_S)
-        )
-        for kind, number in owners
-    ]
+    if name == "quota":
+        # With -p and -w one line per file system: device, 1 KiB blocks, soft, hard, grace, files...
+        lines = (line.split() for line in _answer([program, "-u", "-w", "-p"], folder, environ).splitlines())
+        source = _source(mount_point)
+        return next((_left(words[1:]) for words in lines if words and words[0] == source), Room())
+    rooms = []
+    for kind, number in (("-u", os.getuid()), ("-g", folder.stat().st_gid)):
+        text = _answer([program, "quota", kind, str(number), mount_point], folder, environ)
+        # Below the header are the path, on a line of its own if it is long, and the same columns (Lustre
+        # manual, "Configuring and Managing Quotas"); a star marks an exceeded limit, brackets a guess.
+        rooms.append(_left(text.partition("Filesystem")[2].partition("\n")[2].split()[1:]))
     return Room(
         min((room.bytes_free for room in rooms if room.bytes_free is not None), default=None),
         min((room.inodes_free for room in rooms if room.inodes_free is not None), default=None),
     )
 
 
-def _of_lustre(text: str) -> Room:
-    """Return the values in the output of ``lfs quota`` (Lustre manual, "Configuring and Managing Quotas").
-
-    Below the header are the path (on a separate line if it is long), 1 KiB blocks, soft limit, hard limit,
-    grace, and the same for files. A star marks an exceeded limit; brackets mark an inexact usage, because a
-    server did not respond.
-    """
-    _, titles, rest = text.partition("Filesystem")
-    if not titles:
-        return Room()
-    _, _, below = rest.partition("\n")
-    return _left(below.split()[1:])
-
-
 def _left(columns: list[str]) -> Room:
     """Return the remaining quota of two groups of usage, soft limit, hard limit and grace, blocks first."""
     blocks = _free(columns[0:3])
-    return Room(None if blocks is None else blocks * _KIB, _free(columns[_FIELDS : _FIELDS + 3]))
+    return Room(None if blocks is None else blocks * _KIB, _free(columns[4:7]))
 
 
 def _free(columns: list[str]) -> int | None:
     numbers = [word.strip("*[]") for word in columns]
-    if len(numbers) < _FIELDS - 1 or not all(word.isdigit() for word in numbers):
+    if len(numbers) < len(("used", "soft", "hard")) or not all(word.isdigit() for word in numbers):
         return None
     used, soft, hard = map(int, numbers)
     limit = hard or soft
     return max(0, limit - used) if limit else None
 
 
-def _answer(argv: list[str], folder: Path, environ: Mapping[str, str], deadline_s: float) -> str:
+def _answer(argv: list[str], folder: Path, environ: Mapping[str, str]) -> str:
     """Return the output of a program; nothing if it times out."""
     try:
-        return query(argv, env=base_environment(environ), cwd=folder, deadline_s=deadline_s).stdout
+        return query(argv, env=base_environment(environ), cwd=folder, deadline_s=_QUOTA_DEADLINE_S).stdout
     except XpuBuildError:
         return ""
 
 
 def _source(mount_point: str) -> str:
-    """Return the device, or SERVER:/EXPORT, that is mounted at a mount point."""
-    found = ""
-    for line in (read_text(LIVE_ROOT / "proc/self/mounts") or "").splitlines():
-        words = line.split(" ")
-        if len(words) > 1 and words[1] == mount_point:
-            found = words[0]
-    return found
+    """Return the device, or SERVER:/EXPORT, that is mounted last at a mount point."""
+    mounts = (line.split(" ") for line in (read_text(LIVE_ROOT / "proc/self/mounts") or "").splitlines())
+    return next((words[0] for words in reversed([*mounts]) if words[1:2] == [mount_point]), "")

@@ -11,10 +11,6 @@ from xpubuild.doctor.look.sites import Site, site
 from xpubuild.frozen import frozen
 from xpubuild.machine.readers import exists, read_text
 
-_VERSION = re.compile(r"^__version__ *(?:: *[^=]+)?= *['\"]([^'\"]+)['\"]", re.MULTILINE)
-_CUDA = re.compile(r"^cuda *(?:: *[^=]+)?= *(?:['\"]([^'\"]+)['\"]|None)", re.MULTILINE)
-_HIP = re.compile(r"^hip *(?:: *[^=]+)?= *(?:['\"]([^'\"]+)['\"]|None)", re.MULTILINE)
-
 
 @frozen
 class Torch:
@@ -47,7 +43,7 @@ def torch_of(look: Look) -> Torch | None:
     if python is None or folder is None:
         return None
     text = read_text(folder / "version.py", look.root) or ""
-    version, cuda, hip = (_first(pattern, text) for pattern in (_VERSION, _CUDA, _HIP))
+    version, cuda, hip = (_first(name, text) for name in ("__version__", "cuda", "hip"))
     dist = python.get("torch")
     return Torch(
         folder,
@@ -62,9 +58,10 @@ def torch_of(look: Look) -> Torch | None:
 
 def cuda_of(folder: Path) -> str:
     """Return the CUDA version that a package such as torchvision was built with, or an empty text."""
-    return _first(_CUDA, read_text(folder / "version.py") or "")
+    return _first("cuda", read_text(folder / "version.py") or "")
 
 
-def _first(pattern: re.Pattern[str], text: str) -> str:
-    found = pattern.search(text)
-    return (found[1] or "") if found else ""
+def _first(name: str, text: str) -> str:
+    """Return a text that a module assigns to a name, or an empty one."""
+    found = re.search(rf"^{name} *(?:: *[^=]+)?= *['\"]([^'\"]+)['\"]", text, re.MULTILINE)
+    return found[1] if found else ""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,16 +44,6 @@ class Ending:
         stages = [str(record["stage"]) for record in self.records if "stage" in record]
         return stages[-1] if stages else "start"
 
-    @property
-    def signal(self) -> str:
-        """Name of the signal that ended it, or an empty text."""
-        if self.status >= 0:
-            return ""
-        try:
-            return signal.Signals(-self.status).name
-        except ValueError:
-            return f"signal {-self.status}"
-
     def value(self, key: str, default: Any = None) -> Any:
         """Return the last value that a record gives a key."""
         return next((record[key] for record in reversed(self.records) if key in record), default)
@@ -60,7 +51,9 @@ class Ending:
     def told(self, what: str) -> str:
         """Return how ``what`` ended, as a clause."""
         if self.how == "crash":
-            return f"{what} was killed by {self.signal} in {self.stage}"
+            names = {item.value: item.name for item in signal.Signals}
+            name = names.get(-self.status, f"signal {-self.status}")
+            return f"{what} was killed by {name} in {self.stage}"
         if self.how == "hang":
             return f"{what} timed out in {self.stage}"
         return f"{what} exited with code {self.status}" if self.status else f"{what} ended"
@@ -84,12 +77,8 @@ def child(
         answer = probe(list(argv), env=env, deadline_s=deadline_s(env, seconds))
     except (ToolchainError, OSError, ValueError) as error:
         return Ending("missing", words=str(error))
-    if answer.timed_out:
-        how = "hang"
-    elif answer.returncode < 0:
-        how = "crash"
-    else:
-        how = "ok" if answer.returncode == 0 else "status"
+    ended = "crash" if answer.returncode < 0 else "status" if answer.returncode else "ok"
+    how = "hang" if answer.timed_out else ended
     words = answer.stderr.strip()[-_LAST_WORDS:]
     records = tuple(_records(answer.stdout))
     return Ending(how, records, answer.stdout, words, answer.returncode, answer.stderr)
@@ -103,15 +92,9 @@ def script(
     return child(look, [sys.executable, "-I", "-S", str(path), *arguments], environ)
 
 
-def _records(text: str) -> list[dict[str, Any]]:
-    """Return the lines that are JSON objects; a library may print other lines between them."""
-    found = []
+def _records(text: str) -> Iterator[dict[str, Any]]:
+    """Yield the lines that are JSON objects; a library may print other lines between them."""
     for line in text.splitlines():
-        if line.startswith("{"):
-            try:
-                record = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(record, dict):
-                found.append(record)
-    return found
+        with contextlib.suppress(ValueError):
+            if line.startswith("{") and isinstance(record := json.loads(line), dict):
+                yield record

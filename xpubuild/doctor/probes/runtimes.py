@@ -21,21 +21,6 @@ VENDORS = "/etc/OpenCL/vendors"
 _FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib")
 
 
-@frozen
-class OpenclGpus:
-    """``gpus`` are the names of Intel's GPUs."""
-
-    ending: Ending
-    gpus: tuple[str, ...] = ()
-
-
-@once
-def opencl_gpus(look: Look) -> OpenclGpus:
-    """Count GPUs as the caller's programs would."""
-    ending = script(look, "opencl_child.py")
-    return OpenclGpus(ending, tuple(ending.value("gpus", ())))
-
-
 def registered(look: Look) -> dict[str, str]:
     """Return the files of /etc/OpenCL/vendors that name Intel's GPU library -> that library."""
     found = {}

@@ -8,7 +8,7 @@ everything else stays. Names are not case-sensitive. ``level_zero:0.1`` makes a 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xpubuild.doctor.kit import Look
@@ -27,19 +27,14 @@ class SelectorError(ValueError):
 @frozen
 class _Filter:
     away: bool
-    backend: str
     devices: tuple[tuple[str, str | None], ...]
 
     def takes(self, index: int) -> bool:
         """Whether Level Zero GPU number ``index``, as a whole, is meant."""
-        return self.backend in ("*", "level_zero") and any(
-            sub is None and root in ("*", "gpu", str(index)) for root, sub in self.devices
-        )
+        return any(sub is None and root in ("*", "gpu", str(index)) for root, sub in self.devices)
 
     def tiles(self, index: int, count: int) -> int:
         """Return how many tiles of the GPU become devices."""
-        if self.backend not in ("*", "level_zero"):
-            return 0
         wanted = {sub for root, sub in self.devices if sub is not None and root in ("*", "gpu", str(index))}
         return count if "*" in wanted else sum(1 for tile in range(count) if str(tile) in wanted)
 
@@ -53,10 +48,10 @@ def visible(value: str, tiles: Sequence[int]) -> int:
         SelectorError: the value does not follow the grammar.
     """
     filters = _filters(value)
-    seen = 0
+    left = set(whole(value, len(tiles)))
+    seen = len(left)
     for index, count in enumerate(tiles):
         if not any(item.takes(index) for item in filters if item.away):
-            seen += _whole(index, filters)
             seen += max((item.tiles(index, count) for item in filters if not item.away), default=0)
     return seen
 
@@ -75,33 +70,28 @@ def whole(value: str, devices: int) -> tuple[int, ...]:
     Raises:
         SelectorError: the value does not follow the grammar.
     """
-    return tuple(index for index in range(devices) if _whole(index, _filters(value)))
-
-
-def selector_for(numbers: Iterable[int]) -> str:
-    """Return the value that leaves these devices of Level Zero."""
-    return f"level_zero:{','.join(map(str, numbers))}"
-
-
-def _whole(index: int, filters: Sequence[_Filter]) -> bool:
-    if any(item.takes(index) for item in filters if item.away):
-        return False
+    filters = _filters(value)
     accept = [item for item in filters if not item.away]
-    return not accept or any(item.takes(index) for item in accept)
+
+    def seen(index: int) -> bool:
+        away = any(item.takes(index) for item in filters if item.away)
+        return not away and (not accept or any(item.takes(index) for item in accept))
+
+    return tuple(filter(seen, range(devices)))
 
 
 def _filters(value: str) -> list[_Filter]:
-    return [_filter(term) for term in value.split(";") if term.strip()]
-
-
-def _filter(term: str) -> _Filter:
-    text = term.strip().lower()
-    away = text.startswith("!")
-    backend, colon, devices = text.removeprefix("!").partition(":")
-    if backend not in _BACKENDS or not colon:
-        known = ", ".join(sorted(_BACKENDS))
-        raise SelectorError(f"'{term}' does not start with a backend and a colon ({known})")
-    return _Filter(away, backend, tuple(_device(item) for item in devices.split(",")))
+    """Return the terms; one for another backend takes no device of Level Zero."""
+    found = []
+    for term in filter(str.strip, value.split(";")):
+        text = term.strip().lower()
+        backend, colon, devices = text.removeprefix("!").partition(":")
+        if backend not in _BACKENDS or not colon:
+            known = ", ".join(sorted(_BACKENDS))
+            raise SelectorError(f"'{term}' does not start with a backend and a colon ({known})")
+        chosen = tuple(map(_device, devices.split(",")))
+        found.append(_Filter(text.startswith("!"), chosen if backend in ("*", "level_zero") else ()))
+    return found
 
 
 def _device(item: str) -> tuple[str, str | None]:

@@ -7,7 +7,8 @@ page's own policy forbids scripts and everything that would be loaded.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,37 +16,54 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from xpubuild.engine.unprintable import without_unprintable
 from xpubuild.ui import wording as show
-from xpubuild.ui.report import words
-from xpubuild.ui.report.builds import build_figures, slowest_edges
-from xpubuild.ui.report.operators import operator_table
-from xpubuild.ui.report.timeline import timeline
+from xpubuild.ui.report.pictures import build_figures, operator_table, slowest_edges, timeline
 from xpubuild.ui.views import share, why
 
+Document = Mapping[str, Any]
 #: Results of runs, in the words of ``status``.
 _WORDS = {"ok": "ok", "failed": "failed", "cancelled": "interrupted"}
+#: Word of a status -> how it is drawn, and a sign: colours alone do not tell all readers.
+_LOOKS = {
+    "good": ("✓", ("done", "complete", "pass", "passed", "ok")),
+    "bad": ("✗", ("failed", "fail", "crash", "crashed", "timeout", "timed out", "error")),
+    "some": ("!", ("interrupted", "partial", "cancelled", "known failure", "warning")),
+    "now": ("…", ("running",)),
+    "none": ("-", ("skip", "skipped", "to do", "not run")),
+}
+_MOST_NAMED = 12
 _HERE = Path(__file__).resolve().parent
 
 
-def page(document: Mapping[str, Any]) -> str:
+def page(document: Document) -> str:
     """Return the page, as HTML."""
     environment = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, finalize=_visible,
     )  # fmt: skip
     environment.filters |= {
-        "look": words.look, "sign": words.sign, "moment": words.moment, "took": words.took,
-        "figures": words.figures, "plural": show.plural, "share": share, "why": why,
-        "memory": show.memory, "size": show.size, "shell": shlex.join,
+        "look": look, "sign": lambda status: _LOOKS[look(status)][0], "moment": moment, "figures": figures,
+        "took": lambda seconds: "" if seconds is None else show.duration(seconds), "plural": show.plural,
+        "share": share, "why": why, "memory": show.memory, "size": show.size, "shell": shlex.join,
     }  # fmt: skip
+    # An install without a result runs, or was killed.
+    last = document["runs"][-1:] if document["status"] == "running" else ()
+    runs = [
+        {**run, "word": _WORDS.get(run["status"]) or ("running" if run in last else "interrupted")}
+        for run in document["runs"]
+    ]
+    commands = [
+        (step["id"], [item for item in document["commands"] if item["step"] == step["id"]])
+        for step in document["steps"]
+    ]
     return environment.get_template("page.html").render(
         report=document,
         style=(_HERE / "page.css").read_text("utf-8"),
         head=_head(document),
         timeline=timeline(document),
-        figures_of_builds=build_figures(document),
+        figures_of_builds=list(build_figures(document)),
         slowest=slowest_edges(document),
-        runs=_runs(document),
-        commands=_by_step(document),
+        runs=runs,
+        commands=commands,
         operators=operator_table(document["operators"]) if document["operators"] else None,
         machine=_machine(document),
     )
@@ -58,59 +76,88 @@ def _visible(value: Any) -> Any:
     return without_unprintable(value).encode("utf-8", "replace").decode()
 
 
-def _head(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _head(document: Document) -> list[tuple[str, str]]:
     """Return the facts that stand first."""
     steps, verify = document["steps"], document["verify"]
     done = sum(step["status"] == "done" for step in steps)
+    summary = verify["summary"].items() if verify else ()
+    counts = ", ".join(f"{count} {status}" for status, count in summary if count)
     facts = [
         ("recipe", document["recipe"]),
         ("steps", f"{done} of {len(steps)} done"),
         ("peak memory", show.memory(max((step["peak_bytes"] for step in steps), default=0))),
         ("compiled", show.plural(sum(len(build["edges"]) for build in document["builds"]), "ninja edge")),
         ("wheels built", ", ".join(f"{item['name']} {item['version']}" for item in document["wheels"])),
+        ("verify", f"{verify['status']} ({counts})" if verify else ""),
+        *((name, str(document["summary"].get(name, ""))) for name in ("target", "torch", "jobs")),
     ]
-    if verify is not None:
-        counts = ", ".join(f"{count} {status}" for status, count in verify["summary"].items() if count)
-        facts.append(("verify", f"{verify['status']} ({counts})"))
-    facts += [(name, str(document["summary"].get(name, ""))) for name in ("target", "torch", "jobs")]
     return [(name, value) for name, value in facts if value]
 
 
-def _by_step(document: Mapping[str, Any]) -> list[tuple[str, list[Mapping[str, Any]]]]:
-    """Return the commands of each step of the plan."""
-    return [
-        (step["id"], [item for item in document["commands"] if item["step"] == step["id"]])
-        for step in document["steps"]
-    ]
-
-
-def _runs(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the installs with the word of their result: one that has none runs, or was killed."""
-    last = document["runs"][-1:] if document["status"] == "running" else ()
-    return [
-        {**run, "word": _WORDS.get(run["status"]) or ("running" if run in last else "interrupted")}
-        for run in document["runs"]
-    ]
-
-
-def _machine(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _machine(document: Document) -> list[tuple[str, str]]:
     """Return what the machine of the build is."""
     host = document["host"]
     if host is None:
         return []
     system, cpu, memory = host["os"], host["cpu"], host["memory"]
-    gpus = [str(gpu.get("name", "GPU")) for gpu in host["gpus"]]
     programs = [f"{item['name']} {item['version']}" for item in (*host["compilers"], *host["tools"])]
-    python = (host["python"]["selected"] or {}).get("version", "")
-    oneapi = [f"{item['name']} {item['version']}" for item in document["oneapi"]]
     facts = [
         ("system", f"{system['name']}, kernel {system['kernel']}, {system['libc']}"),
         ("processor", f"{cpu['model']}, {show.plural(cpu['usable'], 'core')} to use"),
         ("memory", show.memory(memory["total_bytes"] or 0)),
-        ("GPUs", ", ".join(gpus) or "none"),
-        ("Python", python),
+        ("GPUs", ", ".join(str(gpu.get("name", "GPU")) for gpu in host["gpus"]) or "none"),
+        ("Python", (host["python"]["selected"] or {}).get("version", "")),
         ("programs", ", ".join(programs)),
-        ("oneAPI", ", ".join(oneapi) or "not used"),
+        (
+            "oneAPI",
+            ", ".join(f"{item['name']} {item['version']}" for item in document["oneapi"]) or "not used",
+        ),
         ("disk", f"{host['disk']['filesystem']}, {show.size(host['disk']['free_bytes'] or 0)} free"),
     ]
     return [(name, value) for name, value in facts if value]
+
+
+def look(status: str) -> str:
+    """Return the class of a status: good, bad, some, now or none."""
+    return next((name for name, (_, words) in _LOOKS.items() if status in words), "none")
+
+
+def moment(seconds: float | None) -> str:
+    """Return local time with its offset; nothing where it is not known."""
+    try:
+        return "" if seconds is None else time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(seconds))
+    except (OverflowError, ValueError, OSError):
+        # What a damaged clock has written is no day of any year.
+        return "unknown"
+
+
+def figures(evidence: Document) -> list[tuple[str, str]]:
+    """Return (name, value) of what a proof found, without what is too long for a line."""
+    return [(name.replace("_", " "), _said(value)) for name, value in evidence.items() if name != "proof"]
+
+
+def _said(value: Any) -> str:
+    match value:
+        case {"name": name, "objects": [*objects], "findings": [*findings]}:  # an audit
+            abi = "no C++ ABI" if value.get("abi") is None else f"C++11 ABI {value['abi']}"
+            counts = f"{show.plural(len(objects), 'shared object')}, {show.plural(len(findings), 'finding')}"
+            return f"{name} {value.get('version', '')}: {abi}, {counts}"
+        case Mapping():
+            # torch 2.6.0, numpy 2.1: of each entry its version, or what it is where that is short.
+            inner = (
+                item.get("version", "") if isinstance(item, Mapping) else item for item in value.values()
+            )
+            return _listed(
+                [f"{name} {_said(item)}".rstrip() for name, item in zip(value, inner, strict=True)]
+            )
+        case [*items]:
+            nested = any(isinstance(item, (Mapping, list)) for item in items)
+            return f"{len(items)}" if nested else _listed([str(item) for item in items])
+        case bool():
+            return "yes" if value else "no"
+    return "none" if value is None else str(value)
+
+
+def _listed(items: Sequence[str]) -> str:
+    more = f" and {len(items) - _MOST_NAMED} more" if len(items) > _MOST_NAMED else ""
+    return (", ".join(items[:_MOST_NAMED]) + more) or "none"

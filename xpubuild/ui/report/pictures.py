@@ -1,21 +1,104 @@
-"""Shapes of the pictures: paths of SVG, 1000 units wide, in numbers alone."""
+"""What a report draws, as numbers and paths of SVG: steps on a time axis, builds, memory, operators."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from xpubuild.frozen import frozen
+from xpubuild.ui import wording as show
 
+Document = Mapping[str, Any]
+Span = tuple[float, float]
 WIDTH = 1000
 #: Units that a memory or jobs picture is high.
 HEIGHT = 60
+#: A longer pause is drawn as long as this share of all the time in which something ran.
+_LONGEST_PAUSE = 0.03
+#: Percent of the width that a bar of the time axis has at least, to be seen.
+_NARROWEST_BAR = 0.4
 _LANE, _LEAST_LANE, _MOST_HEIGHT = 14, 3, 320
 _BINS = 250
 _NARROWEST, _GAP = 0.6, 1.0
 #: A longer edge has a name of its own where the pointer rests.
-_NAMED = 40
+_NAMED, _MOST_SLOWEST = 40, 20
 _KINDS = ((".o", "compile"), (".obj", "compile"), (".so", "link"), (".a", "link"))
+#: Fewer points of memory than these are no picture.
+_LEAST_POINTS = 12
+#: The commands of an attempt begin after its step does; the two clocks are read one after the other.
+_TOLERANCE_S = 1.0
+#: ninja begins the next edge a moment before it notes the end of the one whose place it takes.
+_OVERLAP_S = 0.05
+_ROW, _MOST_BAD = 10, 300
+_BAD = ("failed", "crashed", "timed out", "known failure")
+
+
+class Axis:
+    """Maps moments (seconds since the epoch) to percent of the width, without long pauses."""
+
+    def __init__(self, spans: Iterable[Span]) -> None:
+        busy: list[list[float]] = []
+        for start, end in sorted(spans):
+            if busy and start <= busy[-1][1]:
+                busy[-1][1] = max(busy[-1][1], end)
+            else:
+                busy.append([start, end])
+        self.ran_s = sum(end - start for start, end in busy)
+        self._pieces: list[tuple[float, float, float]] = []
+        cut, drawn, before, longest = [], 0.0, busy[0][0] if busy else 0.0, self.ran_s * _LONGEST_PAUSE
+        for start, end in busy:
+            drawn += min(start - before, longest)
+            if start - before > longest:
+                cut.append((drawn, start - before))
+            self._pieces.append((start, end, drawn))
+            drawn, before = drawn + end - start, end
+        self._length = drawn or 1.0
+        #: Where pauses that are drawn shorter end (percent), and how long they were.
+        self.pauses = [(100 * at / self._length, seconds) for at, seconds in cut]
+
+    def at(self, moment: float) -> float:
+        """Return where a moment is drawn, in percent; what is between two spans is drawn at the second."""
+        for start, end, drawn in self._pieces:
+            if moment <= end:
+                return 100 * (drawn + max(0.0, moment - start)) / self._length
+        return 100.0
+
+    def bar(self, start: float, duration: float) -> dict[str, str]:
+        """Return left end and width of a bar, in percent."""
+        left, right = self.at(start), self.at(start + duration)
+        width = max(right - left, _NARROWEST_BAR)
+        return {"left": f"{min(left, 100 - width):.2f}", "width": f"{width:.2f}"}
+
+
+def timeline(document: Document) -> dict[str, Any]:
+    """Return for each step its bars, one per command of any attempt, and the pauses between attempts."""
+    took = {
+        step["id"]: document["created"] - step["started"]
+        if step["status"] == "running"
+        else step["duration_s"]
+        for step in document["steps"]
+    }
+    begun = [step for step in document["steps"] if took[step["id"]] is not None]
+    axis = Axis([*map(_span, document["commands"]), *(_span(step, took[step["id"]]) for step in begun)])
+    rows = [
+        {
+            "step": step,
+            "bars": [
+                {**axis.bar(item["started"], item["duration_s"]), "bad": item["returncode"] != 0}
+                for item in document["commands"]
+                if item["step"] == step["id"]
+            ],
+            "whole": axis.bar(step["started"], took[step["id"]]) if step in begun else None,
+        }
+        for step in document["steps"]
+    ]
+    pauses = [{"at": f"{at:.2f}", "took": show.duration(seconds)} for at, seconds in axis.pauses]
+    return {"rows": rows, "ran": show.duration(axis.ran_s), "pauses": pauses}
+
+
+def _span(item: Document, length: float | None = None) -> Span:
+    return item["started"], item["started"] + (item["duration_s"] if length is None else length)
 
 
 @frozen
@@ -31,81 +114,160 @@ class Window:
         return WIDTH * min(max(moment - self.start, 0.0), length) / length if length > 0 else 0.0
 
 
-@frozen
-class Placed:
-    """An edge with its place: begin and end in the window's clock, and the lane from the top."""
+def build_figures(document: Document) -> Iterator[dict[str, Any]]:
+    """Yield a figure for each step that ninja built or whose memory was recorded for long enough."""
+    for step in document["steps"]:
+        every = [item for item in document["builds"] if item["step"] == step["id"]]
+        begin = (step["started"] or 0.0) - _TOLERANCE_S
+        # Those of the last attempt; where it ended before ninja began, the last that ran at all.
+        builds = [item for item in every if item["started"] >= begin] or every[-1:]
+        begin = min((build["started"] + build["span_s"] for build in builds), default=begin)
+        mine = [item for item in document["commands"] if item["step"] == step["id"]]
+        commands = [item for item in mine if _span(item)[1] >= begin]
+        if not builds and sum(len(item["memory"]) for item in commands) < _LEAST_POINTS:
+            continue
+        spans = [*map(_span, commands), *(_span(build, build["span_s"]) for build in builds)]
+        spans += [(step["started"], document["created"])] if step["status"] == "running" else []
+        window = Window(min(start for start, _ in spans), max(end for _, end in spans))
+        earlier = sum(len(item["edges"]) for item in every) - sum(len(item["edges"]) for item in builds)
+        yield {
+            "name": step["id"], "title": step["title"], "took": show.duration(window.end - window.start),
+            "ninja": _ninja(builds, window) if builds else None,
+            "memory": memory_picture(commands, window), "earlier": earlier,
+        }  # fmt: skip
+    for build in document["builds"]:
+        if not build["step"]:  # its own clock counts
+            yield {
+                "name": build["folder"], "title": "nothing tells when this was built",
+                "took": show.duration(build["span_s"]),
+                "ninja": _ninja([{**build, "started": 0.0}], Window(0.0, build["span_s"])),
+                "memory": None, "earlier": 0,
+            }  # fmt: skip
 
-    name: str
-    start: float
-    end: float
-    lane: int
+
+def _ninja(builds: Sequence[Document], window: Window) -> dict[str, Any]:
+    """Return the pictures of all runs of ninja in a stretch of time."""
+    edges = [edge for build in builds for edge in build["edges"]]
+    starts = [build["started"] + edge["start_s"] for build in builds for edge in build["edges"]]
+    spans = [(start, start + edge["duration_s"]) for start, edge in zip(starts, edges, strict=True)]
+    names, placed = [edge["output"] for edge in edges], lanes(spans)
+    return {
+        "folders": ", ".join(dict.fromkeys(build["folder"] for build in builds)),
+        "count": len(edges),
+        "together": max(placed, default=0) + 1,
+        "kinds": dict(sorted(Counter(map(kind_of, names)).items())),
+        "lanes": _lane_picture(names, spans, placed, window),
+        "jobs": jobs_picture(spans, window),
+    }
+
+
+def lanes(spans: Sequence[Span]) -> list[int]:
+    """Return for each span the first lane (from 0) that is free when it begins."""
+    found, ends = [0] * len(spans), list[float]()
+    for number in sorted(range(len(spans)), key=spans.__getitem__):
+        start, end = spans[number]
+        lane = next((lane for lane, until in enumerate(ends) if until <= start), len(ends))
+        ends[lane : lane + 1] = [end - min(_OVERLAP_S, (end - start) / 2)]
+        found[number] = lane
+    return found
 
 
 def kind_of(output: str) -> str:
-    """Return compile, link or other: what an edge does, by the name of what it makes."""
+    """Return compile, link or other: what an edge does, by the name of its output."""
     name = output.rpartition("/")[2]
     return next((kind for ending, kind in _KINDS if name.endswith(ending) or f"{ending}." in name), "other")
 
 
-def lane_picture(edges: Sequence[Placed], window: Window) -> dict[str, Any]:
+def _lane_picture(
+    names: Sequence[str], spans: Sequence[Span], placed: Sequence[int], window: Window
+) -> dict[str, Any]:
     """Return one bar per edge, those beside each other that ran at the same time."""
-    count = max((edge.lane for edge in edges), default=0) + 1
+    count = max(placed, default=0) + 1
     step = min(_LANE, max(_LEAST_LANE, _MOST_HEIGHT // count))
-    high = step - 1
     paths: dict[str, list[str]] = {}
-    for edge in edges:
-        left, width = _bar(edge, window)
-        bar = f"M{left:.1f} {edge.lane * step}h{width:.1f}v{high}h-{width:.1f}z"
-        paths.setdefault(kind_of(edge.name), []).append(bar)
-    named = sorted(edges, key=lambda edge: edge.start - edge.end)[:_NAMED]
+    bars = []
+    for name, (start, end), lane in zip(names, spans, placed, strict=True):
+        left = window.x(start)
+        width = window.x(end) - left
+        width = max(width - _GAP if width > 4 * _GAP else width, _NARROWEST)
+        shape = f"M{left:.1f} {lane * step}h{width:.1f}v{step - 1}h-{width:.1f}z"
+        paths.setdefault(kind_of(name), []).append(shape)
+        bars.append({
+            "x": f"{left:.1f}", "width": f"{width:.1f}", "y": lane * step, "height": step - 1,
+            "name": name, "seconds": end - start,
+        })  # fmt: skip
     return {
         "height": count * step,
-        "paths": [{"kind": kind, "d": "".join(bars)} for kind, bars in sorted(paths.items())],
-        "named": [
-            {"x": f"{_bar(edge, window)[0]:.1f}", "width": f"{_bar(edge, window)[1]:.1f}",
-             "y": edge.lane * step, "height": high, "name": edge.name, "seconds": edge.end - edge.start}
-            for edge in named
-        ],
-    }  # fmt: skip
+        "paths": [{"kind": kind, "d": "".join(shapes)} for kind, shapes in sorted(paths.items())],
+        "named": sorted(bars, key=lambda bar: -float(bar["seconds"]))[:_NAMED],
+    }
 
 
-def _bar(edge: Placed, window: Window) -> tuple[float, float]:
-    left = window.x(edge.start)
-    width = window.x(edge.end) - left
-    return left, max(width - _GAP if width > 4 * _GAP else width, _NARROWEST)
+def jobs_picture(spans: Sequence[Span], window: Window) -> dict[str, Any]:
+    """Return how many edges ran, at each of a few hundred moments."""
+    moments = [window.start + (window.end - window.start) * number / _BINS for number in range(_BINS)]
+    points = [(moment, float(sum(start <= moment < end for start, end in spans))) for moment in moments]
+    return _area(points, window, until=window.end)
 
 
-def jobs_picture(edges: Sequence[Placed], window: Window) -> dict[str, Any]:
-    """Return how many edges ran: the mean of each of a few hundred stretches of time."""
-    width = (window.end - window.start) / _BINS
-    running = [0.0] * _BINS
-    for edge in edges if width > 0 else ():
-        first = max(0, int((edge.start - window.start) / width))
-        last = min(_BINS - 1, int((edge.end - window.start) / width))
-        for number in range(first, last + 1):
-            begin = window.start + number * width
-            running[number] += max(0.0, min(edge.end, begin + width) - max(edge.start, begin)) / width
-    points = [(window.start + number * width, value) for number, value in enumerate(running)]
-    return _area(points, window, max(running), until=window.end)
-
-
-def memory_picture(commands: Sequence[Mapping[str, Any]], window: Window) -> dict[str, Any] | None:
+def memory_picture(commands: Sequence[Document], window: Window) -> dict[str, Any] | None:
     """Return the memory of a step's commands over time; None where too little was recorded to draw."""
     points: list[tuple[float, float]] = []
     for item in commands:
         points += [(item["started"] + at_s, float(count)) for at_s, count in item["memory"]]
         if item["memory"]:
             points.append((item["started"] + item["duration_s"], 0.0))
-    return _area(points, window, max(value for _, value in points)) if points else None
+    return _area(points, window, until=points[-1][0]) if points else None
 
 
-def _area(
-    points: Sequence[tuple[float, float]], window: Window, most: float, until: float | None = None
-) -> dict[str, Any]:
+def _area(points: Sequence[tuple[float, float]], window: Window, until: float) -> dict[str, Any]:
     """Return an area of steps below the points."""
+    most = max(value for _, value in points)
     scale = (HEIGHT - 2) / most if most > 0 else 0.0
-    parts = [f"M{window.x(points[0][0]):.1f} {HEIGHT}"]
-    for moment, value in points:
-        parts.append(f"H{window.x(moment):.1f}V{HEIGHT - value * scale:.1f}")
-    parts.append(f"H{window.x(until if until is not None else points[-1][0]):.1f}V{HEIGHT}z")
-    return {"height": HEIGHT, "d": "".join(parts), "most": most}
+    parts = [f"H{window.x(moment):.1f}V{HEIGHT - value * scale:.1f}" for moment, value in points]
+    line = "".join((f"M{window.x(points[0][0]):.1f} {HEIGHT}", *parts, f"H{window.x(until):.1f}V{HEIGHT}z"))
+    return {"height": HEIGHT, "d": line, "most": most}
+
+
+def slowest_edges(document: Document) -> dict[str, Any]:
+    """Return the edges that took longest, and what all of them took together."""
+    found = [
+        # setuptools puts whole paths of sources into the names of its own outputs.
+        {**edge, "folder": build["folder"], "name": edge["output"].rpartition(f"{document['workspace']}/")[2]}
+        for build in document["builds"]
+        for edge in build["edges"]
+    ]
+    total = sum(edge["duration_s"] for edge in found)
+    rows = sorted(found, key=lambda edge: -edge["duration_s"])[:_MOST_SLOWEST]
+    for row in rows:
+        share = 100 * row["duration_s"] / (total or 1)
+        row["share"] = f"{share:.0f} %" if share >= 1 or not share else "< 1 %"
+        row["percent"] = f"{100 * row['duration_s'] / (rows[0]['duration_s'] or 1):.1f}"
+    return {"rows": rows, "count": len(found), "total": show.duration(total)}
+
+
+def operator_table(document: Document) -> dict[str, Any]:
+    """Return how many operators of each type are in each state, a picture, and what did not pass."""
+    cells, states = document["cells"], list(document["states"])
+    types = list(dict.fromkeys(cell["type"] for cell in cells))
+    column = {name: number for number, name in enumerate(sorted({cell["operator"] for cell in cells}))}
+    width = WIDTH / max(1, len(column))
+    counts, paths = Counter((cell["type"], cell["state"]) for cell in cells), dict[str, list[str]]()
+    # One column per operator and one row per type: a path for each state.
+    for cell in cells:
+        left, top = column[cell["operator"]] * width, types.index(cell["type"]) * _ROW
+        shape = f"M{left:.1f} {top}h{width:.2f}v{_ROW - 1}h-{width:.2f}z"
+        paths.setdefault(cell["state"], []).append(shape)
+    bad = [cell for cell in cells if cell["state"] in _BAD]
+    return {
+        "states": states,
+        "rows": [(kind, [counts[kind, state] for state in states]) for kind in types],
+        "all": [document["states"][state] for state in states],
+        "picture": {
+            "height": len(types) * _ROW,
+            "paths": [{"state": state, "d": "".join(shapes)} for state, shapes in sorted(paths.items())],
+            "operators": len(column),
+        },
+        "bad": bad[:_MOST_BAD],
+        "more": max(0, len(bad) - _MOST_BAD),
+    }
