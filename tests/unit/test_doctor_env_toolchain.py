@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from integration import oneapi_standin as standin
@@ -10,13 +11,17 @@ from support.doctor_env import DEBIAN, EnvHost, offline
 from support.doctor_frame import a_context
 from support.doctor_shows import shows
 
-from xpubuild.doctor.checks import oneapi, toolchain
-from xpubuild.doctor.kit import Outcome
+from xpubuild.doctor.checks import oneapi, python, toolchain
+from xpubuild.doctor.kit import Check, Outcome
+from xpubuild.doctor.look.compatible import situation
 from xpubuild.doctor.look.toolkits import sourced, toolkits
-from xpubuild.machine.tools import ToolFacts
+from xpubuild.machine.tools import CompilerFacts, ToolFacts
+from xpubuild.recipe.constraints import solve
 from xpubuild.recipe.load import load
 
 OLD = standin.BUNDLE_2025_1
+GCC_8 = CompilerFacts("g++", "/usr/bin/g++", "gcc", "8.5.0")
+CLANG = CompilerFacts("g++", "/usr/bin/g++", "clang", "17.0.6")
 
 
 @pytest.fixture
@@ -101,3 +106,24 @@ def test_no_compiler_fails_a_recipe_and_warns_without(host: EnvHost) -> None:
     host.facts["compilers"] = ()
     assert toolchain.toolchain_gcc(host.context(offline("2.8"))).status == "fail"
     assert toolchain.toolchain_gcc(host.context()).status == "warn"
+
+
+@pytest.mark.parametrize(
+    ("facts", "check", "constraint", "found"),
+    [
+        ({}, toolchain.toolchain_gcc, "gcc", False),
+        ({"compilers": (GCC_8,)}, toolchain.toolchain_gcc, "gcc", True),
+        ({"compilers": (CLANG,)}, toolchain.toolchain_gcc, "host_compiler", True),
+        ({}, oneapi.oneapi_installed, "oneapi", True),
+        ({}, python.python_version, "python", False),
+    ],
+)  # fmt: skip
+def test_doctor_says_of_a_host_what_the_matrix_says(
+    host: EnvHost, facts: dict[str, Any], check: Check, constraint: str, found: bool
+) -> None:
+    host.oneapi({"compiler": "2025.3"})
+    host.facts.update(facts)
+    look = host.context(offline("2.8"))
+    assert look.wanted is not None
+    against = {item.constraint for item in solve(look.wanted, situation(look)).reasons if item.answer == "no"}
+    assert (constraint in against, check(look).status == "fail") == (found, found)

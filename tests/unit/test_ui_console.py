@@ -9,7 +9,7 @@ import pytest
 
 from xpubuild.errors import BuildError, UsageError, XpuBuildError
 from xpubuild.ui import console
-from xpubuild.ui.parts import Commands, Facts, Records, Sentences, Table, table
+from xpubuild.ui.parts import Commands, Facts, Table, table
 
 XTERM = {"TERM": "xterm-256color", "LANG": "C.UTF-8"}
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
@@ -127,21 +127,6 @@ def test_table_on_a_terminal_is_folded_and_never_cut() -> None:
     assert "╭" in text
     assert all(len(line) <= 80 and line == line.rstrip() for line in text.splitlines())
     assert "\x1b[32mok" in stream.getvalue()
-
-
-@pytest.mark.parametrize("stream", [io.StringIO(), FakeTerminal()], ids=["pipe", "terminal"])
-def test_records_have_what_is_known_below_and_are_folded_at_blanks(stream: io.StringIO) -> None:
-    url = "https://example.org/" + "x" * 120
-    long = Records((("a.b", "1", f"source: {url} " + "word " * 40), ("c", "", "")), "Values")
-    told = Sentences(("One sentence, " + "told " * 30 + "whole.",))
-    console.show([told, long], stream, XTERM)
-    lines = _ESCAPES.sub("", stream.getvalue()).splitlines()
-    start = lines.index("Values")
-    assert " ".join(lines[: start - 1]).endswith("told told whole.")
-    assert lines[start + 1 : start + 4] == ["a.b: 1", "    source:", f"      {url}"]
-    assert " ".join(lines[start + 4 :]).count("word") == 40
-    assert all(line.startswith("      word") and len(line) <= 96 for line in lines[start + 4 : -1])
-    assert lines[-1] == "c: -"
 
 
 def test_facts_and_commands() -> None:

@@ -106,8 +106,6 @@ SHOWN: dict[str, tuple[str, Callable[[Any], Any], tuple[str, ...], Given]] = {
               {"action": ("fetch",)}),
     "fetch --dry-run": ("fetch", supply_views.fetch_view, ("Missing\n",),
                         {"action": ("dry-run",)}),
-    "mirror check": ("fetch", supply_views.fetch_view,
-                     ("result: no damage found",), {"action": ("check",)}),
     "lock": ("written-lock", supply_views.lock_written_view,
              ("(written)", "Without a hash\n", "any file that the index serves is accepted"), {}),
     "verify-lock": ("verify-lock", supply_views.lock_verified_view,

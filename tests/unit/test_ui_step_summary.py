@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.cli import child
 
 from xpubuild.errors import FetchError
-from xpubuild.ui.parts import Commands, Facts, Records, Sentences, Table, markdown
+from xpubuild.ui.parts import Commands, Facts, Sentences, Table, markdown
 from xpubuild.ui.step_summary import summarise, summarise_error
 
 
@@ -23,7 +23,6 @@ def test_the_parts_of_a_result_as_markdown() -> None:
         table(("torch", "1 s"), title="Steps"),
         table(),
         Facts((("logs", "/w"),), "Files"),
-        Records((("a", "1", "why"),)),
         Sentences(("One.", "Two.")),
         Commands(("xpubuild status",), "Next steps"),
         Commands(()),
@@ -32,7 +31,6 @@ def test_the_parts_of_a_result_as_markdown() -> None:
         "### install 2.8\n\n"
         "**Steps**\n\n| step | time |\n| --- | ---: |\n| torch | 1 s |\n\n"
         "**Files**\n\n- logs: /w\n\n"
-        "- a: 1 why\n\n"
         "One.\n\nTwo.\n\n\n"
         "**Next steps**\n\n```sh\nxpubuild status\n```\n\n"
     )

@@ -16,9 +16,6 @@ from xpubuild.frozen import frozen
 from xpubuild.ui.terminal import clean, one_line
 
 _EMPTY = "-"
-_INDENT = "    "
-#: Columns that folded text may take: the lines of a mail, of a review and of most editors hold it.
-_WIDTH = 96
 #: A table is folded at blanks to this width, where its words are short enough.
 _TABLE_WIDTH = 120
 #: All that Markdown or HTML could read as more than text; not ``>=1,<2`` and ``a_b``.
@@ -65,15 +62,7 @@ class Sentences:
     title: str = ""
 
 
-@frozen
-class Records:
-    """Names with a value and a line of what is known about it: for texts that fit no column."""
-
-    items: tuple[tuple[str, str, str], ...]
-    title: str = ""
-
-
-Part = Table | Facts | Commands | Sentences | Records
+Part = Table | Facts | Commands | Sentences
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
@@ -119,8 +108,6 @@ def _plain(part: Part) -> str:
                 f"{_padded(name, width)} {one_line(value)}"
                 for name, (_, value) in zip(names, part.items, strict=True)
             ]
-        case Records():
-            lines += [line for record in part.items for line in record_lines(*record, _WIDTH)]
         case Sentences():
             lines += [one_line(text) for text in part.items]
         case Commands():
@@ -175,19 +162,6 @@ def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
     return widths
 
 
-def record_lines(name: str, value: str, about: str, width: int) -> list[str]:
-    """Return a record as lines of at most ``width`` columns; a longer word, such as a URL, is not broken."""
-    lines = _folded(f"{one_line(name)}: {one_line(value) or _EMPTY}", width, "", _INDENT)
-    return [*lines, *_folded(one_line(about), width, _INDENT, f"{_INDENT}  ")]
-
-
-def _folded(text: str, width: int, first: str, later: str) -> list[str]:
-    return textwrap.wrap(
-        text, max(width, len(later) + 20), initial_indent=first, subsequent_indent=later,
-        break_long_words=False, break_on_hyphens=False,
-    )  # fmt: skip
-
-
 def markdown(title: str, parts: Iterable[Part], heading: str = "**{}**") -> str:
     """Return a heading, where there is one, and the parts below it, as GitHub shows them."""
     texts = [_markdown(part, heading.format(_escaped(part.title))) for part in parts if part.items]
@@ -209,8 +183,6 @@ def _markdown(part: Part, title: str) -> str:
             lines = [f"{fence}sh", body, fence]
         case Facts():
             lines = [f"- {_escaped(name)}: {_escaped(value)}" for name, value in part.items]
-        case Records():
-            lines = ["- " + _escaped(f"{name}: {value} {about}") for name, value, about in part.items]
         case Sentences():
             lines = [f"{_escaped(line)}\n" for line in part.items]
     return "".join(f"{line}\n" for line in ([f"{title}\n", *lines] if part.title else lines))

@@ -12,7 +12,7 @@ from typing import Any
 
 from xpubuild.recipe.facts import fact_of, leaves, needs_source
 from xpubuild.recipe.order import in_order
-from xpubuild.ui.parts import Commands, Facts, Part, Records, Sentences, Table, facts, listed, table
+from xpubuild.ui.parts import Commands, Facts, Part, Sentences, Table, facts, listed, table
 
 Row = Mapping[str, Any]
 Parts = tuple[Part, ...]
@@ -104,20 +104,21 @@ def recipe_view(document: Row) -> Parts:
     """
     known, unknown = document["recipe"].get("facts", {}), document["unknown"]
     body = {key: value for key, value in document["recipe"].items() if key not in ("facts", "patches")}
-    records = []
+    lines = []
     for key, value in leaves(body):
-        fact = fact_of(key, known)
-        text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-        origin = "source: none is given (confidence: none)" if needs_source(key) else ""
         if key not in unknown:
-            records.append((key, text, origin if fact is None else _origin(fact)))
-    records += [(key, "unknown", _origin(known.get(key, {}))) for key in unknown]
+            fact = fact_of(key, known)
+            own = "source: none is given (confidence: none)" if needs_source(key) else ""
+            origin = own if fact is None else _origin(fact)
+            lines.append(f"{key}: {', '.join(map(str, value)) if isinstance(value, list) else value}")
+            lines += [f"    {origin}"] if origin else []
+    for key in unknown:
+        lines += [f"{key}: unknown", f"    {_origin(known.get(key, {}))}"]
+    also = [*reversed(in_order(document["recipe"].get("patches", {})))]
     return (
-        facts(
-            {"file": document["path"], "also": [*reversed(in_order(document["recipe"].get("patches", {})))]}
-        ),
+        facts({"file": document["path"], "also": also}),
         Sentences(("Values without a source were chosen by the author of the recipe.",)),
-        Records(tuple(records)),
+        Sentences(tuple(lines)),
     )
 
 

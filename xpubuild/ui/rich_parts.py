@@ -10,7 +10,7 @@ from rich.console import Console, JustifyMethod, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from xpubuild.ui.parts import Commands, Facts, Part, Records, Sentences, Table, record_lines
+from xpubuild.ui.parts import Commands, Facts, Part, Sentences, Table
 from xpubuild.ui.terminal import Terminal, one_line
 
 #: What a cell says about a state, and its colour.
@@ -37,13 +37,13 @@ def render(parts: Iterable[Part], terminal: Terminal) -> str:
         if part.title:
             title = f"{part.title}:" if isinstance(part, Commands) else part.title
             console.print(_text(terminal, title, "bold"))
-        for drawn, whole in _drawn(part, terminal, console.width):
+        for drawn, whole in _drawn(part, terminal):
             console.print(drawn, soft_wrap=whole)
     # Padding to the right edge would be copied along and wrap in a narrower window.
     return "".join(f"{line.rstrip(' ')}\n" for line in buffer.getvalue().splitlines())
 
 
-def _drawn(part: Part, terminal: Terminal, width: int) -> Iterator[tuple[RenderableType, bool]]:
+def _drawn(part: Part, terminal: Terminal) -> Iterator[tuple[RenderableType, bool]]:
     """Yield what rich prints of a part, and whether it is left to the terminal to break its lines."""
     match part:
         case Table():
@@ -55,11 +55,6 @@ def _drawn(part: Part, terminal: Terminal, width: int) -> Iterator[tuple[Rendera
             for name, value in part.items:
                 grid.add_row(_text(terminal, name, "dim"), _text(terminal, value))
             yield grid, False
-        case Records():
-            for name, value, about in part.items:
-                known = len(record_lines(name, value, "", width))
-                for at, line in enumerate(record_lines(name, value, about, width)):
-                    yield _text(terminal, line, "" if at < known else "dim"), True
         case Sentences():
             yield from ((_text(terminal, line), False) for line in part.items)
         case Commands():

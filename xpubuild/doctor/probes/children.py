@@ -17,8 +17,6 @@ from xpubuild.frozen import frozen
 
 #: Timeout for enumeration by a driver; a node with eight cards needs a second or two.
 DEADLINE_S = 8.0
-#: For checks that run two such subprocesses in turn, with the time to start them.
-CHECK_DEADLINE_S = 2.5 * DEADLINE_S
 #: Shortens the timeout: seconds.
 DEADLINE_VARIABLE = "XPUBUILD_DOCTOR_DRIVER_SECONDS"
 _LAST_WORDS = 400
