@@ -185,7 +185,7 @@ def _lane_picture(
     count = max(placed, default=0) + 1
     step = min(_LANE, max(_LEAST_LANE, _MOST_HEIGHT // count))
     paths: dict[str, list[str]] = {}
-    bars = []
+    bars: list[dict[str, Any]] = []
     for name, (start, end), lane in zip(names, spans, placed, strict=True):
         left = window.x(start)
         width = window.x(end) - left
@@ -199,7 +199,7 @@ def _lane_picture(
     return {
         "height": count * step,
         "paths": [{"kind": kind, "d": "".join(shapes)} for kind, shapes in sorted(paths.items())],
-        "named": sorted(bars, key=lambda bar: -float(bar["seconds"]))[:_NAMED],
+        "named": sorted(bars, key=lambda bar: -bar["seconds"])[:_NAMED],
     }
 
 
