@@ -6,9 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from xpubuild.recipe.model import Recipe
-from xpubuild.recipe.tree import check_tree
-from xpubuild.recipe.tree_expected import expected
-from xpubuild.recipe.tree_report import TreeReport
+from xpubuild.recipe.tree import TreeReport, check_tree, expected
 
 PIN, OTHER = "2" * 40, "3" * 40
 SETUP = """

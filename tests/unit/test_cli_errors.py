@@ -230,11 +230,11 @@ def test_control_c_while_planning(tmp_path: Path) -> None:
 BUG = """
 import sys
 sys.argv = ["xpubuild", "recipes", "list"]
-import xpubuild.recipe.catalogue
+import xpubuild.recipe.releases
 def broken():
     sys.argv.append("--mirror=https://user:hunter22@example.org/y")
     raise ValueError("secret https://user:hunter22@example.org/x")
-xpubuild.recipe.catalogue.catalogue = broken
+xpubuild.recipe.releases.catalogue = broken
 from xpubuild.__main__ import main
 main()
 """

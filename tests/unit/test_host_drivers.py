@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from xpubuild.machine.drivers import driver_family, family_of_version, find_drivers
+from xpubuild.machine.drivers import driver_family, family_of_version, find_drivers, parse_rpms
 from xpubuild.machine.host_report import host_report
-from xpubuild.machine.rpms import parse_rpms
 
 LTS = "/gpu/ubuntu jammy/lts/2350 unified"
 LTS2 = "/gpu/ubuntu noble/lts/2523 unified"

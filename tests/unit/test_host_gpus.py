@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from xpubuild.machine.gpus import GpuFacts, find_gpus
-from xpubuild.machine.pci_names import intel_gpu, intel_gpus
+from xpubuild.machine.gpus import GpuFacts, find_gpus, intel_gpu, intel_gpus
 
 CONTRACT = [
     *("pci_address", "vendor_id", "device_id", "name", "family"),

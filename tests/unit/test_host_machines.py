@@ -13,7 +13,7 @@ import pytest
 from unit.test_host_capacity import lay
 
 from xpubuild.distribution import System
-from xpubuild.machine import rpms
+from xpubuild.machine import drivers
 from xpubuild.machine.capacity import CpuFacts, MemoryFacts, cpu_facts, memory_facts
 from xpubuild.machine.cgroup import CgroupLimits, cgroup_limits
 from xpubuild.machine.disk import DiskFacts, disk_facts
@@ -175,13 +175,13 @@ def script(path: Path, text: str) -> Path:
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder in front of PATH."""
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
-    monkeypatch.setattr(rpms, "_database", lambda _root: "/var/lib/rpm")
+    monkeypatch.setattr(drivers, "_rpm_database", lambda _root: "/var/lib/rpm")
     return tmp_path / "bin"
 
 
 def test_rpm_is_asked_for_each_name(programs: Path) -> None:
     script(programs / "rpm", 'echo "$*" >&2; [ "$1 $2" = "-q --qf" ] || exit 2; echo "$5 1.21.9-1"; exit 1\n')
-    assert [*rpms.rpm_packages(LIVE_ROOT, ("level-zero", "libze1"))] == [("libze1", "1.21.9-1", "rpm")]
+    assert [*drivers.rpm_packages(LIVE_ROOT, ("level-zero", "libze1"))] == [("libze1", "1.21.9-1", "rpm")]
 
 
 def test_what_rpm_knows_is_part_of_the_driver(programs: Path) -> None:
@@ -192,12 +192,12 @@ def test_what_rpm_knows_is_part_of_the_driver(programs: Path) -> None:
 @pytest.mark.parametrize("text", ["exit 3\n", "kill -9 $$\n"])
 def test_an_rpm_that_says_nothing(programs: Path, text: str) -> None:
     script(programs / "rpm", text)
-    assert [*rpms.rpm_packages(LIVE_ROOT, ("libze1",))] == []
+    assert [*drivers.rpm_packages(LIVE_ROOT, ("libze1",))] == []
 
 
 def test_nothing_is_run_for_a_tree(programs: Path, tmp_path: Path) -> None:
     script(programs / "rpm", f"touch {tmp_path}/run; echo libze1 1.21.9-1\n")
-    assert [*rpms.rpm_packages(tmp_path, ("libze1",))] == []
+    assert [*drivers.rpm_packages(tmp_path, ("libze1",))] == []
     assert not (tmp_path / "run").exists()
 
 

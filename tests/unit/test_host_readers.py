@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.doctor_frame import a_context
 
-from xpubuild.machine.drivers import find_drivers
+from xpubuild.machine.drivers import find_drivers, unread_database
 from xpubuild.machine.gpus import find_gpus
 from xpubuild.machine.readers import (
     LIVE_ROOT,
@@ -22,7 +22,6 @@ from xpubuild.machine.readers import (
     read_int,
     read_text,
 )
-from xpubuild.machine.rpms import unread_database
 from xpubuild.machine.system import os_facts
 
 
@@ -176,7 +175,7 @@ def test_a_database_of_rpm_that_was_not_asked_is_told(root: Path, monkeypatch: p
     (root / "var/lib").mkdir(parents=True)
     (root / "var/lib/rpm").symlink_to("/usr/lib/sysimage/rpm")
     assert unread_database(root) == "/var/lib/rpm"
-    monkeypatch.setattr("xpubuild.machine.rpms._database", lambda _root: "/var/lib/rpm")
+    monkeypatch.setattr("xpubuild.machine.drivers._rpm_database", lambda _root: "/var/lib/rpm")
     monkeypatch.setattr("shutil.which", lambda *_args, **_more: None)
     assert unread_database(LIVE_ROOT) == "/var/lib/rpm"
     monkeypatch.setattr("shutil.which", lambda *_args, **_more: "/usr/bin/rpm")

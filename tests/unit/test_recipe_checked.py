@@ -1,4 +1,4 @@
-"""What "recipes check" and "recipes list" say of recipes with something wrong, whole."""
+"""What "recipes check" finds in a recipe, by itself and against a tree."""
 
 from __future__ import annotations
 
@@ -7,26 +7,25 @@ from typing import Any
 
 import pytest
 import yaml
-from support.recipe_trees import OTHER, PIN, write_tree
+from support.recipe_trees import OTHER, PIN
 
-from xpubuild.errors import RecipeError, UsageError
-from xpubuild.recipe.catalogue import catalogue
+from xpubuild.errors import RecipeError
 from xpubuild.recipe.checked import check_recipes
+from xpubuild.recipe.releases import catalogue
 
 HASH = "--hash=sha256:" + "1" * 64
 ENV = {"USE_XPU": "{xpu}", "USE_CUDA": 0, "USE_ROCM": 0, "USE_DISTRIBUTED": 1, "USE_MPI": 0, "USE_KINETO": 1}
-TORCH: dict[str, Any] = {
-    "kind": "source", "dist": "torch", "source": {"url": "/x", "ref": "v2.6.0"}, "build": {"env": ENV},
+CLONED = {"url": "https://example.org/ops", "path": "third_party/ops", "pin_file": "third_party/ops.txt"}
+SOURCE: dict[str, Any] = {
+    "url": "https://example.org/torch.git", "commit": "1" * 40, "skip_submodules": ["third_party/a/deps/b"],
+    "made_by_build": ["third_party/c"], "configure_time": [CLONED],
 }  # fmt: skip
+TORCH: dict[str, Any] = {"kind": "source", "dist": "torch", "source": SOURCE, "build": {"env": ENV}}
 BASE: dict[str, Any] = {
     "schema": 1, "name": "2.6", "title": "t", "release": "2.6.0", "components": {"torch": TORCH},
     "facts": {"components": {"source": "x"}},
 }  # fmt: skip
-
-
-def changed(**parts: Any) -> dict[str, Any]:
-    """Return torch with other parts."""
-    return {"components": {"torch": {**TORCH, **parts}}}
+ARCHIVE = {"url": "https://h/a.tar.gz", "variable": "A"}
 
 
 @pytest.fixture
@@ -43,65 +42,77 @@ def write(folder: Path, stem: str = "2.6", **changes: Any) -> Path:
     return path
 
 
-SOURCE = TORCH["source"]
-ARCHIVE = {"url": "https://h/a.tar.gz", "variable": "A"}
+def problems(folder: Path, **changes: Any) -> list[str]:
+    return check_recipes([str(write(folder, **changes))])["recipes"][0]["problems"]
+
+
+def of_source(**changes: Any) -> dict[str, Any]:
+    return {"components": {"torch": {**TORCH, "source": {**SOURCE, **changes}}}}
+
+
+def of_build(**changes: Any) -> dict[str, Any]:
+    return {"components": {"torch": {**TORCH, "build": {"env": ENV, **changes}}}}
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "said"),
     [
-        {}, {"name": "other"}, {"facts": {}},
-        {"toolchain": {"requirements": ["gone.txt", "bare.txt", "right.txt"], "leave_out": ["b", "c"]}},
-        changed(requirements="gone.txt", build={"env": ENV, "requirements": ["bare.txt"]}),
-        {"patches": {"2.6.1": {}, "2.7.0": {}, "2.6.2": {"needs": {"gc": 1}},
-                     "2.6.3": {"components": {"torch": {"build": {"env": {"USE_XETLA": 1}}}}}}},
-        changed(source={"url": "ext::x", "ref": "-x", "tree": "1" * 64}),
-        changed(source={**SOURCE, "tree": "2" * 40, "commit": "1" * 64}),
-        changed(source={"url": "/x"}),
-        changed(source={**SOURCE, "made_by_build": ["a", "../b", "/c", "-d", ""]}),
-        changed(source={**SOURCE, "configure_time": [
-            {"url": "", "path": ".", "pin_file": "../x", "ref": "-x"},
-            {"url": "/y", "path": "a", "pin_file": "b/c", "ref": "v1"}]}),
-        changed(build={"env": ENV, "source_dir": "/x", "archives": {
-            "a": ARCHIVE, "b": {**ARCHIVE, "url": "https://h/a.rar"}, "c": {**ARCHIVE, "url": "ftp://h/a.zip"},
-            "d": {**ARCHIVE, "folder": "../x", "pin_file": "/y"}, "e": {**ARCHIVE, "url": "https://h/.zip"},
-            "f": {**ARCHIVE, "url": None}}}),
-        {"env": {"A": "{what}", "B": "{", "C": "${HOME}", "D": "}{env}"},
-         "toolchain": {"conda": {"packages": ["python {python}", "mkl {mlk}"]}}},
-        {"variants": {"v": {"env": {"torch": {"USE_KINETO": "perhaps", "B": "{jobs}"}}}}},
-        changed(build={"env": {**ENV, "USE_KINETTO": 1, "USE_XETLA": 1, "MAX_JOBS": 0}}),
-        {"release": "2.8.0", "name": "2.8", "abi": {"honoured": True, "default": 0}},
+        ({"name": "other"}, "name is 'other', the file is named '2.6'"),
+        (of_source(skip_submodules=["../../etc"]), "'../../etc', which is not the path of a submodule"),
+        (of_source(skip_submodules=["-x"]), "'-x', which is not the path of a submodule"),
+        (of_source(url="ext::sh -c id"), "remote helper"),
+        (of_source(url="-uanything"), "starts with '-'"),
+        (of_source(url="ftp://example.org/x"), "its protocol is 'ftp'"),
+        (of_source(ref="--upload-pack=x"), "is not a tag or branch name"),
+        (of_source(tree="2" * 64), "is not a full object id"),
+        (of_source(commit=None), "components.torch.source has neither commit nor ref"),
+        (of_source(made_by_build=["../x"]), "made_by_build lists '../x'"),
+        (
+            of_source(configure_time=[CLONED, {**CLONED, "url": "ext::x"}]),
+            ".1.url is not valid",
+        ),
+        (of_source(configure_time=[{**CLONED, "path": "."}]), "configure_time.0.path is '.', which is not"),
+        (of_source(configure_time=[{**CLONED, "pin_file": "/x"}]), "configure_time.0.pin_file is '/x'"),
+        (of_source(configure_time=[{**CLONED, "ref": "-x"}]), "configure_time.0.ref is '-x'"),
+        (of_build(source_dir="../other"), "build.source_dir is '../other'"),
+        (of_build(archives={"a": {**ARCHIVE, "url": "https://h/a.rar"}}), "end in the name of an archive"),
+        (of_build(archives={"a": {**ARCHIVE, "url": "ext::sh -c x"}}), "archives.a.url is not valid"),
+        (of_build(archives={"a": {**ARCHIVE, "folder": "../x"}}), "archives.a.folder is '../x'"),
+        (of_build(archives={"a": {**ARCHIVE, "pin_file": "/y"}}), "archives.a.pin_file is '/y'"),
+        (
+            {"variants": {"v": {"env": {"torch": {"USE_KINETO": "perhaps"}}}}},
+            "torch (variant v): USE_",
+        ),
+        ({"toolchain": {"requirements": ["gone.txt"]}}, "'gone.txt', which was not found"),
+        ({"toolchain": {"requirements": ["bare.txt"]}}, "bare.txt: 'a==1' has no hash"),
+        ({"toolchain": {"requirements": ["right.txt"], "leave_out": ["b"]}}, "lists b, which right.txt pins"),
+        ({"patches": {"2.7.0": {}}}, "2.7.0: it is not a patch release of 2.6"),
+        ({"patches": {"2.6.2": {"needs": {"gc": 1}}}}, "2.6.2: the recipe"),
     ],
-    ids=range(16),
-)  # fmt: skip
-def test_what_is_wrong_is_told(folder: Path, changes: dict[str, Any]) -> None:
-    path = write(folder, "2.8" if changes.get("name") == "2.8" else "2.6", **changes)
+)
+def test_what_is_wrong_is_told(folder: Path, changes: dict[str, Any], said: str) -> None:
+    assert problems(folder) == []
     (folder / "bare.txt").write_text(f"# c\n-c x\na==1\nb==2 \\\n    {HASH}\nc>=3 {HASH}\n")
     (folder / "right.txt").write_text(f"b==2 \\\n    {HASH}\nd==1 {HASH}\n")
-    document = check_recipes([str(path)])
-    assert document["status"] == ("fail" if document["recipes"][0]["problems"] else "ok")
+    (problem,) = problems(folder, **changes)
+    assert said in problem
+
+
+def test_what_is_known_to_be_unknown_stops_only_those_who_ask_for_it(folder: Path) -> None:
+    fact = {"components": {"source": "x"}}
+    fact["components.torch.source.commit"] = {"source": "upstream", "confidence": "unknown"}
+    torch = {**TORCH, "source": {"url": "/x"}, "optional": True}
+    assert len(problems(folder, components={"torch": torch})) == 1
+    assert problems(folder, components={"torch": torch}, facts=fact) == []
+    assert problems(folder, **of_source(commit=None), abstract=True) == []
 
 
 def test_embedded_sources_are_those_that_are_here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("xpubuild.recipe.checked._embedded_commit", lambda: OTHER)
     for commit in (PIN, OTHER):
         source = {"embedded": "ops", "commit": commit}
-        write(folder, components={"ops": {"kind": "source", "dist": "x", "source": source}})
-        assert check_recipes(["2.6"])["status"] == ("fail" if commit == PIN else "ok")
-
-
-def test_a_tree_is_held_against_one_recipe(folder: Path, tmp_path: Path) -> None:
-    tree = write_tree(tmp_path / "tree")
-    (tree / "third_party/xpu.txt").write_text(OTHER)
-    path = write(folder)
-    assert check_recipes([str(path)], {"torch": tree})["recipes"][0]["problems"] == []
-    path = write(folder, **changed(source={**SOURCE, "version": "2.5.0", "requires_python": ">=3.8"}))
-    assert check_recipes([str(path)], {"torch": tree})["status"] == "fail"
-    for trees in ({"torch": tmp_path}, {"vision": tree}):
-        with pytest.raises(UsageError):
-            check_recipes([str(path)], trees)
-    with pytest.raises(UsageError):
-        check_recipes([], {"torch": tree})
+        found = problems(folder, components={"ops": {"kind": "source", "dist": "x", "source": source}})
+        assert len(found) == (1 if commit == PIN else 0)
 
 
 def test_one_that_cannot_be_read_does_not_hide_the_others(folder: Path) -> None:
@@ -112,5 +123,6 @@ def test_one_that_cannot_be_read_does_not_hide_the_others(folder: Path) -> None:
     assert [entry["name"] for entry in catalogue()] == ["2.6", "2.10", "broken"]
     document = check_recipes([])
     assert [Path(item["recipe"]).stem for item in document["recipes"]] == ["2.6", "2.10", "base", "broken"]
+    assert document["status"] == "fail"
     with pytest.raises(RecipeError):
         check_recipes([str(folder / "broken.yaml")])

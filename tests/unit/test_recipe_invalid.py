@@ -1,4 +1,4 @@
-"""Recipes that cannot be read."""
+"""Recipes that cannot be read: each says why."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xpubuild.errors import RecipeError
 from xpubuild.recipe.load import find, is_abstract, load, requirement_file
 
 HEAD = "schema: 1\nname: mine\ntitle: t\n"
-TORCH = "components: {torch: {kind: source, dist: torch, source: {url: /x, commit: %s}}}\n" % ("a" * 40)
+ONE = HEAD + "components: {a: {kind: source, dist: x, source: {url: /x, commit: %s}}}\n"
 
 
 @pytest.fixture
@@ -20,62 +20,40 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "said"),
     [
-        "", "- a\n", "a: 1\na: 2\n", "name: mine\n", HEAD + "nmae: x\nneds: {}\n",
-        HEAD + "needs: {gcc: [1]}\n", HEAD + "needs: {gcc: newest}\n", HEAD + "release: newest\n",
-        HEAD + "needs: {disk_gib: 0}\n", HEAD + "needs: {disk_gib: .inf}\n",
-        HEAD + "needs: {cxx_standard: 100}\n",
-        HEAD + "title: 3\n", HEAD + "abi: {default: 2}\n", HEAD + "targets: [cpu]\n",
-        HEAD + "target: gpu\n", HEAD + "arch_fixed: [{}]\n", HEAD + "extends: [a, b]\n",
-        HEAD + "extends: true\n",
-        HEAD + "costs: {x: {minutes: -1}}\n", HEAD + "costs: {x: {disk_mb: 10000001}}\n",
-        HEAD + "components: {To: {kind: wheel, dist: x, version: '1', indexes: [a]}}\n",
-        HEAD + "components: {a: {kind: source, dist: x}}\n",
-        HEAD + "components: {a: {kind: wheel, dist: x}}\n",
-        HEAD + "components: {a: {kind: wheel, dist: x, version: '1'}}\n",
-        HEAD + "components: {a: {kind: wheel, dist: x, indexes: [i]}}\n",
-        HEAD + "components: {a: {kind: source, dist: x, source: {}}}\n",
-        HEAD + "components: {a: {kind: source, dist: x, source: {url: /x, embedded: ops}}}\n",
-        HEAD + "components: {a: {kind: source, dist: x, source: {url: /x, commit: main}}}\n",
-        HEAD + "components: {a: {kind: source, dist: x, source: {url: /x, commit: 12345}}}\n",
-        HEAD + "components: {a: {kind: source, dist: x, source: {url: 'https://h/a?b=c'}}}\n",
-        HEAD + "components: {a: {kind: source, dist: x, needs: [b], source: {url: /x}}}\n",
-        HEAD + "components: {a: {kind: source, dist: x, needs: [b], source: {url: /x}},"
-        " b: {kind: source, dist: y, needs: [a], source: {url: /x}}}\n",
-        HEAD + "verify: {require: [torch]}\n", HEAD + "variants: {small: {env: {torch: {A: 1}}}}\n",
-        HEAD + TORCH + "variants: {Small: {}}\nverify: {suite: huge}\n",
-        HEAD + TORCH + "a: 1\nb: 1\nc: 1\nd: 1\ne: 1\nf: 1\ng: 1\n",
-        HEAD + "toolkits: [{oneapi: '>=1', standing: patched, source: x}]\n",
-        HEAD + "loses: [{feature: x, when: {glibc: '>=2'}}]\n", HEAD + "extends: nothing\n",
+        ("", "the file is empty"), ("- a\n", "its top level has no keys"), ("a: 1\na: 2\n", "duplicate or"),
+        ("name: mine\n", "schema: missing"), (HEAD + "nmae: x\nneeds: {}\n", "nmae: unknown key"),
+        (HEAD + "needs: {gcc: [1]}\n", "needs.gcc: must be text"),
+        (HEAD + "needs: {gcc: newest}\n", "'newest' is not a version specifier"),
+        (HEAD + "release: newest\n", "'newest' is not a version"),
+        (HEAD + "needs: {disk_gib: .inf}\n", "disk_gib"), (HEAD + "abi: {default: 2}\n", "abi.default"),
+        (HEAD + "targets: [cpu]\n", "target 'xpu' is not"), (HEAD + "extends: true\n", "name of one"),
+        (HEAD + "costs: {x: {minutes: -1}}\n", "costs.x.minutes"),
+        (HEAD + "components: {To: {kind: wheel, dist: x, version: '1', indexes: [a]}}\n", "'To' is not"),
+        (HEAD + "components: {a: {kind: source, dist: x}}\n", "needs 'source'"),
+        (HEAD + "components: {a: {kind: wheel, dist: x, version: '1'}}\n", "'requirements' or 'indexes'"),
+        (HEAD + "components: {a: {kind: source, dist: x, source: {}}}\n", "exactly one of"),
+        (ONE % "main", "is not a full commit id"),
+        (HEAD + "components: {a: {kind: source, dist: x, needs: [b], source: {url: /x}}}\n", "not a com"),
+        (HEAD + "components: {a: {kind: source, dist: x, needs: [b], source: {url: /x}},"
+         " b: {kind: source, dist: y, needs: [a], source: {url: /x}}}\n", "in a circle"),
+        (HEAD + "verify: {require: [torch]}\n", "verify.require"),
+        (HEAD + "variants: {small: {env: {torch: {A: 1}}}}\n", "variants.small.env"),
+        (HEAD + "toolkits: [{oneapi: '>=1', standing: patched, source: x}]\n", "'patches' belong"),
+        (HEAD + "loses: [{feature: x, when: {glibc: '>=2'}}]\n", "loses.0.when"),
+        (HEAD + "extends: nothing\n", "known recipes"),
+        (HEAD + "".join(f"{key}: 1\n" for key in "abcdefg"), " (and 2 more)"),
     ],
-    ids=range(39),
 )  # fmt: skip
-def test_a_recipe_that_is_refused(folder: Path, text: str) -> None:
+def test_a_recipe_that_is_refused(folder: Path, text: str, said: str) -> None:
     (folder / "mine.yaml").write_text(text)
-    with pytest.raises(RecipeError):
-        load("mine")
-
-
-@pytest.mark.parametrize(("keys", "told"), [("abcde", "e: unknown key"), ("abcdefg", " (and 2 more)")])
-def test_the_first_five_problems_are_named(folder: Path, keys: str, told: str) -> None:
-    (folder / "mine.yaml").write_text(HEAD + "".join(f"{key}x: 1\n" for key in keys))
     with pytest.raises(RecipeError) as caught:
         load("mine")
-    assert caught.value.why.count("; ") == 4
-    assert caught.value.why.endswith(told.replace("e:", "ex:"))
+    assert said in caught.value.why
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        HEAD, HEAD + "needs: {disk_gib: 0.1, cxx_standard: 99}\n", HEAD + "costs: {x: {minutes: 0}}\n",
-        HEAD + TORCH.replace("a" * 40, "a" * 64), HEAD + "costs: {x: {disk_mb: 10000000}}\n",
-        HEAD + "components: {a_1.x-: {kind: wheel, dist: x, version: '1', requirements: r.txt}}\n",
-        HEAD + TORCH + "variants: {small: {env: {torch: {A: 1}}}}\nverify: {require: [torch]}\n",
-    ],
-    ids=range(7),
-)  # fmt: skip
+@pytest.mark.parametrize("text", [HEAD, ONE % ("a" * 64), HEAD + "costs: {x: {disk_mb: 10000000}}\n"])
 def test_one_that_is_read(folder: Path, text: str) -> None:
     (folder / "mine.yaml").write_text(text)
     assert load("mine").recipe.name == "mine"
@@ -90,32 +68,21 @@ def test_a_recipe_that_is_not_found(folder: Path, name: str, monkeypatch: pytest
         find(name)
 
 
-def test_one_that_is_no_text_is_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_is_no_text_or_nested_too_deeply(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("xpubuild.recipe.load.MOST_RECIPE_BYTES", 4096)
-    for data in (b"\xff\xfe", b"#" * 4097):
+    for data in (b"\xff\xfe", b"#" * 4097, b"[" * 300):
         (folder / "mine.yaml").write_bytes(data)
         with pytest.raises(RecipeError):
             load("mine")
         assert not is_abstract(folder / "mine.yaml")
 
 
-def test_one_that_is_nested_too_deeply_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def deep(_: str) -> None:
-        raise RecursionError
-
-    (folder / "mine.yaml").write_text(HEAD)
-    monkeypatch.setattr("xpubuild.recipe.load.read_yaml_strict", deep)
-    with pytest.raises(RecipeError):
-        load("mine")
-
-
 def test_a_requirement_file_is_looked_for_beside_the_recipe_and_those_that_it_extends(folder: Path) -> None:
     (folder / "mine.yaml").write_text(HEAD + "extends: quickstart\n")
-    loaded = load("mine")
     (folder / "own.txt").write_text("")
+    loaded = load("mine")
     assert requirement_file(loaded, "own.txt") == folder / "own.txt"
-    shipped = requirement_file(loaded, "requirements/quickstart-toolchain.txt")
-    assert shipped.is_file()
+    assert requirement_file(loaded, "requirements/quickstart-toolchain.txt").is_file()
     with pytest.raises(RecipeError):
         requirement_file(loaded, "gone.txt")
 
@@ -123,8 +90,7 @@ def test_a_requirement_file_is_looked_for_beside_the_recipe_and_those_that_it_ex
 def test_recipes_extend_each_other_through_eight_files_and_no_more(folder: Path) -> None:
     for number in range(10):
         parent = f"extends: r{number + 1}\n" if number < 9 else ""
-        text = HEAD.replace("mine", f"r{number}") + parent
-        (folder / f"r{number}.yaml").write_text(text)
+        (folder / f"r{number}.yaml").write_text(HEAD.replace("mine", f"r{number}") + parent)
     assert load("r1").recipe.name == "r1"
     with pytest.raises(RecipeError):
         load("r0")

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from support.cli import Xpubuild
 
-from xpubuild.recipe.load import find
+from xpubuild.recipe.load import find, known_releases
 from xpubuild.recipe.order import in_order
-from xpubuild.recipe.patches import known_releases
 
 SHOWN = ["2.4", "2.9", "2.10", "main", "rig9", "rig10"]
 
@@ -53,19 +52,12 @@ def test_recipes_are_listed_and_checked_in_that_order(
         (few / f"{name}.yaml").write_text((few / "rig9.yaml").read_text().replace("rig9", f'"{name}"', 1))
     # All that ship are many; these few tell the order.
     paths = {path.stem: path for path in sorted(few.glob("*.yaml"))}
-    for room in ("catalogue", "checked"):
-        monkeypatch.setattr(f"xpubuild.recipe.{room}.available", lambda: paths)
+    for module in ("releases", "checked"):
+        monkeypatch.setattr(f"xpubuild.recipe.{module}.available", lambda: paths)
     ordered = ["2.4", "2.10", "rig9", "rig10"]
     assert [entry["name"] for entry in xpubuild.json("recipes", "list")["recipes"]] == ordered
     checked = xpubuild("recipes", "check", "--json").document()["recipes"]
     assert [Path(entry["recipe"]).stem for entry in checked] == ordered
-
-
-def test_older_releases_of_a_line_are_shown_in_that_order(xpubuild: Xpubuild, few: Path) -> None:
-    patches = ", ".join(f'"9.1.{patch}": {{}}' for patch in (2, 10, 1))
-    text = f'schema: 1\nname: "9.1"\ntitle: t\nextends: quickstart\nrelease: 9.1.11\npatches: {{{patches}}}\n'
-    (few / "9.1.yaml").write_text(text)
-    assert "9.1.10, 9.1.2, 9.1.1" in xpubuild.ok("recipes", "show", "9.1").out
 
 
 def test_which_workspace_is_meant_lists_them_in_that_order(

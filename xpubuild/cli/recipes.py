@@ -18,7 +18,7 @@ command.add_command(matrix.command)
 @options.command("recipes list", parent=command)
 def list_() -> int:
     """List all recipes."""
-    from xpubuild.recipe.catalogue import catalogue
+    from xpubuild.recipe.releases import catalogue
     from xpubuild.ui.recipe_views import recipes_view
 
     document = {"schema": "xpubuild.recipes/1", "recipes": catalogue()}
@@ -28,8 +28,8 @@ def list_() -> int:
 @options.command("recipes show", parent=command)
 def show(recipe: str) -> int:
     """Show a summary of RECIPE, including everything it extends; -v shows all values with their sources."""
-    from xpubuild.recipe.catalogue import recipe_document
     from xpubuild.recipe.load import load
+    from xpubuild.recipe.releases import recipe_document
     from xpubuild.ui.recipe_views import recipe_summary_view, recipe_view
 
     if options.speech().verbose:
@@ -65,14 +65,13 @@ def bump(release: str, output: Path | None) -> int:
 
     from xpubuild.engine.files import write_atomic
     from xpubuild.recipe.bump import bump as look_up
-    from xpubuild.recipe.bump_text import document as as_document
     from xpubuild.supply.git.bare import RepositoryStore
     from xpubuild.supply.git.git import Git
     from xpubuild.ui.recipe_views import bump_view
 
     with options.interruptible() as cancel:
         store = RepositoryStore(platformdirs.user_cache_path("xpubuild"), Git.open(), cancel=cancel)
-        document = as_document(look_up(release, store))
+        document = look_up(release, store)
     if output is not None:
         write_atomic(output, document["text"].encode())
     return options.answer(document, lambda found: bump_view(found, str(output) if output else ""))

@@ -70,8 +70,8 @@ def begin(
     threading.Thread(target=examine, daemon=True).start()
     loaded = None
     if recipe is not None:
+        from xpubuild.recipe.choices import target_of  # noqa: PLC0415
         from xpubuild.recipe.load import load  # noqa: PLC0415 - pydantic takes its time
-        from xpubuild.recipe.targets import target_of  # noqa: PLC0415
 
         loaded = load(recipe)
         chosen = loaded.recipe.model_copy(update={"target": target_of(loaded.recipe, target)})

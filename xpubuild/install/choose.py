@@ -13,12 +13,12 @@ from xpubuild.errors import RecipeError, UnsatisfiableError, UsageError
 from xpubuild.install.options import Options, default_workspace
 from xpubuild.install.release import refused
 from xpubuild.install.target import Choice, Target
+from xpubuild.recipe.choices import target_of
 from xpubuild.recipe.compatible_host import CMAKE_ID, oneapi_versions
 from xpubuild.recipe.constraints import solve
 from xpubuild.recipe.lint import placeholder_problems
 from xpubuild.recipe.model import Archive, LoadedRecipe, Recipe
 from xpubuild.recipe.situation import Situation, Verdict
-from xpubuild.recipe.targets import target_of
 from xpubuild.recipe.values import Target as Device
 from xpubuild.resources import docs_page
 from xpubuild.workspace.layout import Layout

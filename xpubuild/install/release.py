@@ -21,8 +21,8 @@ from xpubuild.machine.pythons import probe_python
 from xpubuild.machine.readers import UNKNOWN
 from xpubuild.recipe.compatible_host import CMAKE_ID, of_host
 from xpubuild.recipe.constraints import solve
+from xpubuild.recipe.load import line_of
 from xpubuild.recipe.model import Recipe
-from xpubuild.recipe.patches import line_of
 from xpubuild.recipe.releases import Release, is_release, releases
 from xpubuild.recipe.situation import Reason, Situation, Verdict
 from xpubuild.recipe.values import Target

@@ -38,7 +38,7 @@ from xpubuild.machine.envmark import check_name
 from xpubuild.machine.host_report import HostReport, host_report
 from xpubuild.machine.python_choice import require_python, resolve_python
 from xpubuild.recipe.compatible_host import of_host
-from xpubuild.recipe.lint import unheard
+from xpubuild.recipe.lint import unused_switches
 from xpubuild.recipe.load import load, requirement_file
 from xpubuild.recipe.model import Recipe
 from xpubuild.recipe.switches import switches
@@ -186,7 +186,7 @@ def ignored_variables(choice: Choice, caller: Mapping[str, str]) -> tuple[str, .
     known = {switch.component for switch in switches().values() if switch.kind == "build"}
     built = any(name in known and choice.component(name).source for name in choice.components)
     kinds = {*(["build"] if built else []), *(["runtime"] if choice.device == "xpu" else [])}
-    names = unheard(choice.recipe, kinds, caller, base_environment(caller))
+    names = unused_switches(choice.recipe, kinds, caller, base_environment(caller))
     text = "set in your shell, ignored by the build (use the recipe or options): "
     return (text + ", ".join(names),) if names else ()
 

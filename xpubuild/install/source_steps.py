@@ -14,8 +14,7 @@ from xpubuild.errors import RecipeError
 from xpubuild.install.choose import needed_archives
 from xpubuild.install.target import Target
 from xpubuild.recipe.model import Archive, ConfigureTime, GitSource
-from xpubuild.recipe.tree import RecipeTreeProof
-from xpubuild.recipe.tree_expected import expected
+from xpubuild.recipe.tree import RecipeTreeProof, expected
 from xpubuild.resources import ops_project_dir
 from xpubuild.supply.archives import LIST, UnpackedProof, file_name, unpacked_stamp
 from xpubuild.supply.git.embedded import root_url, shell_lines

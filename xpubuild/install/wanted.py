@@ -26,8 +26,8 @@ from xpubuild.install.resolve import conda_lock_of, prepare, requirement_texts, 
 from xpubuild.install.target import Target
 from xpubuild.machine.python_choice import resolve_python
 from xpubuild.machine.pythons import probe_python
+from xpubuild.recipe.choices import python_lines
 from xpubuild.recipe.load import load
-from xpubuild.recipe.pythons import python_lines
 from xpubuild.supply.conda.lockfile import read_lock as read_conda_lock
 from xpubuild.supply.git.bare import RepositoryStore
 

@@ -99,7 +99,7 @@ def ocloc_lacks(choice: Choice, gcc: str, oneapi: OneapiFacts, system: OsFacts) 
         ToolchainError: the build needs ocloc, and there it is missing or compiles nothing.
     """
     situation = Situation(target=choice.device, arch=choice.arch or None, gcc=gcc)
-    lists = tuple(item.targets for item in aot_lists(Case(choice.recipe, situation, None, None)))
+    lists = tuple(item.targets for item in aot_lists(Case(choice.recipe, situation)))
     return unknown_targets(lists, oneapi.over(base_environment()), os.environ, system) if lists else None
 
 

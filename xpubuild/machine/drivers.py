@@ -14,12 +14,15 @@ the repository that is set up decides, where there is one.
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from xpubuild.engine.environment import base_environment
+from xpubuild.engine.process import probe
+from xpubuild.errors import XpuBuildError
 from xpubuild.frozen import frozen
 from xpubuild.machine.readers import LIVE_ROOT, UNKNOWN, entries, exists, read_text
-from xpubuild.machine.rpms import rpm_packages
 
 #: Packages that bring the Level Zero driver itself, old name and new; the loader's are told beside them.
 DRIVER_PACKAGES = ("libze-intel-gpu1", "intel-level-zero-gpu", "intel-level-zero")
@@ -34,6 +37,10 @@ _LTS_REPOSITORY = re.compile(r"/lts/(2350|2523)\b")
 _ROLLING_REPOSITORY = re.compile(r"gpu/ubuntu\s+\w+\s+(?:unified|client)|kobuk-team/intel-graphics")
 _STREAM = {"2350": "lts-2350", "2523": "lts2-2523"}
 _MODULES = ("i915", "xe")
+#: rpm's database is binary and has four formats, so rpm itself is asked.
+_RPM_S = 8.0
+_RPM_DATABASES = ("var/lib/rpm", "usr/lib/sysimage/rpm")
+_RPM_FORMAT = "%{NAME} %{VERSION}-%{RELEASE}\\n"
 
 
 @frozen
@@ -108,6 +115,45 @@ def _dpkg_packages(root: Path) -> Iterator[tuple[str, str, str]]:
             state = fields.get("Status", "install ok installed").split()
             if name in wanted and version and state[-1:] == ["installed"]:
                 yield name, version, f"dpkg ({fields['Status']})" if "hold" in state else "dpkg"
+
+
+def rpm_packages(root: Path, names: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
+    """Yield (name, version-release, "rpm") of those that are installed; nothing for an unpacked tree.
+
+    ``unread_database`` tells whether that is because nothing could be asked.
+    """
+    environment = base_environment()
+    rpm = shutil.which("rpm", path=environment["PATH"])
+    if root != LIVE_ROOT or rpm is None or _rpm_database(root) is None:
+        return
+    try:
+        # Names that are not installed make the status 1 and are told in a sentence, which is passed over.
+        answer = probe([rpm, "-q", "--qf", _RPM_FORMAT, *names], env=environment, deadline_s=_RPM_S)
+    except (XpuBuildError, OSError):
+        return
+    yield from parse_rpms(answer.stdout, names)
+
+
+def unread_database(root: Path = LIVE_ROOT) -> str | None:
+    """Return the folder of an RPM database that was not asked: that of a tree, or one without a program rpm.
+
+    Where there is one, ``find_drivers`` says nothing about what is installed.
+    """
+    found = _rpm_database(root)
+    asked = found and root == LIVE_ROOT and shutil.which("rpm", path=base_environment()["PATH"])
+    return None if asked else found
+
+
+def _rpm_database(root: Path) -> str | None:
+    return next((f"/{folder}" for folder in _RPM_DATABASES if entries(root / folder, root)), None)
+
+
+def parse_rpms(text: str, names: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
+    """Yield what an answer of ``rpm -q`` says is installed."""
+    for line in text.splitlines():
+        name, _, version = line.partition(" ")
+        if name in names and version and " " not in version:
+            yield name, version, "rpm"
 
 
 def _configured_stream(root: Path) -> str | None:

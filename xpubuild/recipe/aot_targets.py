@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from packaging.version import Version
 
 from xpubuild.frozen import frozen
+from xpubuild.machine.versions import Answer
 from xpubuild.recipe.conditions import Case, holds
-from xpubuild.recipe.situation import Answer, Reason
+from xpubuild.recipe.situation import Reason
 
 #: AOT targets of the devices of each family; a GPU that is known by its family alone has one of them.
 TARGETS_OF_FAMILY: dict[str, tuple[str, ...]] = {
@@ -43,65 +44,50 @@ class AotList:
     instead: str = ""
 
 
-def asked_for(case: Case) -> tuple[str, ...]:
-    """Return the targets that the build is told: requested ones, else the recipe's, else upstream's."""
-    recipe = case.recipe
-    return case.situation.arch or tuple(recipe.arch) or tuple(recipe.arch_upstream)
+def _asked_for(case: Case) -> tuple[str, ...]:
+    """Return the targets that the build is given: requested ones, else the recipe's, else upstream's."""
+    return case.situation.arch or tuple(case.recipe.arch or case.recipe.arch_upstream)
 
 
 def aot_lists(case: Case) -> tuple[AotList, ...]:
     """Return the lists of targets that a build for XPU gives, or may give, to ocloc."""
-    if case.situation.target != "xpu":
-        return ()
-    asked = asked_for(case)
+    asked = _asked_for(case) if case.xpu else ()
     found = [AotList(asked)] if asked and asked != (_NO_AOT,) else []
-    for fixed in case.recipe.arch_fixed:
+    for fixed in case.recipe.arch_fixed if case.xpu else ():
         targets = asked if asked == tuple(fixed.unless) else tuple(fixed.targets)
-        answer = holds(case, fixed.when, None, None, ("xpu",))
-        found.append(AotList(targets, answer, fixed.what, fixed.instead))
+        found.append(AotList(targets, holds(case, fixed.when), fixed.what, fixed.instead))
     return tuple(item for item in found if item.answer != "no")
 
 
 def ocloc_reasons(case: Case) -> Iterator[Reason]:
     """Return what speaks against a build because the ocloc of this host does not know its targets."""
-    situation = case.situation
+    lacks, driver = case.situation.ocloc_lacks, case.situation.driver or ""
+    by_driver = _UNKNOWN_TO_OCLOC.get(driver, re.compile(r"(?!)"))
+    whose = "ocloc here" if lacks is not None else f"the ocloc of driver {driver}"
     for item in aot_lists(case):
-        unknown = [name for name in item.targets if _is_unknown(case, name)]
-        if not unknown:
-            continue
-        whose = (
-            "ocloc here" if situation.ocloc_lacks is not None else f"the ocloc of driver {situation.driver}"
-        )
-        here = f"{whose} does not know {', '.join(unknown)}"
-        yield case.reason(
-            "ocloc", "builds", "no" if item.answer == "yes" else "unknown",
-            wanted=f"an ocloc that compiles {item.what or 'the kernels'} for {','.join(item.targets)}",
-            found=here if not item.what else f"{here}, and --arch does not change these targets",
-            todo=f"{item.instead or 'use other targets with --arch'}, or use the ocloc of a newer driver",
-            path="arch_fixed" if item.what else "arch",
-        )  # fmt: skip
-
-
-def _is_unknown(case: Case, name: str) -> bool:
-    lacks = case.situation.ocloc_lacks
-    if lacks is not None:
-        return name in lacks
-    known = _UNKNOWN_TO_OCLOC.get(case.situation.driver or "")
-    return known is not None and known.fullmatch(name) is not None
+        unknown = [
+            name for name in item.targets if (by_driver.fullmatch(name) if lacks is None else name in lacks)
+        ]
+        if unknown:
+            here = f"{whose} does not know {', '.join(unknown)}"
+            yield case.reason(
+                "ocloc", "builds", "no" if item.answer == "yes" else "unknown",
+                wanted=f"an ocloc that compiles {item.what or 'the kernels'} for {','.join(item.targets)}",
+                found=here if not item.what else f"{here}, and --arch does not change these targets",
+                todo=f"{item.instead or 'use other targets with --arch'}, or use the ocloc of a newer driver",
+                path="arch_fixed" if item.what else "arch",
+            )  # fmt: skip
 
 
 def arch_reasons(case: Case) -> Iterator[Reason]:
     """Return what speaks against the AOT targets as they are named."""
-    situation = case.situation
-    if situation.target != "xpu":
-        return
-    asked = asked_for(case)
-    wrong = [reason for name in asked if (reason := _no_target(case, name, asked)) is not None]
-    if wrong:
-        yield from wrong
-        return
-    mine = situation.gpu_targets or TARGETS_OF_FAMILY.get(situation.gpu or "", ())
-    if not asked or not mine or set(asked) & set(mine):
+    asked = _asked_for(case) if case.xpu else ()
+    wrong = [problem for name in asked if (problem := _no_target(case, name, asked)) is not None]
+    for found, todo in wrong:
+        wanted = "AOT targets that ocloc knows"
+        yield case.reason("arch", "builds", "no", wanted=wanted, found=found, todo=todo, path="arch")
+    mine = case.situation.gpu_targets or TARGETS_OF_FAMILY.get(case.situation.gpu or "", ())
+    if wrong or not asked or not mine or set(asked) & set(mine):
         return
     without = asked == (_NO_AOT,)
     yield case.reason(
@@ -115,22 +101,19 @@ def arch_reasons(case: Case) -> Iterator[Reason]:
     )  # fmt: skip
 
 
-def _no_target(case: Case, name: str, asked: tuple[str, ...]) -> Reason | None:
-    """Return why a name in the list of AOT targets cannot be compiled for, after hours of compiling."""
-    recipe = case.recipe
-    release = Version(recipe.release) if recipe.release else None
-    found = todo = ""
+def _no_target(case: Case, name: str, asked: tuple[str, ...]) -> tuple[str, str] | None:
+    """Return why a name in the list cannot be compiled for, after hours of compiling, and what to do."""
+    release = case.recipe.release
     if name == _NO_AOT:
-        if release is not None and release < _KNOWS_NONE:
-            found, todo = f"only {_KNOWS_NONE} and later accept none", "use targets such as pvc"
-        elif len(asked) > 1:
-            found, todo = "none cannot be combined with other targets", "use either none or targets"
-    elif _DEVICE.fullmatch(name) is None:
-        lower = name.lower()
-        found = f"'{name}' is not a device name of ocloc"
-        todo = f"write {lower}" if _DEVICE.fullmatch(lower) else "use targets such as pvc or bmg"
-    if not found:
+        if release is not None and Version(release) < _KNOWS_NONE:
+            return f"only {_KNOWS_NONE} and later accept none", "use targets such as pvc"
+        return (
+            ("none cannot be combined with other targets", "use either none or targets")
+            if asked[1:]
+            else None
+        )
+    if _DEVICE.fullmatch(name):
         return None
-    return case.reason(
-        "arch", "builds", "no", wanted="AOT targets that ocloc knows", found=found, todo=todo, path="arch"
-    )
+    lower = name.lower()
+    todo = f"write {lower}" if _DEVICE.fullmatch(lower) else "use targets such as pvc or bmg"
+    return f"'{name}' is not a device name of ocloc", todo

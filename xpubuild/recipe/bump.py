@@ -1,100 +1,142 @@
 """``recipes bump``: the pins of a release as upstream has them now, beside those of the nearest recipe.
 
 What upstream writes down is looked up: tags, their commits, and the pins in the files of these commits. What
-no file states (archives of other commits, which torchvision belongs to a new line) is told, and left open.
+no file states (archives of other commits, which torchvision belongs to a new line) is listed, and left open.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import copy
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
+import yaml
 from packaging.version import Version
 
 from xpubuild.errors import UsageError
 from xpubuild.frozen import frozen
+from xpubuild.machine.versions import parse
+from xpubuild.recipe.facts import look_up
 from xpubuild.recipe.load import available, load
-from xpubuild.recipe.model import Component, LoadedRecipe
+from xpubuild.recipe.model import Archive, Component, ConfigureTime, LoadedRecipe
+from xpubuild.recipe.recipe_json import ProposedPin, RecipesBumpDocument
 from xpubuild.recipe.releases import releases
-from xpubuild.recipe.tree_pins import TRITON_PIN, TRITON_VERSIONS
-from xpubuild.recipe.tree_text import pinned_by
-from xpubuild.recipe.upstream import Tag, Tree, newest, release_tags, version_of
+from xpubuild.recipe.tree import TRITON_PIN, TRITON_VERSIONS, pinned_by
 from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.pin import is_id
+from xpubuild.supply.git.remote import remote_tags
+
+_TAG = re.compile(r"v(\d+(?:\.\d+)+)")
+_MOST_BYTES = 1 << 20
+#: YAML that is written has no comments: one stands in as a key, which no recipe has.
+_MARK = re.compile(r"^( +)renovate: (.+)$", re.MULTILINE)
 
 
 @frozen
-class Proposal:
-    """One value: its key in the recipe, what the recipe has, what upstream has, and where that stands."""
+class Tree:
+    """The tree of a commit in the user's own bare repository; its files are read, never checked out."""
 
-    key: str
-    recipe: str | None
-    upstream: str
-    source: str
+    store: RepositoryStore
+    url: str
+    commit: str
+
+    @classmethod
+    def fetched(cls, store: RepositoryStore, url: str, tag: str | None, commit: str) -> Tree:
+        """Fetch the commit, unless it is there; ``tag`` is a hint for the server.
+
+        Raises:
+            FetchError, SourceIntegrityError, NoSpaceError, ToolchainError, InterruptedByUserError.
+        """
+        ref = f"refs/tags/{tag}" if tag else None
+        store.mirror(url, commit).ensure(commit, ref=ref, report=lambda _line: None)
+        return cls(store, url, commit)
+
+    def text(self, path: str) -> str:
+        """Return a file of the tree; empty where there is none, or none that a pin could be in."""
+        git_dir = self.store.mirror(self.url, self.commit).path
+        name = f"{self.commit}:{path}"
+        size = self.store.git.query(["cat-file", "-s", name], git_dir=git_dir)
+        if not size.ok or int(size.text or 0) > _MOST_BYTES:
+            return ""
+        answer = self.store.git.query(["cat-file", "blob", name], git_dir=git_dir)
+        return answer.text if answer.ok else ""
 
 
 @dataclass
-class Bump:
+class _Bump:
     """The proposals for a release; ``release`` is the version of torch, ``base`` the recipe to extend."""
 
     release: str
     base: LoadedRecipe
-    proposals: list[Proposal] = field(default_factory=list)
+    store: RepositoryStore
+    proposals: dict[str, ProposedPin] = field(default_factory=dict)
     #: Sentences about what has to be looked up by a person.
     open: list[str] = field(default_factory=list)
 
-    def value(self, key: str) -> object:
-        """Return what the recipe has at a dotted key; None where it has nothing."""
-        found: Any = self.base.document
-        for part in key.split("."):
-            if isinstance(found, list):
-                found = found[int(part)] if int(part) < len(found) else None
-            else:
-                found = found.get(part) if isinstance(found, Mapping) else None
-        return found
-
     def add(self, key: str, upstream: str, source: str) -> None:
         """Note one value."""
-        known = self.value(key)
-        self.proposals.append(Proposal(key, None if known is None else str(known), upstream, source))
+        known = look_up(self.base.document, key)
+        recipe = None if known is None else str(known)
+        self.proposals[key] = {
+            "key": key,
+            "recipe": recipe,
+            "upstream": upstream,
+            "changed": recipe != upstream,
+            "source": source,
+        }
+
+    def add_said(self, key: str, tree: Tree, *paths: str) -> str | None:
+        """Note the first word of the first of some files that has one, and return it."""
+        for path in paths:
+            for word in tree.text(path).split()[:1]:
+                self.add(key, word, _at(path, tree))
+                return word
+        return None
 
 
-def bump(wanted: str, store: RepositoryStore) -> Bump:
+def bump(wanted: str, store: RepositoryStore) -> RecipesBumpDocument:
     """Look up the pins of a release line (2.13: its newest patch) or of one release (2.13.1).
 
     Raises:
         UsageError: it is no release, or upstream has no tag of it.
         FetchError, RecipeError, InterruptedByUserError: of the repositories.
     """
-    version = version_of(wanted)
+    version = parse(wanted)
     if version is None or len(version.release) not in (2, 3):
         raise UsageError(
             f"'{wanted}' is not a release of PyTorch", fix="pass a version, such as 2.13 or 2.13.1"
         )
     base = _nearest(f"{version.major}.{version.minor}", version)
-    url = _url(base.recipe.components.get("torch"))
-    tags = release_tags(store, url) if url else []
+    url = _url(base.recipe.components.get("torch")) or ""
     size = len(version.release)
-    tag = newest(tags, lambda found: found.release[:size] == version.release)
-    if url is None or tag is None:
-        last = f"; its newest is {tags[-1].name}" if tags else ""
+    tags = _tags(store, url)
+    tag = _newest(tags, lambda found: found.release[:size] == version.release)
+    if tag is None:
+        last = f"; its newest is v{max(tags)}" if tags else ""
         raise UsageError(
             f"there is no release {wanted} upstream",
             why=f"{url or 'the recipe ' + base.recipe.name} has no tag of it{last}",
             fix="pass a release that has a tag",
         )
-    found = Bump(str(tag.version), base)
-    torch = _tag_of(found, "torch", url, tag, store)
-    found.add("release", str(tag.version), f"tag {tag.name} of {url}")
-    said = torch.word("version.txt")
-    if said:
-        found.add("components.torch.source.version", said[1], _at("version.txt", torch))
-    _triton(found, torch, store)
-    for name in found.base.recipe.components:
+    found = _Bump(str(tag), base, store)
+    torch = _tagged(found, "torch", url, tag, tags[tag])
+    found.add("release", str(tag), f"tag v{tag} of {url}")
+    found.add_said("components.torch.source.version", torch, "version.txt")
+    _triton(found, torch)
+    for name in base.recipe.components:
         if name not in ("torch", "triton"):
-            _companion(found, name, store)
-    return found
+            _companion(found, name)
+    return {
+        "schema": "xpubuild.recipes-bump/1",
+        "release": found.release,
+        "base": base.recipe.name,
+        "proposals": [*found.proposals.values()],
+        "open": found.open,
+        "text": _recipe_text(found),
+    }
 
 
 def _nearest(line: str, version: Version) -> LoadedRecipe:
@@ -115,80 +157,134 @@ def _at(path: str, tree: Tree) -> str:
     return f"{path} of {tree.url} at {tree.commit}"
 
 
-def _tag_of(found: Bump, name: str, url: str, tag: Tag, store: RepositoryStore) -> Tree:
+def _tags(store: RepositoryStore, url: str) -> dict[Version, str]:
+    """Return the commits of releases by version; release candidates are none."""
+    found = remote_tags(url, git=store.git, cancel=store.cancel) if url else {}
+    return {Version(name[1:]): commit for name, commit in found.items() if _TAG.fullmatch(name)}
+
+
+def _newest(tags: dict[Version, str], wanted: Callable[[Version], bool]) -> Version | None:
+    return max(filter(wanted, tags), default=None)
+
+
+def _tagged(found: _Bump, name: str, url: str, tag: Version, commit: str) -> Tree:
     """Note tag and commit of a component, and the pins in the files of that commit."""
     source = f"git ls-remote of {url}"
-    found.add(f"components.{name}.source.ref", tag.name, source)
-    found.add(f"components.{name}.source.commit", tag.commit, source)
-    tree = Tree.fetched(store, url, tag.name, tag.commit)
+    found.add(f"components.{name}.source.ref", f"v{tag}", source)
+    found.add(f"components.{name}.source.commit", commit, source)
+    tree = Tree.fetched(found.store, url, f"v{tag}", commit)
     _pin_files(found, name, tree)
     return tree
 
 
-def _pin_files(found: Bump, name: str, tree: Tree) -> None:
+def _pin_files(found: _Bump, name: str, tree: Tree) -> None:
     component = found.base.recipe.components[name]
     entries = component.source.configure_time if component.source else []
-    for number, entry in enumerate(entries):
-        if entry.pin_file is not None:
-            key = f"components.{name}.source.configure_time.{number}"
-            said = _said(found, tree, entry.pin_file, key)
-            if said is not None:
-                found.add(f"{key}.{'commit' if is_id(said) else 'ref'}", said, _at(entry.pin_file, tree))
-    for key, archive in component.build.archives.items():
-        if archive.pin_file is not None:
-            place = f"components.{name}.build.archives.{key}"
-            said = _said(found, tree, archive.pin_file, place)
-            if said is not None and said not in (archive.commit, archive.ref):
-                found.open.append(f"{place}: {archive.pin_file} says {said}; look up its URL and folder")
+    files: dict[str, ConfigureTime | Archive] = {
+        f"source.configure_time.{number}": item for number, item in enumerate(entries)
+    }
+    files |= {f"build.archives.{key}": item for key, item in component.build.archives.items()}
+    for part, item in files.items():
+        key, file = f"components.{name}.{part}", item.pin_file
+        said = pinned_by(tree.text(file)) if file is not None else None
+        if file is not None and said is None:
+            found.open.append(f"{key}: {file} of {tree.url} does not state it")
+        elif file is not None and said is not None and isinstance(item, ConfigureTime):
+            found.add(f"{key}.{'commit' if is_id(said) else 'ref'}", said, _at(file, tree))
+        elif said is not None and said not in (item.commit, item.ref):
+            found.open.append(f"{key}: {file} says {said}; look up its URL and folder")
 
 
-def _said(found: Bump, tree: Tree, path: str, key: str) -> str | None:
-    said = pinned_by(tree.text(path) or "")
-    if said is None:
-        found.open.append(f"{key}: {path} of {tree.url} does not state it")
-    return said
-
-
-def _triton(found: Bump, torch: Tree, store: RepositoryStore) -> None:
+def _triton(found: _Bump, torch: Tree) -> None:
     url = _url(found.base.recipe.components.get("triton"))
-    pin, version = torch.word(TRITON_PIN), torch.word(*TRITON_VERSIONS)
     if url is None:
         return
-    if pin is None or not is_id(pin[1]):
-        found.open.append(f"components.triton.source.commit: {TRITON_PIN} of {torch.url} does not state it")
+    key = "components.triton.source.commit"
+    said = found.add_said(key, torch, TRITON_PIN)
+    if said is None or not is_id(said):
+        found.proposals.pop(key, None)
+        found.open.append(f"{key}: {TRITON_PIN} of {torch.url} does not state it")
         return
-    found.add("components.triton.source.commit", pin[1], _at(pin[0], torch))
-    if version:
-        found.add("components.triton.version", version[1], _at(version[0], torch))
-    _pin_files(found, "triton", Tree.fetched(store, url, None, pin[1]))
+    found.add_said("components.triton.version", torch, *TRITON_VERSIONS)
+    _pin_files(found, "triton", Tree.fetched(found.store, url, None, said))
 
 
-def _companion(found: Bump, name: str, store: RepositoryStore) -> None:
+def _companion(found: _Bump, name: str) -> None:
     """Note the newest tag of a component with versions of its own, such as torchvision."""
     component = found.base.recipe.components[name]
-    url, known = _url(component), version_of(component.version)
-    if (
-        url is None
-        or known is None
-        or component.end_of_life
-        or not component.source
-        or not component.source.ref
-    ):
+    url, known = _url(component), parse(component.version)
+    if not url or not known or component.end_of_life or not component.source or not component.source.ref:
         return
-    line = version_of(found.base.recipe.release)
+    line = parse(found.base.recipe.release)
     same_line = line is not None and line.release[:2] == Version(found.release).release[:2]
-    tags = release_tags(store, url)
-    tag = newest(tags, lambda version: not same_line or version.release[:2] == known.release[:2])
+    tags = _tags(found.store, url)
+    tag = _newest(tags, lambda version: not same_line or version.release[:2] == known.release[:2])
     if tag is None:
         return
     if not same_line:
-        found.open.append(
-            f"components.{name}: {tag.name} is its newest release; check that it is for {found.release}"
-        )
-    _tag_of(found, name, url, tag, store)
-    found.add(f"components.{name}.version", str(tag.version), f"tag {tag.name} of {url}")
+        told = f"v{tag} is its newest release; check that it is for {found.release}"
+        found.open.append(f"components.{name}: {told}")
+    _tagged(found, name, url, tag, tags[tag])
+    found.add(f"components.{name}.version", str(tag), f"tag v{tag} of {url}")
 
 
-def changed(found: Bump) -> Iterator[Proposal]:
-    """Yield the proposals that differ from the recipe."""
-    return (item for item in found.proposals if item.recipe != item.upstream)
+def _recipe_text(found: _Bump) -> str:
+    """Return a recipe with all pins, those that stay among them: what it extends may change, it does not."""
+    base = found.base.recipe
+    values: dict[str, Any] = {"components": {}}
+    for key, item in found.proposals.items():
+        _put(found, values, key, item["upstream"])
+    for name, component in base.components.items():
+        if name in values["components"]:
+            _follow(found, component, values["components"][name])
+    line = ".".join(map(str, Version(found.release).release[:2]))
+    changed = {key: item for key, item in found.proposals.items() if item["changed"] and key != "release"}
+    recipe = {
+        "schema": 1,
+        "name": found.release if line == base.name else line,
+        "title": f"PyTorch {found.release}, pins looked up upstream",
+        "extends": base.name,
+        "release": found.release,
+        "components": values["components"],
+        **({"facts": {key: {"source": item["source"]} for key, item in changed.items()}} if changed else {}),
+    }
+    text = yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True, width=4096)
+    return _MARK.sub(r"\1# renovate: \2", text)
+
+
+def _put(found: _Bump, values: dict[str, Any], key: str, value: str) -> None:
+    """Set a value at a dotted key. A list replaces that of the base as a whole, so it is copied first."""
+    *folders, last = key.split(".")
+    place: Any = values
+    for number, part in enumerate(folders):
+        if isinstance(place, list):
+            place = place[int(part)]
+        else:
+            known = look_up(found.base.document, ".".join(folders[: number + 1]))
+            place = place.setdefault(part, copy.deepcopy(known) if isinstance(known, list) else {})
+    place[last] = value
+
+
+def _follow(found: _Bump, component: Component, mine: dict[str, Any]) -> None:
+    """Change what repeats a version: requirements on torch, and variables that builds take it from."""
+    old, source, known = found.base.recipe.release, mine["source"], component.source
+    if known is not None and known.url is not None:
+        if "ref" in source:
+            # The repository is named before its tag, for Renovate.
+            parts = urlsplit(known.url)
+            github = f"datasource=github-tags depName={parts.path.strip('/').removesuffix('.git')}"
+            mark = github if parts.hostname == "github.com" else f"datasource=git-tags depName={known.url}"
+            mine["source"] = {"renovate": mark, **source}
+        elif known.ref and source.get("commit", known.commit) != known.commit:
+            source["ref"] = None
+    requires = [f"torch=={found.release}" if item == f"torch=={old}" else item for item in component.requires]
+    if requires != component.requires:
+        mine["requires"] = requires
+    renamed = {old: found.release, component.version: mine.get("version", component.version)}
+    env = {
+        key: renamed[value]
+        for key, value in component.build.env.items()
+        if isinstance(value, str) and renamed.get(value, value) != value
+    }
+    if env:
+        mine.setdefault("build", {})["env"] = env

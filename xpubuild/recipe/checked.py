@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
 
 from packaging.utils import canonicalize_name
 
 from xpubuild.errors import RecipeError, UsageError
 from xpubuild.recipe.facts import fact_problems, without_source
 from xpubuild.recipe.lint import lint
-from xpubuild.recipe.load import available, load, release_of, requirement_file
-from xpubuild.recipe.model import LoadedRecipe
+from xpubuild.recipe.load import available, line_of, load, release_of, requirement_file
+from xpubuild.recipe.model import Component, GitSource, LoadedRecipe, Recipe
 from xpubuild.recipe.order import in_order
-from xpubuild.recipe.patches import line_of, patches_of
-from xpubuild.recipe.refused import refused
-from xpubuild.recipe.tree import check_tree, require_tree
-from xpubuild.recipe.tree_expected import expected
+from xpubuild.recipe.recipe_json import CheckedRecipe, RecipesCheckDocument
+from xpubuild.recipe.tree import check_tree, expected
 from xpubuild.resources import ops_project_dir
+from xpubuild.supply.archives import ENDINGS, file_name
 from xpubuild.supply.git.embedded import expected_commit
+from xpubuild.supply.git.pin import Pin, is_ref, problem_with
+from xpubuild.supply.index.files import is_filename
 from xpubuild.supply.requirements import hashed_pins
 
+Findings = tuple[list[str], list[str]]
+#: Stands for what a recipe leaves open, so that the rest of its pin can be looked at.
+_SOME_URL, _SOME_COMMIT = "/embedded", "0" * 40
 
-def check_recipes(names: Sequence[str], trees: Mapping[str, Path] | None = None) -> dict[str, Any]:
+
+def check_recipes(names: Sequence[str], trees: Mapping[str, Path] | None = None) -> RecipesCheckDocument:
     """Return the ``xpubuild.recipes-check/1`` document: what is wrong with each recipe.
 
-    ``trees`` maps components to checked-out sources, which the one recipe that is named is held against.
+    ``trees`` maps components to checked-out sources, which the one recipe that is named is compared with.
 
     Raises:
         RecipeError: one single recipe was named and it cannot be read.
@@ -35,9 +39,10 @@ def check_recipes(names: Sequence[str], trees: Mapping[str, Path] | None = None)
     """
     if trees and len(names) != 1:
         raise UsageError("a source tree belongs to one recipe", fix="specify the recipe to compare it with")
-    results = []
-    for name in names or _every_file():
-        result: dict[str, Any] = {"recipe": name, "problems": [], "warnings": [], "not_checked": []}
+    found = available()
+    results: list[CheckedRecipe] = []
+    for name in names or [str(found[name]) for name in in_order(found)]:
+        result: CheckedRecipe = {"recipe": name, "problems": [], "warnings": [], "not_checked": []}
         try:
             _check(load(name), trees or {}, result)
         except RecipeError as error:
@@ -45,34 +50,31 @@ def check_recipes(names: Sequence[str], trees: Mapping[str, Path] | None = None)
                 raise
             result["problems"] = [f"{error.what}: {error.why}"]
         results.append(result)
-    status = "fail" if any(result["problems"] for result in results) else "ok"
-    return {"schema": "xpubuild.recipes-check/1", "status": status, "recipes": results}
+    failed = any(result["problems"] for result in results)
+    return {
+        "schema": "xpubuild.recipes-check/1",
+        "status": "fail" if failed else "ok",
+        "recipes": results,
+    }
 
 
-def _every_file() -> list[str]:
-    found = available()
-    return [str(found[name]) for name in in_order(found)]
-
-
-def _check(loaded: LoadedRecipe, trees: Mapping[str, Path], result: dict[str, Any]) -> None:
+def _check(loaded: LoadedRecipe, trees: Mapping[str, Path], result: CheckedRecipe) -> None:
     problems, warnings = _findings(loaded)
     if loaded.path.stem not in (loaded.recipe.name, line_of(loaded.recipe.name)):
         problems.insert(0, f"name is '{loaded.recipe.name}', the file is named '{loaded.path.stem}'")
-    for version in patches_of(loaded.document):
+    for version in loaded.recipe.patches:
         more, further = _patch_findings(loaded, version)
         # What the line has as well was said already.
         problems += [f"{version}: {text}" for text in more if text not in problems]
         warnings += [f"{version}: {text}" for text in further if text not in warnings]
     for component, folder in trees.items():
-        wanted = expected(loaded.recipe, component)
-        require_tree(wanted, folder)
-        report = check_tree(wanted, folder)
+        report = check_tree(expected(loaded.recipe, component), folder)
         problems += [f"{component} in {folder}: {text}" for text in report.problems]
         result["not_checked"] += [f"{component}: {text}" for text in report.not_checked]
     result["problems"], result["warnings"] = problems, warnings
 
 
-def _patch_findings(loaded: LoadedRecipe, version: str) -> tuple[list[str], list[str]]:
+def _patch_findings(loaded: LoadedRecipe, version: str) -> Findings:
     if line_of(version) != loaded.path.stem:
         return [f"it is not a patch release of {loaded.path.stem}"], []
     try:
@@ -81,26 +83,32 @@ def _patch_findings(loaded: LoadedRecipe, version: str) -> tuple[list[str], list
         return [f"{error.what}: {error.why}"], []
 
 
-def _findings(loaded: LoadedRecipe) -> tuple[list[str], list[str]]:
-    recipe = loaded.recipe
-    problems = []
-    needed = [*recipe.toolchain.requirements]
-    for name, component in recipe.components.items():
-        needed += [component.requirements] if component.requirements else []
-        needed += component.build.requirements
-        source = component.source
-        if source is not None and source.embedded is not None and source.commit != _embedded_commit():
-            problems.append(
-                f"components.{name}.source.commit is {source.commit}, but the embedded sources are "
-                f"{_embedded_commit()}"
-            )
-    for file in dict.fromkeys(needed):
-        problems += _requirement_problems(loaded, file)
-    for file in recipe.toolchain.requirements:
-        problems += _left_out_problems(loaded, file)
-    found = lint(recipe)
+def _findings(loaded: LoadedRecipe) -> Findings:
+    problems, warnings = lint(loaded.recipe)
     bare = [f"{path} has no source in facts" for path in without_source(loaded)]
-    return [*problems, *refused(recipe), *fact_problems(loaded), *found.problems], [*found.warnings, *bare]
+    found = (*_of_requirements(loaded), *_of_components(loaded.recipe), *fact_problems(loaded), *problems)
+    return list(dict.fromkeys(found)), [*warnings, *bare]
+
+
+def _of_requirements(loaded: LoadedRecipe) -> Iterator[str]:
+    """Yield requirements without hashes, and what is left out and would be installed all the same."""
+    toolchain = loaded.recipe.toolchain
+    files = [*toolchain.requirements]
+    for component in loaded.recipe.components.values():
+        files += [*filter(None, (component.requirements,)), *component.build.requirements]
+    for file in dict.fromkeys(files):
+        try:
+            text = requirement_file(loaded, file).read_text("utf-8")
+        except RecipeError as error:
+            yield error.what
+            continue
+        entries = (line.strip() for line in text.replace("\\\n", " ").splitlines())
+        bare = [line.split()[0] for line in entries if line and line[0] not in "#-" and "--hash" not in line]
+        yield from (f"{file}: '{item}' has no hash" for item in bare)
+        if file in toolchain.requirements and not bare:
+            pins = {canonicalize_name(pin.name) for pin in hashed_pins(text)}
+            for item in sorted({canonicalize_name(name) for name in toolchain.leave_out} & pins):
+                yield f"toolchain.leave_out lists {item}, which {file} pins: remove it from one of them"
 
 
 @functools.cache
@@ -108,26 +116,65 @@ def _embedded_commit() -> str:
     return expected_commit(ops_project_dir())
 
 
-def _requirement_problems(loaded: LoadedRecipe, name: str) -> list[str]:
+def _of_components(recipe: Recipe) -> Iterator[str]:
+    """Yield what no plan of this recipe could use; of an abstract one, what it says already."""
+    for name, component in recipe.components.items():
+        where, build = f"components.{name}", component.build
+        if component.source is not None:
+            yield from _of_source(recipe, name, component, component.source)
+        if not _inside(build.source_dir):
+            yield f"{where}.build.source_dir is '{build.source_dir}', which is not below the checkout"
+        for key, item in build.archives.items():
+            here = f"{where}.build.archives.{key}"
+            reason = problem_with(item.url) if item.url is not None else None
+            if reason is not None:
+                yield f"{here}.url is not valid: {reason}"
+            elif item.url and not (is_filename(file_name(item.url)) and item.url.endswith(ENDINGS)):
+                yield f"{here}.url does not end in the name of an archive ({', '.join(ENDINGS)})"
+            for part, path in (("folder", item.folder), ("pin_file", item.pin_file)):
+                if path is not None and not _inside(path):
+                    yield f"{here}.{part} is '{path}', which is not a path below it"
+
+
+def _of_source(recipe: Recipe, name: str, component: Component, source: GitSource) -> Iterator[str]:
+    where = f"components.{name}.source"
     try:
-        text = requirement_file(loaded, name).read_text("utf-8")
+        Pin(
+            url=_SOME_URL if source.url is None else source.url,
+            commit=source.commit or "0" * len(source.tree or _SOME_COMMIT),
+            tree=source.tree,
+            ref=source.ref,
+            skip=tuple(source.skip_submodules),
+        )
     except RecipeError as error:
-        return [error.what]
-    entries = text.replace("\\\n", " ").splitlines()
-    pins = [line.strip() for line in entries if line.strip() and line.strip()[0] not in "#-"]
-    bare = [line.split()[0] for line in pins if "--hash" not in line]
-    return [f"{name}: '{item}' has no hash" for item in bare]
+        yield f"{where}: {error.what}: {error.why}"
+    # The sources of an optional component may be on record as unknown.
+    fact = recipe.facts.get(f"{where}.commit")
+    on_record = component.optional and fact is not None and fact.confidence == "unknown"
+    open_ = source.commit is None and source.ref is None and not on_record
+    if component.kind == "source" and not recipe.abstract and open_:
+        yield f"{where} has neither commit nor ref"
+    if source.embedded is not None and source.commit != _embedded_commit():
+        yield f"{where}.commit is {source.commit}, but the embedded sources are {_embedded_commit()}"
+    for path in source.made_by_build:
+        if not _inside(path):
+            yield f"{where}.made_by_build lists '{path}', which is not below the checkout"
+    yield from _of_configure_time(where, source)
 
 
-def _left_out_problems(loaded: LoadedRecipe, name: str) -> list[str]:
-    """Return what is left out and pinned all the same: it would be installed."""
-    try:
-        text = requirement_file(loaded, name).read_text("utf-8")
-        pins = {canonicalize_name(pin.name) for pin in hashed_pins(text)}
-    except RecipeError:
-        return []  # said where the file itself is looked at
-    left_out = sorted({canonicalize_name(item) for item in loaded.recipe.toolchain.leave_out} & pins)
-    return [
-        f"toolchain.leave_out lists {item}, which {name} pins: remove it from one of them"
-        for item in left_out
-    ]
+def _of_configure_time(where: str, source: GitSource) -> Iterator[str]:
+    for number, item in enumerate(source.configure_time):
+        here = f"{where}.configure_time.{number}"
+        reason = problem_with(item.url)
+        if reason is not None:
+            yield f"{here}.url is not valid: {reason}"
+        for key, given in (("path", item.path), ("pin_file", item.pin_file)):
+            if given is not None and (not _inside(given) or PurePosixPath(given) == PurePosixPath()):
+                yield f"{here}.{key} is '{given}', which is not below the checkout"
+        if item.ref is not None and not is_ref(item.ref):
+            yield f"{here}.ref is '{item.ref}', which is not the name of a tag or branch"
+
+
+def _inside(path: str) -> bool:
+    """Whether a path stays where it starts: relative, and never a step up."""
+    return path != "" and not path.startswith(("/", "-")) and ".." not in PurePosixPath(path).parts

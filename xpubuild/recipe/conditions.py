@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Literal
 
 from xpubuild.frozen import frozen
-from xpubuild.machine.versions import fits
-from xpubuild.recipe.model import Fact, Recipe
-from xpubuild.recipe.situation import Answer, Concern, Reason, Situation
+from xpubuild.machine.versions import Answer, fits
+from xpubuild.recipe.facts import fact_of
+from xpubuild.recipe.model import Recipe
+from xpubuild.recipe.situation import Concern, Reason, Situation
 
-Condition = Mapping[Literal["gcc", "oneapi", "python"], str]
-_WORDS = {"gcc": "GCC", "oneapi": "oneAPI", "python": "Python"}
+When = Mapping[Literal["gcc", "oneapi", "python"], str]
+WORDS = {"gcc": "GCC", "oneapi": "oneAPI", "python": "Python", "cmake": "CMake"}
 
 
 @frozen
@@ -20,18 +21,17 @@ class Case:
 
     recipe: Recipe
     situation: Situation
-    oneapi: str | None
-    python: str | None
+    oneapi: str | None = None
+    python: str | None = None
+
+    @property
+    def xpu(self) -> bool:
+        """Whether the build is for XPU."""
+        return self.situation.target == "xpu"
 
     def version(self, what: str) -> str | None:
         """Return the version of gcc, oneapi or python in this case."""
         return {"gcc": self.situation.gcc, "oneapi": self.oneapi, "python": self.python}.get(what)
-
-    def fact(self, path: str) -> Fact | None:
-        """Return the fact of a key, or of the nearest part of the recipe that holds it."""
-        parts = path.split(".")
-        found = (self.recipe.facts.get(".".join(parts[:length])) for length in range(len(parts), 0, -1))
-        return next((fact for fact in found if fact is not None), None)
 
     def reason(
         self,
@@ -39,62 +39,45 @@ class Case:
         concern: Concern,
         answer: Literal["no", "unknown"],
         *,
-        wanted: str,
+        wanted: str = "",
         found: str,
         todo: str = "",
-        path: str = "",
+        path: str,
     ) -> Reason:
-        """Return a reason with the source of its constraint."""
-        fact = self.fact(path)
-        return Reason(
-            constraint, concern, answer, wanted, found, todo,
-            source=fact.source if fact else "",
-            confidence=fact.confidence if fact else "",
-        )  # fmt: skip
-
-    def if_unknown(self, constraint: str, concern: Concern, path: str) -> Iterator[Reason]:
-        """Return a reason where the recipe says that the constraint itself is not known."""
-        fact = self.recipe.facts.get(path)
-        if fact is not None and fact.confidence == "unknown":
-            yield self.reason(
-                constraint, concern, "unknown",
-                wanted="", found=f"it is unknown which {_WORDS.get(constraint, constraint)} it needs",
-                path=path,
-            )  # fmt: skip
-
-    def condition_text(self, when: Condition, driver: str | None) -> str:
-        """Return a condition in words, with what is here: 'GCC <13, here 12.2'."""
-        parts = []
-        for name, wanted in when.items():
-            here = self.version(name)
-            parts.append(f"{_WORDS[name]} {wanted}" + (f", here {here}" if here else ""))
-        if driver is not None:
-            parts.append(f"driver {driver}")
-        return " and ".join(parts)
-
-
-def told(version: str | None, what: str) -> str:
-    """Return 'X is here', or that it is not known."""
-    return f"the host has {version}" if version else f"{what} is unknown"
+        """Return a reason with the source of its constraint, which stands at ``path`` in the recipe."""
+        fact = fact_of(path, self.recipe.facts)
+        source, confidence = (fact.source, fact.confidence) if fact else ("", "")
+        return Reason(constraint, concern, answer, wanted, found, todo, source, confidence)
 
 
 def holds(
-    case: Case, when: Condition, driver: str | None, gpu: str | None, targets: tuple[str, ...]
+    case: Case,
+    when: When,
+    driver: str | None = None,
+    gpu: str | None = None,
+    targets: tuple[str, ...] = ("xpu", "cpu"),
 ) -> Answer:
     """Whether all parts of a condition hold; one that does not settles it, whatever else is unknown."""
-    situation = case.situation
-    if situation.target not in targets:
+    host = case.situation
+    if host.target not in targets or (not case.xpu and (driver or gpu or "oneapi" in when)):
         return "no"
-    answers: list[Answer] = []
-    for name, wanted in when.items():
-        if name == "oneapi" and situation.target != "xpu":
-            return "no"
-        answers.append(fits(case.version(name), wanted))
-    for wanted_name, here in ((driver, situation.driver), (gpu, situation.gpu)):
+    answers: list[Answer] = [fits(case.version(name), wanted) for name, wanted in when.items()]
+    for wanted_name, here in ((driver, host.driver), (gpu, host.gpu)):
         if wanted_name is not None:
-            if situation.target != "xpu":
-                return "no"
             answers.append("unknown" if here is None else ("yes" if here == wanted_name else "no"))
-    if "no" in answers:
-        return "no"
-    return "unknown" if "unknown" in answers else "yes"
+    return "no" if "no" in answers else ("unknown" if "unknown" in answers else "yes")
+
+
+def condition_text(
+    when: When,
+    driver: str | None = None,
+    gpu: str | None = None,
+    case: Case | None = None,
+) -> str:
+    """Return a condition in words, with what a case has: 'GCC <13, here 12.2 and driver lts-2350'."""
+    parts = []
+    for name, wanted in when.items():
+        here = case.version(name) if case is not None else None
+        parts.append(f"{WORDS[name]} {wanted}" + (f", here {here}" if here else ""))
+    parts += [f"driver {driver}"] if driver else []
+    return " and ".join([*parts, *([f"GPU {gpu}"] if gpu else [])])

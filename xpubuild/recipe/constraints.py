@@ -1,7 +1,7 @@
 """The constraint solver: can a host build and run a release, and which features would be disabled. Pure.
 
-Unknown facts give the answer "unknown", never "yes". Each answer has the constraint, what was found, the
-source of the constraint and what to do.
+``doctor``, ``recipes matrix`` and ``plan`` ask ``solve`` alone. Unknown facts give the answer "unknown",
+never "yes". Each answer has the constraint, what was found, the source of the constraint and what to do.
 """
 
 from __future__ import annotations
@@ -9,15 +9,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 
-from xpubuild.machine.versions import fits
+from xpubuild.machine.versions import Answer, fits
 from xpubuild.recipe.aot_targets import arch_reasons, ocloc_reasons
-from xpubuild.recipe.conditions import Case, holds, told
+from xpubuild.recipe.conditions import WORDS, Case, condition_text, holds
+from xpubuild.recipe.limits import Patch
 from xpubuild.recipe.model import Recipe
 from xpubuild.recipe.pairing import pairing_reasons
-from xpubuild.recipe.situation import Answer, Lost, Reason, Situation, Verdict
-from xpubuild.recipe.toolkits import patches_todo, standing, toolkit_reasons
+from xpubuild.recipe.situation import Concern, Lost, Reason, Situation, Standing, Verdict
 
 _RANK: dict[Answer, int] = {"no": 0, "unknown": 1, "yes": 2}
+_STANDING = {"pairing": "upstream's pairing", "tolerated": "tolerated", "patched": "only with patches"}
 
 
 def solve(recipe: Recipe, situation: Situation) -> Verdict:
@@ -25,54 +26,28 @@ def solve(recipe: Recipe, situation: Situation) -> Verdict:
 
     Of several interpreters and oneAPI versions the pair with the best answer is taken, the first of equals.
     """
-    case = _best_case(recipe, situation)
+    pythons = situation.python or (None,)
+    toolkits = (situation.oneapi or (None,)) if situation.target == "xpu" else (None,)
+    cases = [Case(recipe, situation, *pair) for pair in itertools.product(toolkits, pythons)]
+    case = max(cases, key=lambda item: _RANK[_worst((*_versions(item), *_refusals(item)), "builds", "runs")])
     reasons = tuple(_reasons(case))
     return Verdict(
-        builds=_worst(reason.answer for reason in reasons if reason.concern == "builds"),
-        runs=_worst(reason.answer for reason in reasons if reason.concern == "runs"),
+        builds=_worst(reasons, "builds"),
+        runs=_worst(reasons, "runs"),
         reasons=reasons,
         loses=tuple(_losses(case)),
         oneapi=case.oneapi,
         python=case.python,
-        toolkit=standing(case),
+        toolkit=_standing(case),
     )
 
 
-def _worst(answers: Iterable[Answer]) -> Answer:
+def _worst(reasons: Iterable[Reason], *concerns: Concern) -> Answer:
+    answers = (item.answer for item in reasons if item.concern in concerns)
     return min(answers, key=_RANK.__getitem__, default="yes")
 
 
-def _best_case(recipe: Recipe, situation: Situation) -> Case:
-    pythons = situation.python or (None,)
-    toolkits = (situation.oneapi or (None,)) if situation.target == "xpu" else (None,)
-    cases = [Case(recipe, situation, *pair) for pair in itertools.product(toolkits, pythons)]
-    return max(cases, key=lambda case: _RANK[_worst(reason.answer for reason in _of_versions(case))])
-
-
-def _of_versions(case: Case) -> Iterator[Reason]:
-    """Return the reasons that depend on which interpreter and which oneAPI is used."""
-    yield from _python(case)
-    yield from _oneapi(case)
-    yield from _refusals(case)
-
-
 def _reasons(case: Case) -> Iterator[Reason]:
-    yield from _target(case)
-    yield from _oneapi(case)
-    yield from toolkit_reasons(case)
-    yield from _python(case)
-    yield from _compiler(case)
-    yield from _cmake(case)
-    yield from _abi(case)
-    yield from pairing_reasons(case)
-    yield from _gpu(case)
-    yield from _driver(case)
-    yield from _refusals(case)
-    yield from arch_reasons(case)
-    yield from ocloc_reasons(case)
-
-
-def _target(case: Case) -> Iterator[Reason]:
     if case.situation.target not in case.recipe.targets:
         yield case.reason(
             "target", "builds", "no",
@@ -81,90 +56,71 @@ def _target(case: Case) -> Iterator[Reason]:
             todo=f"use --target {case.recipe.targets[0]}",
             path="targets",
         )  # fmt: skip
+    yield from _versions(case)
+    yield from _compiler(case)
+    yield from _abi(case)
+    yield from pairing_reasons(case)
+    yield from _host(case)
+    yield from _refusals(case)
+    yield from arch_reasons(case)
+    yield from ocloc_reasons(case)
 
 
-def _oneapi(case: Case) -> Iterator[Reason]:
-    wanted, path = case.recipe.needs.oneapi, "needs.oneapi"
-    if case.situation.target != "xpu":
-        return
+def _versions(case: Case) -> Iterator[Reason]:
+    """Return the reasons that depend on which oneAPI and which interpreter is used."""
+    needs, host = case.recipe.needs, case.situation
+    if case.xpu:
+        todo = f"install oneAPI {needs.oneapi} as well, or use a compatible release{_patches_todo(case)}"
+        yield from _version(case, "oneapi", needs.oneapi, host.oneapi, todo)
+        yield from _tolerated(case)
+    yield from _version(case, "python", needs.python, host.python, f"use Python {needs.python} with --python")
+
+
+def _version(
+    case: Case, name: str, wanted: str | None, there: tuple[str, ...] | None, todo: str
+) -> Iterator[Reason]:
+    """Return why a version does not do; ``there`` are all that the host has, None where not known."""
+    path, word = f"needs.{name}", WORDS[name]
     if wanted is None:
-        yield from case.if_unknown("oneapi", "builds", path)
+        yield from _if_unknown(case, name, "builds", path, word)
         return
-    answer = "no" if case.situation.oneapi == () else fits(case.oneapi, wanted)
+    used = case.version(name) if name != "cmake" else case.situation.cmake
+    answer = "no" if there == () else fits(used, wanted)
     if answer != "yes":
+        found = f"the host has {', '.join(there)}" if there else f"the host has no {word}"
+        found = f"it is unknown which {word} the host has" if there is None else found
         yield case.reason(
-            "oneapi", "builds", answer,
-            wanted=f"oneAPI {wanted}",
-            found=_here("oneAPI", case.situation.oneapi),
-            todo=f"install oneAPI {wanted} as well, or use a compatible release{patches_todo(case)}",
-            path=path,
-        )  # fmt: skip
+            name, "builds", answer, wanted=f"{word} {wanted}", found=found, todo=todo, path=path
+        )
 
 
-def _python(case: Case) -> Iterator[Reason]:
-    wanted = case.recipe.needs.python
-    answer = "no" if case.situation.python == () else fits(case.python, wanted)
-    if answer != "yes":
-        yield case.reason(
-            "python", "builds", answer,
-            wanted=f"Python {wanted}",
-            found=_here("Python", case.situation.python),
-            todo=f"use Python {wanted} with --python",
-            path="needs.python",
-        )  # fmt: skip
-
-
-def _here(what: str, versions: tuple[str, ...] | None) -> str:
-    if versions is None:
-        return f"it is unknown which {what} the host has"
-    return f"the host has {', '.join(versions)}" if versions else f"the host has no {what}"
+def _if_unknown(case: Case, name: str, concern: Concern, path: str, word: str) -> Iterator[Reason]:
+    """Return a reason where the recipe says that the constraint itself is not known."""
+    fact = case.recipe.facts.get(path)
+    if fact is not None and fact.confidence == "unknown":
+        yield case.reason(name, concern, "unknown", found=f"it is unknown which {word} it needs", path=path)
 
 
 def _compiler(case: Case) -> Iterator[Reason]:
-    needs, situation = case.recipe.needs, case.situation
+    needs, host = case.recipe.needs, case.situation
     # That another compiler leaves XPU kernels out is of no concern to a build for the CPU.
-    must_be_gcc = (needs.host_compiler == "GNU" and situation.target == "xpu") or needs.gcc is not None
-    kind = situation.host_compiler or ("GNU" if situation.gcc else None)
-    if must_be_gcc and kind != "GNU":
+    lost = needs.host_compiler == "GNU" and case.xpu
+    kind = host.host_compiler or ("GNU" if host.gcc else None)
+    if (lost or needs.gcc is not None) and kind != "GNU":
+        left_out = "; with it, the XPU kernels are not built, without an error" if lost else ""
         yield case.reason(
             "host_compiler", "builds", "unknown" if kind is None else "no",
             wanted="GCC as host compiler",
-            found="the compiler is unknown" if kind is None else f"the host has {kind}{_left_out(case)}",
+            found="the compiler is unknown" if kind is None else f"the host has {kind}{left_out}",
             todo="set CC and CXX to GCC",
             path="needs.host_compiler",
         )  # fmt: skip
-        return
-    if needs.gcc is None:
-        yield from case.if_unknown("gcc", "builds", "needs.gcc")
-        return
-    answer = fits(situation.gcc, needs.gcc)
-    if answer != "yes":
-        yield case.reason(
-            "gcc", "builds", answer,
-            wanted=f"GCC {needs.gcc}",
-            found=told(situation.gcc, "the GCC"),
-            todo=f"set CC and CXX to a GCC {needs.gcc}",
-            path="needs.gcc",
-        )  # fmt: skip
-
-
-def _left_out(case: Case) -> str:
-    lost = case.recipe.needs.host_compiler == "GNU" and case.situation.target == "xpu"
-    return "; with it, the XPU kernels are not built, without an error" if lost else ""
-
-
-def _cmake(case: Case) -> Iterator[Reason]:
-    """A build brings its own CMake, so only one that is named is held against the constraint."""
-    wanted, here = case.recipe.needs.cmake, case.situation.cmake
-    answer = fits(here, wanted)
-    if here is not None and answer != "yes":
-        yield case.reason(
-            "cmake", "builds", answer,
-            wanted=f"CMake {wanted}",
-            found=f"this host uses {here}",
-            todo=f"use CMake {wanted}",
-            path="needs.cmake",
-        )  # fmt: skip
+    else:
+        there = (host.gcc,) if host.gcc else None
+        yield from _version(case, "gcc", needs.gcc, there, f"set CC and CXX to a GCC {needs.gcc}")
+    # A build brings its own CMake, so only one that is named is held against the constraint.
+    if host.cmake is not None and needs.cmake is not None:
+        yield from _version(case, "cmake", needs.cmake, (host.cmake,), f"use CMake {needs.cmake}")
 
 
 def _abi(case: Case) -> Iterator[Reason]:
@@ -180,46 +136,35 @@ def _abi(case: Case) -> Iterator[Reason]:
     )  # fmt: skip
 
 
-def _gpu(case: Case) -> Iterator[Reason]:
-    gpus, here = case.recipe.needs.gpus, case.situation.gpu
-    if case.situation.target != "xpu":
-        return
-    if not gpus:
-        yield from case.if_unknown("gpu", "runs", "needs.gpus")
-    elif here not in gpus:
-        yield case.reason(
-            "gpu", "runs", "unknown" if here is None else "no",
-            wanted=f"a GPU of the family {' or '.join(gpus)}",
-            found="the GPU of the host is unknown" if here is None else f"the host has {here}",
-            todo="to build for other machines, pass their targets with --arch",
-            path="needs.gpus",
-        )  # fmt: skip
-
-
-def _driver(case: Case) -> Iterator[Reason]:
-    drivers, here = case.recipe.needs.drivers, case.situation.driver
-    if case.situation.target != "xpu":
-        return
-    if not drivers:
-        yield from case.if_unknown("driver", "runs", "needs.drivers")
-    elif here not in drivers:
-        yield case.reason(
-            "driver", "runs", "unknown" if here is None else "no",
-            wanted=f"driver {' or '.join(drivers)}",
-            found="it is unknown which driver the host has" if here is None else f"the host has {here}",
-            todo=f"install the driver family {drivers[0]}",
-            path="needs.drivers",
-        )  # fmt: skip
+def _host(case: Case) -> Iterator[Reason]:
+    needs, host = case.recipe.needs, case.situation
+    for name, word, allowed, here, todo in (
+        ("gpu", "a GPU of the family", needs.gpus, host.gpu,
+         "to build for other machines, pass their targets with --arch"),
+        ("driver", "driver", needs.drivers, host.driver,
+         f"install the driver family {needs.drivers[0]}" if needs.drivers else ""),
+    ):  # fmt: skip
+        path = f"needs.{name}s"
+        if case.xpu and not allowed:
+            yield from _if_unknown(case, name, "runs", path, name)
+        elif case.xpu and here not in allowed:
+            yield case.reason(
+                name, "runs", "unknown" if here is None else "no",
+                wanted=f"{word} {' or '.join(allowed)}",
+                found=f"it is unknown which {name} the host has" if here is None else f"the host has {here}",
+                todo=todo,
+                path=path,
+            )  # fmt: skip
 
 
 def _refusals(case: Case) -> Iterator[Reason]:
     for index, refusal in enumerate(case.recipe.refuses):
         answer = holds(case, refusal.when, refusal.driver, refusal.gpu, refusal.targets)
         if answer != "no":
+            concern: Concern = "runs" if refusal.driver or refusal.gpu else "builds"
             yield case.reason(
-                "refused", "runs" if refusal.driver or refusal.gpu else "builds",
-                "no" if answer == "yes" else "unknown",
-                wanted="", found=refusal.why, path=f"refuses.{index}",
+                "refused", concern, "no" if answer == "yes" else "unknown",
+                found=refusal.why, path=f"refuses.{index}",
             )  # fmt: skip
 
 
@@ -227,5 +172,45 @@ def _losses(case: Case) -> Iterator[Lost]:
     for loss in case.recipe.loses:
         answer = holds(case, loss.when, loss.driver, loss.gpu, loss.targets)
         if answer != "no":
-            because = case.condition_text(loss.when, loss.driver)
+            because = condition_text(loss.when, loss.driver, case=case)
             yield Lost(loss.feature, because or loss.note, certain=answer == "yes")
+
+
+def _standing(case: Case) -> Standing | None:
+    """Return how upstream stands to the oneAPI of a case, or None where there is none or no line is known."""
+    lines = case.recipe.toolkits if case.xpu and case.oneapi is not None else []
+    line = next((item for item in lines if fits(case.oneapi, item.oneapi) == "yes"), None)
+    if line is None:
+        return None
+    return Standing(
+        kind=line.standing,
+        text=_STANDING[line.standing],
+        upstream=next((f"oneAPI {item.oneapi}" for item in lines if item.standing == "pairing"), ""),
+        note=line.note,
+        source=line.source,
+        patches=tuple(patch_text(patch) for patch in line.patches),
+    )
+
+
+def _tolerated(case: Case) -> Iterator[Reason]:
+    """Return a note where upstream builds the release with another oneAPI than this one."""
+    found = _standing(case)
+    if found is not None and found.kind == "tolerated":
+        pairs = (
+            f"upstream builds it with {found.upstream}" if found.upstream else "upstream's own is not known"
+        )
+        told = "; ".join(filter(None, (f"oneAPI {case.oneapi} is tolerated: {pairs}", found.note)))
+        yield Reason("oneapi", "note", "no", wanted="", found=told, source=found.source)
+
+
+def _patches_todo(case: Case) -> str:
+    """Return what makes the release build with this oneAPI all the same, or nothing."""
+    found = _standing(case)
+    if found is None or found.kind != "patched":
+        return ""
+    return f"; sites that keep oneAPI {case.oneapi} patch it, not tried here: " + "; ".join(found.patches)
+
+
+def patch_text(patch: Patch) -> str:
+    """Return a patch in words: 'in torch revert URL (what it did)'."""
+    return f"in {patch.component} {patch.action} {patch.url} ({patch.what})"

@@ -29,7 +29,7 @@ def fact_problems(loaded: LoadedRecipe) -> list[str]:
     problems = []
     whole = loaded.recipe.model_dump(mode="json", by_alias=True)
     for path, fact in loaded.recipe.facts.items():
-        value = look_up(loaded.document, path)
+        value = look_up(loaded.document, path, _MISSING)
         if fact.confidence != "unknown":
             if value is _MISSING:
                 problems.append(f"facts lists '{path}', which the recipe does not have")
@@ -57,23 +57,21 @@ def carried(
     facts: dict[str, Any] = {}
     for path, fact in below.items():
         if path not in above:
-            before, after = look_up(base, str(path)), look_up(merged, str(path))
-            if same_author and before is not _MISSING and after is not _MISSING:
-                facts[path] = fact
-                continue
-            pairs = _still_true(str(path), fact, before, after)
-            facts.update((key, item) for key, item in pairs if key not in below or key == path)
+            before, after = (look_up(document, str(path), _MISSING) for document in (base, merged))
+            stays = same_author and before is not _MISSING and after is not _MISSING
+            kept = [path] if stays else _still_true(str(path), before, after)
+            facts.update({key: fact for key in kept if key not in below or key == path})
     facts.update((path, fact) for path, fact in above.items() if fact is not None)
     return {**merged, "facts": facts}
 
 
-def _still_true(path: str, fact: Any, before: Any, after: Any) -> Iterator[tuple[str, Any]]:
+def _still_true(path: str, before: Any, after: Any) -> Iterator[str]:
     if before == after:
-        yield path, fact
+        yield path
     elif isinstance(before, Mapping) and isinstance(after, Mapping):
         for key, value in before.items():
             if key in after:
-                yield from _still_true(f"{path}.{key}", fact, value, after[key])
+                yield from _still_true(f"{path}.{key}", value, after[key])
 
 
 def leaves(value: Any, prefix: str = "") -> list[tuple[str, Any]]:
@@ -108,14 +106,9 @@ def without_source(loaded: LoadedRecipe) -> list[str]:
     return [path for path, _ in leaves(body) if needs_source(path) and not fact_of(path, loaded.recipe.facts)]
 
 
-def look_up(document: Any, path: str) -> Any:
+def look_up(document: Any, path: str, default: Any = None) -> Any:
     """Return the value at a dotted path; keys may hold dots, items of lists are numbered from 0."""
-    return next(_values(document, path.split(".")), _MISSING)
-
-
-def has(document: Any, path: str) -> bool:
-    """Whether a dotted path leads somewhere in a document."""
-    return look_up(document, path) is not _MISSING
+    return next(_values(document, path.split(".")), default)
 
 
 def _values(node: Any, parts: Sequence[str]) -> Iterator[Any]:
@@ -133,10 +126,8 @@ def _values(node: Any, parts: Sequence[str]) -> Iterator[Any]:
 def _possible(whole: Any, parts: Sequence[str]) -> bool:
     """Whether a recipe could have a key; ``whole`` is one with every default written out."""
     for number, part in enumerate(parts):
-        if whole is None or isinstance(whole, list):
-            return True
         if not isinstance(whole, Mapping):
-            return False
+            return whole is None or isinstance(whole, list)
         if part not in whole:
             return number > 0 and parts[number - 1] in _OPEN
         whole = whole[part]

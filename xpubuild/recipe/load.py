@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,10 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from xpubuild.errors import RecipeError, did_you_mean
+from xpubuild.machine.versions import parse
 from xpubuild.recipe.facts import carried
 from xpubuild.recipe.model import LoadedRecipe, Recipe
 from xpubuild.recipe.order import in_order
-from xpubuild.recipe.patches import line_of, over_of
-from xpubuild.recipe.tree_text import same_version
 from xpubuild.resources import docs_page, recipes_dir
 from xpubuild.safe_yaml import read_yaml_strict
 from xpubuild.untrusted import MOST_RECIPE_BYTES, UntrustedError, read_text
@@ -26,6 +26,9 @@ _SUFFIX = ".yaml"
 _DEEPEST = 8
 _MOST_PROBLEMS = 5
 _UNKNOWN = "extra_forbidden"
+_PATCH = re.compile(r"(\d+\.\d+)\.\d+(?:\.post\d+|rc\d+)?")
+#: What makes a recipe the recipe that it is; a patch release cannot be of another line or format.
+_FIXED = ("schema", "name", "extends", "abstract", "release", "patches")
 
 
 def search_path() -> tuple[Path, ...]:
@@ -49,6 +52,19 @@ def available(besides: Path | None = None) -> dict[str, Path]:
     return found
 
 
+def line_of(name: str) -> str | None:
+    """Return the line that a patch release belongs to, ``2.7`` for ``2.7.0``; None for any other name."""
+    found = _PATCH.fullmatch(name)
+    return found[1] if found is not None else None
+
+
+def known_releases(document: Mapping[str, Any]) -> list[str]:
+    """Return the releases of a line that can be asked for, the newest (the recipe itself) first."""
+    newest, patches = document.get("release"), document.get("patches")
+    first = [str(newest)] if newest is not None else []
+    return [*first, *reversed(in_order(map(str, patches if isinstance(patches, Mapping) else ())))]
+
+
 def find(name: str, *, besides: Path | None = None) -> Path:
     """Return the file of a recipe given by name or by path; ``besides`` is not looked at.
 
@@ -68,9 +84,9 @@ def find(name: str, *, besides: Path | None = None) -> Path:
             commands=("xpubuild recipes list",),
         )
     names = available(besides)
-    line = line_of(name)
-    if name in names or line in names:
-        return names.get(name) or names[str(line)]
+    path_or_none = names.get(name) or names.get(line_of(name) or "")
+    if path_or_none is not None:
+        return path_or_none
     known = in_order(name for name in names if not is_abstract(names[name]))
     raise RecipeError(
         f"there is no recipe named '{name}'",
@@ -119,7 +135,16 @@ def validated(document: dict[str, Any], path: Path, folders: tuple[Path, ...]) -
     try:
         recipe = Recipe.model_validate(document)
     except ValidationError as error:
-        raise _invalid(path, error) from error
+        # A misspelt key first: what is missing often follows from it.
+        items = sorted(error.errors(include_url=False), key=lambda item: item["type"] != _UNKNOWN)
+        problems = [f"{_key(item) or 'recipe'}: {_wording(item)}" for item in items]
+        more = f" (and {len(problems) - _MOST_PROBLEMS} more)" if len(problems) > _MOST_PROBLEMS else ""
+        raise RecipeError(
+            f"the recipe {path} does not match the schema",
+            why="; ".join(problems[:_MOST_PROBLEMS]) + more,
+            fix=f"correct these keys; {docs_page('reference/recipe.md')} lists all keys",
+            evidence={"problems": problems},
+        ) from error
     return LoadedRecipe(recipe=recipe, path=path, folders=folders, document=document)
 
 
@@ -132,11 +157,8 @@ def read_document(path: Path) -> dict[str, Any]:
     try:
         document = read_yaml_strict(read_text(path, MOST_RECIPE_BYTES))
     except (OSError, UnicodeDecodeError, UntrustedError) as error:
-        raise RecipeError(
-            f"the recipe {path} cannot be read",
-            why=str(error),
-            fix="check its name, permissions, size and encoding (UTF-8)",
-        ) from error
+        fix = "check its name, permissions, size and encoding (UTF-8)"
+        raise RecipeError(f"the recipe {path} cannot be read", why=str(error), fix=fix) from error
     except yaml.YAMLError as error:
         raise RecipeError(
             f"the recipe {path} is not valid YAML", why=str(error), fix="correct this line"
@@ -153,18 +175,33 @@ def read_document(path: Path) -> dict[str, Any]:
 
 
 def _merged(path: Path, depth: int) -> tuple[dict[str, Any], tuple[Path, ...]]:
+    """Return the document with what it extends below it, and the folders of all files that were read."""
     document = read_document(path)
     parent = document.get("extends")
     if parent is None:
         return document, (path.parent,)
+    if isinstance(parent, (int, float)) and not isinstance(parent, bool):
+        raise _cannot_extend(
+            path,
+            f"'extends' is {parent}, which YAML reads as a number, not as a name",
+            'put the name in quotes, such as extends: "2.7" (without them, 2.10 would become 2.1)',
+        )
     if not isinstance(parent, str):
-        raise _cannot_extend(path, *_no_name(parent))
+        raise _cannot_extend(path, "'extends' must be the name of one recipe")
     if depth >= _DEEPEST:
         raise _cannot_extend(path, "recipes extend each other in a circle")
     below = _below(path, parent)
     base, folders = _merged(below, depth + 1)
     base = _released(base, below, parent)
-    _require_release(path, document, base, parent)
+    own, inherited = document.get("release"), base.get("release")
+    numbered = line_of(parent) is not None and own is not None and inherited is not None
+    if numbered and parse(str(own)) != parse(str(inherited)):
+        # The sources of one patch release under the number of another.
+        raise _cannot_extend(
+            path,
+            f"it extends '{parent}', which is release {inherited}, but sets release {own}",
+            f"remove 'release', or extend '{line_of(parent)}' and set the sources of {own}",
+        )
     base.pop("abstract", None)
     if path.stem != below.stem:
         base.pop("patches", None)  # they are releases of that line; a recipe of another name is none
@@ -175,45 +212,18 @@ def _below(path: Path, parent: str) -> Path:
     """Return the file of the recipe that another one extends."""
     beside = path.parent / f"{parent}{_SUFFIX}"
     if beside.is_file() and beside != path:
-        below = beside
-    elif path.stem in (parent, line_of(parent)) and not {parent, path.stem} & set(available(path)):
-        below = path
-    else:
-        below = _found(path, parent)
-    if below.resolve() == path.resolve():
-        raise _cannot_extend(path, f"it extends itself: '{parent}' is this file")
-    return below
-
-
-def _found(path: Path, parent: str) -> Path:
-    """Look the extended recipe up by its name; an error says which file names it."""
+        return beside
+    itself = _cannot_extend(path, f"it extends itself: '{parent}' is this file")
     try:
-        return find(parent, besides=path)
+        below = find(parent, besides=path)
     except RecipeError as error:
+        if path.stem in (parent, line_of(parent)):
+            raise itself from error
         error.what = f"the recipe {path} extends '{parent}': {error.what}"
         raise
-
-
-def _require_release(path: Path, document: Mapping[str, Any], base: Mapping[str, Any], parent: str) -> None:
-    """Refuse the sources of one patch release under the number of another."""
-    own, inherited = document.get("release"), base.get("release")
-    if line_of(parent) is None or own is None or inherited is None:
-        return
-    if not same_version(str(own), str(inherited)):
-        raise _cannot_extend(
-            path,
-            f"it extends '{parent}', which is release {inherited}, but sets release {own}",
-            f"remove 'release', or extend '{line_of(parent)}' and set the sources of {own}",
-        )
-
-
-def _no_name(parent: object) -> tuple[str, str]:
-    if isinstance(parent, (int, float)) and not isinstance(parent, bool):
-        return (
-            f"'extends' is {parent}, which YAML reads as a number, not as a name",
-            'put the name in quotes, such as extends: "2.7" (without them, 2.10 would become 2.1)',
-        )
-    return "'extends' must be the name of one recipe", "use one recipe that does not extend this one"
+    if below.resolve() == path.resolve():
+        raise itself
+    return below
 
 
 def _cannot_extend(
@@ -225,13 +235,36 @@ def _cannot_extend(
 def _released(document: dict[str, Any], path: Path, name: str) -> dict[str, Any]:
     """Lay a patch release over its line where ``name`` is one that has no file of its own."""
     line = line_of(name)
-    if line is None or line != path.stem:
-        return document
-    return _patched(document, line, name)
+    return document if line is None or line != path.stem else _patched(document, line, name)
 
 
 def _patched(document: Mapping[str, Any], line: str, version: str) -> dict[str, Any]:
-    over = over_of(document, line, version)
+    """Lay what ``patches`` says about one release over the recipe of its line.
+
+    Raises:
+        RecipeError: the line has no such release, or says something about it that no patch can change.
+    """
+    # What the line says about its other patch releases is not about this one.
+    over: dict[str, Any] = {"name": version, "release": version}
+    if version != document.get("release"):
+        patches = document.get("patches")
+        changes = patches.get(version) if isinstance(patches, Mapping) else None
+        if not isinstance(changes, Mapping):
+            known = known_releases(document)
+            raise RecipeError(
+                f"recipe '{line}' has no release {version}",
+                why=f"it has: {', '.join(known)}" if known else "it has no other releases",
+                fix="use one of these, or write your own recipe that extends it",
+                commands=(f"xpubuild recipes show {line}", "xpubuild recipes list"),
+            )
+        wrong = next((key for key in _FIXED if key in changes), None)
+        if wrong is not None:
+            raise RecipeError(
+                f"recipe '{line}' changes '{wrong}' for its release {version}",
+                why=f"a patch release can change everything except {', '.join(_FIXED)}",
+                fix=f"remove patches.{version}.{wrong}",
+            )
+        over = {**changes, **over, "patches": None}
     return carried(document, over, merge(document, over), same_author=True)
 
 
@@ -265,35 +298,14 @@ def requirement_file(loaded: LoadedRecipe, name: str) -> Path:
     )
 
 
-def _invalid(path: Path, error: ValidationError) -> RecipeError:
-    # A misspelt key first: what is missing often follows from it.
-    items = sorted(error.errors(include_url=False), key=lambda item: item["type"] != _UNKNOWN)
-    problems = [f"{_key(item) or 'recipe'}: {_wording(item)}" for item in items]
-    return RecipeError(
-        f"the recipe {path} does not match the schema",
-        why="; ".join(problems[:_MOST_PROBLEMS])
-        + (f" (and {len(problems) - _MOST_PROBLEMS} more)" if len(problems) > _MOST_PROBLEMS else ""),
-        fix=f"correct these keys; {docs_page('reference/recipe.md')} lists all keys",
-        evidence={"problems": problems},
-    )
-
-
 def _key(item: ErrorDetails) -> str:
     return ".".join(ascii(part)[1:-1] if isinstance(part, str) else str(part) for part in item["loc"])
 
 
 def _wording(item: ErrorDetails) -> str:
-    kind, message = item["type"], item["msg"]
-    if kind == _UNKNOWN:
-        return f"unknown key{did_you_mean(str(item['loc'][-1]), _keys())}"
-    if kind == "string_type":
-        return "must be text; put it in quotes"
-    if kind == "missing":
-        return "missing"
-    return message.removeprefix("Value error, ")
-
-
-def _keys() -> set[str]:
-    """Return every key that a recipe has anywhere."""
-    schema = Recipe.model_json_schema()
-    return {key for part in (schema, *schema["$defs"].values()) for key in part.get("properties", ())}
+    if item["type"] == _UNKNOWN:
+        schema = Recipe.model_json_schema()
+        keys = {key for part in (schema, *schema["$defs"].values()) for key in part.get("properties", ())}
+        return f"unknown key{did_you_mean(str(item['loc'][-1]), keys)}"
+    known = {"string_type": "must be text; put it in quotes", "missing": "missing"}
+    return known.get(item["type"], item["msg"].removeprefix("Value error, "))

@@ -6,16 +6,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from xpubuild.documents import plain
-from xpubuild.recipe.conditions import Case
-from xpubuild.recipe.constraints import solve
-from xpubuild.recipe.limits import Loss
+from xpubuild.recipe.conditions import condition_text
+from xpubuild.recipe.constraints import patch_text, solve
+from xpubuild.recipe.facts import unknown_paths
 from xpubuild.recipe.model import Component, Recipe
 from xpubuild.recipe.pairing import version_of
 from xpubuild.recipe.releases import Release
 from xpubuild.recipe.situation import Situation
-from xpubuild.recipe.toolkits import patch_text
-
-_WORDS = {"gcc": "GCC", "oneapi": "oneAPI", "python": "Python"}
 
 
 def matrix_document(known: Iterable[Release], situation: Situation | None) -> dict[str, Any]:
@@ -43,18 +40,24 @@ def row(release: Release, situation: Situation | None = None) -> dict[str, Any]:
         "host_compiler": needs.host_compiler,
         "cmake": needs.cmake,
         "cxx_standard": needs.cxx_standard,
-        "cxx11_abi": {
-            "default": recipe.abi.default,
-            "honoured": recipe.abi.honoured,
-            "note": recipe.abi.note,
-        },
+        "cxx11_abi": recipe.abi.model_dump(),
         "arch": list(recipe.arch_upstream or recipe.arch),
         "components": {
-            name: _component(recipe, name, component) for name, component in companions(recipe).items()
+            name: {
+                "dist": component.dist,
+                "version": version_of(recipe, name),
+                "requires": list(component.requires),
+                "end_of_life": component.end_of_life,
+            }
+            for name, component in companions(recipe).items()
         },
-        "loses": [_loss(loss) for loss in recipe.loses],
+        "loses": [
+            {"feature": item.feature, "when": condition_text(item.when, item.driver), "note": item.note}
+            for item in recipe.loses
+        ],
         "refuses": [
-            {"when": when_text(item.when, item.driver, item.gpu), "why": item.why} for item in recipe.refuses
+            {"when": condition_text(item.when, item.driver, item.gpu), "why": item.why}
+            for item in recipe.refuses
         ],
         "toolkits": [
             {
@@ -63,7 +66,7 @@ def row(release: Release, situation: Situation | None = None) -> dict[str, Any]:
             }
             for item in recipe.toolkits
         ],
-        "unknown": [path for path, fact in recipe.facts.items() if fact.confidence == "unknown"],
+        "unknown": unknown_paths(recipe.facts),
         "verdict": None if situation is None else plain(solve(recipe, situation)),
     }
 
@@ -75,25 +78,3 @@ def companions(recipe: Recipe) -> dict[str, Component]:
         for name, component in recipe.components.items()
         if name != "torch" and (component.source is None or component.source.embedded is None)
     }
-
-
-def _component(recipe: Recipe, name: str, component: Component) -> dict[str, Any]:
-    case = Case(recipe, Situation(), None, None)
-    return {
-        "dist": component.dist,
-        "version": version_of(case, name),
-        "requires": list(component.requires),
-        "end_of_life": component.end_of_life,
-    }
-
-
-def _loss(loss: Loss) -> dict[str, Any]:
-    return {"feature": loss.feature, "when": when_text(loss.when, loss.driver), "note": loss.note}
-
-
-def when_text(when: dict[Any, str], driver: str | None = None, gpu: str | None = None) -> str:
-    """Return a condition in words: 'GCC <13 and driver lts-2350'."""
-    parts = [f"{_WORDS[name]} {wanted}" for name, wanted in when.items()]
-    parts += [f"driver {driver}"] if driver else []
-    parts += [f"GPU {gpu}"] if gpu else []
-    return " and ".join(parts)

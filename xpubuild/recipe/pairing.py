@@ -10,74 +10,62 @@ from packaging.version import Version
 
 from xpubuild.machine.versions import fits, parse
 from xpubuild.recipe.conditions import Case
-from xpubuild.recipe.model import Component
+from xpubuild.recipe.model import Component, Recipe
 from xpubuild.recipe.situation import Reason
 
-_TORCH = "torch"
 
-
-def chosen_components(case: Case) -> tuple[str, ...]:
-    """Return the components that are asked for, or those that the recipe builds by itself."""
-    asked = case.situation.components
-    if asked is not None:
-        return asked
-    target = case.situation.target
-    return tuple(
-        name for name, item in case.recipe.components.items() if not item.optional and target in item.targets
-    )
-
-
-def version_of(case: Case, name: str) -> str | None:
+def version_of(recipe: Recipe, name: str) -> str | None:
     """Return the version of a component as the recipe pins it."""
-    component = case.recipe.components[name]
-    if name == _TORCH and case.recipe.release is not None:
+    component = recipe.components[name]
+    if name == "torch" and recipe.release is not None:
         # version.txt of the tag says 2.6.0a0; the wheel is built, and asked for, as 2.6.0.
-        return case.recipe.release
+        return recipe.release
     return component.version or (component.source.version if component.source else None)
 
 
 def pairing_reasons(case: Case) -> Iterator[Reason]:
     """Return what speaks against the components together, and against versions that are there already."""
-    for name in chosen_components(case):
-        component = case.recipe.components.get(name)
-        if component is None:
-            yield _absent(case, name)
-            continue
+    components, host = case.recipe.components, case.situation
+    chosen = host.components
+    if chosen is None:
+        chosen = tuple(
+            n for n, item in components.items() if not item.optional and host.target in item.targets
+        )
+    for name in (*chosen, *host.versions):
+        if name not in components:
+            yield case.reason(
+                name, "builds", "no",
+                wanted="one of the components " + ", ".join(components),
+                found=f"'{name}' was requested, but this release does not have it",
+                todo=f"exclude {name}",
+                path="components",
+            )  # fmt: skip
+    for name in filter(components.__contains__, chosen):
+        component = components[name]
         yield from _declared(case, name, component)
         yield from _prebuilt_abi(case, name, component)
         if component.end_of_life:
             yield case.reason(
                 name, "note", "no",
-                wanted="", found=f"upstream no longer maintains {component.dist}: {component.end_of_life}",
+                found=f"upstream no longer maintains {component.dist}: {component.end_of_life}",
                 path=f"components.{name}.end_of_life",
             )  # fmt: skip
-    for name, version in case.situation.versions.items():
-        yield from _present(case, name, version)
-
-
-def _absent(case: Case, name: str) -> Reason:
-    return case.reason(
-        name, "builds", "no",
-        wanted="one of the components " + ", ".join(case.recipe.components),
-        found=f"'{name}' was requested, but this release does not have it",
-        todo=f"exclude {name}",
-        path="components",
-    )  # fmt: skip
+    for name in filter(components.__contains__, host.versions):
+        yield from _present(case, name, host.versions[name])
 
 
 def _declared(case: Case, name: str, component: Component) -> Iterator[Reason]:
+    owners = {canonicalize_name(item.dist): key for key, item in reversed(case.recipe.components.items())}
     for text in component.requires:
         try:
             requirement = Requirement(text)
         except InvalidRequirement:
             continue
-        other = _owner(case, requirement.name)
-        if other is None:
-            continue
-        version = version_of(case, other)
+        other = owners.get(canonicalize_name(requirement.name))
+        version = version_of(case.recipe, other) if other else None
         # Builds carry local labels (2.6.0+xpu), which a public specifier ignores, as pip does.
         answer = fits(version, str(requirement.specifier))
-        if answer != "yes":
+        if other and answer != "yes":
             yield case.reason(
                 name, "builds", answer,
                 wanted=f"{text} for {component.dist}",
@@ -89,17 +77,9 @@ def _declared(case: Case, name: str, component: Component) -> Iterator[Reason]:
             )  # fmt: skip
 
 
-def _owner(case: Case, dist: str) -> str | None:
-    wanted = canonicalize_name(dist)
-    for name, component in case.recipe.components.items():
-        if canonicalize_name(component.dist) == wanted:
-            return name
-    return None
-
-
 def _prebuilt_abi(case: Case, name: str, component: Component) -> Iterator[Reason]:
-    abi = case.situation.cxx11_abi
-    wanted = case.recipe.abi.default if abi is None else abi
+    asked = case.situation.cxx11_abi
+    wanted = case.recipe.abi.default if asked is None else asked
     if component.kind == "wheel" and component.cxx11_abi not in (None, wanted):
         yield case.reason(
             "cxx11_abi", "builds", "no",
@@ -111,20 +91,15 @@ def _prebuilt_abi(case: Case, name: str, component: Component) -> Iterator[Reaso
 
 
 def _present(case: Case, name: str, version: str) -> Iterator[Reason]:
-    component = case.recipe.components.get(name)
-    if component is None:
-        yield _absent(case, name)
-        return
-    pinned = version_of(case, name)
-    here, wanted = parse(version), parse(pinned) if pinned else None
+    dist, pinned = case.recipe.components[name].dist, version_of(case.recipe, name)
+    here, wanted = parse(version), parse(pinned)
     if here is not None and wanted is not None and _same(here, wanted):
         return
-    unknown = here is None or wanted is None
     yield case.reason(
-        name, "builds", "unknown" if unknown else "no",
-        wanted=f"{component.dist} {pinned}" if pinned else f"a version of {component.dist} that is unknown",
+        name, "builds", "unknown" if here is None or wanted is None else "no",
+        wanted=f"{dist} {pinned}" if pinned else f"a version of {dist} that is unknown",
         found=f"{version} is installed or requested",
-        todo=f"use {component.dist} {pinned}" if pinned else "",
+        todo=f"use {dist} {pinned}" if pinned else "",
         path=f"components.{name}.version",
     )  # fmt: skip
 

@@ -1,16 +1,21 @@
-"""The releases that recipes describe, newest first: each line's newest patch, and its older ones."""
+"""All recipes, the releases that they describe, and one recipe with the sources of its values."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 from packaging.version import Version
 
 from xpubuild.errors import RecipeError
+from xpubuild.errors_json import Error
 from xpubuild.frozen import frozen
-from xpubuild.recipe.load import available, load, release_of
+from xpubuild.recipe.facts import unknown_paths
+from xpubuild.recipe.load import available, known_releases, load, release_of
 from xpubuild.recipe.model import LoadedRecipe, Recipe
+from xpubuild.recipe.order import order_of
+from xpubuild.recipe.recipe_json import RecipeEntry
 
 
 @frozen
@@ -45,11 +50,8 @@ def releases(folder: Path | None = None) -> tuple[Release, ...]:
             loaded = load(str(path))
         except RecipeError:
             continue
-        recipe = loaded.recipe
-        if recipe.abstract or not is_release(recipe):
-            continue
-        found.append(Release(name, name, recipe))
-        found += _patches(name, loaded)
+        if not loaded.recipe.abstract and is_release(loaded.recipe):
+            found += [Release(name, name, loaded.recipe), *_patches(name, loaded)]
     return tuple(sorted(found, key=_order, reverse=True))
 
 
@@ -69,4 +71,41 @@ def _patches(name: str, loaded: LoadedRecipe) -> Iterator[Release]:
 
 def _order(release: Release) -> tuple[bool, Version]:
     known = release.recipe.release
-    return (known is not None, Version(known) if known else Version("0"))
+    return (known is not None, Version(known or "0"))
+
+
+def catalogue() -> list[RecipeEntry]:
+    """Return one entry per recipe; a broken one is listed with its error instead of hiding the rest."""
+    entries: list[RecipeEntry] = []
+    for name, path in sorted(available().items(), key=lambda item: order_of(item[0])):
+        try:
+            loaded = load(str(path))
+        except RecipeError as error:
+            entries.append({"name": name, "path": str(path), "error": cast(Error, error.to_json())})
+            continue
+        recipe, torch = loaded.recipe, loaded.recipe.components.get("torch")
+        if not recipe.abstract:
+            entries.append(
+                {
+                    "name": name,
+                    "path": str(path),
+                    "title": recipe.title,
+                    "release": recipe.release,
+                    "patches": [item for item in known_releases(loaded.document) if item != recipe.release],
+                    "targets": list(recipe.targets),
+                    "torch": torch.version if torch else None,
+                    "components": list(recipe.components),
+                    "error": None,
+                }
+            )
+    return entries
+
+
+def recipe_document(loaded: LoadedRecipe) -> dict[str, object]:
+    """Return the ``xpubuild.recipe/1`` document; what upstream has and we do not know is in ``unknown``."""
+    return {
+        "schema": "xpubuild.recipe/1",
+        "path": str(loaded.path),
+        "recipe": loaded.recipe.model_dump(mode="json", by_alias=True),
+        "unknown": unknown_paths(loaded.recipe.facts),
+    }

@@ -7,9 +7,9 @@ from dataclasses import field
 from typing import Literal
 
 from xpubuild.frozen import frozen
+from xpubuild.machine.versions import Answer
 from xpubuild.recipe.values import DriverFamily, GpuFamily, Target
 
-Answer = Literal["yes", "no", "unknown"]
 Concern = Literal["builds", "runs", "note"]
 
 

@@ -1,66 +1,146 @@
-"""Compares a recipe with the source tree that it pins: versions, pins and submodules. Runs nothing.
+"""Compares a recipe with the source tree that it pins: versions, pins and submodules. Runs no code of it.
 
-The tree is authoritative: a recipe that does not match it was written for another commit.
+The tree is authoritative: a recipe that does not match it was written for another commit. Files are read as
+``machine.readers`` does: no pipe is opened, and no link leads out of the tree.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from packaging.specifiers import SpecifierSet
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import Version
 
-from xpubuild.errors import UsageError
+from xpubuild.errors import RecipeError, UsageError
 from xpubuild.frozen import frozen
-from xpubuild.recipe.setup_py import requires_python
-from xpubuild.recipe.tree_expected import Expected
-from xpubuild.recipe.tree_pins import XPU_PIN, compare_head, compare_pin, compare_triton, look_for_submodule
-from xpubuild.recipe.tree_report import TreeReport, disagreement
-from xpubuild.recipe.tree_text import same_release, same_version
+from xpubuild.machine.readers import read_text
+from xpubuild.machine.versions import parse
+from xpubuild.recipe.model import Recipe
+from xpubuild.supply.git.git import Git
+from xpubuild.supply.git.pin import is_id
+from xpubuild.supply.git.worktree import find_git_dir
 
+#: The commit of the XPU kernels that PyTorch clones while it configures.
+_XPU_PIN = "third_party/xpu.txt"
+TRITON_PIN = ".ci/docker/ci_commit_pins/triton-xpu.txt"
+#: Where triton's version is, the one for XPU first: it is ahead of the other in some releases.
+TRITON_VERSIONS = (".ci/docker/triton_xpu_version.txt", ".ci/docker/triton_version.txt")
 _PYTHONS = tuple(f"3.{minor}" for minor in range(6, 21))
+_SUBMODULE = re.compile(r"^\s*path\s*=\s*(.+?)\s*$", re.MULTILINE)
+_GIT_TAG = re.compile(r"\bGIT_TAG\s+\"?([\w./-]+)\"?(?=\s|$)")
+#: As pyproject.toml and setup.py state it: a text, or a name that is bound to one, or PyTorch's own way.
+_REQUIRES = {
+    "pyproject.toml": re.compile(r"^requires-python\s*=\s*[\"']([^\"']+)", re.MULTILINE),
+    "setup.py": re.compile(r"python_requires\s*=\s*[\"']([^\"']+)[\"']\s*[,)]"),
+}
+_REQUIRES_NAME = re.compile(r"python_requires\s*=\s*([A-Za-z_]\w*)")
+_MINIMUM = re.compile(r"^python_min_version\s*=\s*\((\d+(?:,\s*\d+)*)", re.MULTILINE)
 
 
-def require_tree(wanted: Expected, tree: Path) -> None:
-    """Refuse a folder that is no source tree, where nothing would be checked and all would look well.
+@frozen
+class PinFile:
+    """A file of the tree that names the commit or tag of what the build clones or downloads.
+
+    ``key`` is the part of the component in the recipe that says the same.
+    """
+
+    file: str
+    url: str
+    commit: str | None = None
+    ref: str | None = None
+    key: str = "source.configure_time"
+
+
+@frozen
+class Expected:
+    """What a recipe says about the source tree of one of its components."""
+
+    recipe: str
+    component: str
+    version: str | None = None
+    release: str | None = None
+    requires_python: str | None = None
+    python: str | None = None
+    pins: tuple[PinFile, ...] = ()
+    triton_commit: str | None = None
+    triton_version: str | None = None
+    skip: tuple[str, ...] = ()
+    commit: str | None = None
+    folder: str = "."
+
+
+@dataclass
+class TreeReport:
+    """What was found: ``problems`` are disagreements, ``not_checked`` what one of the two does not say.
+
+    ``compared`` names what both of them say.
+    """
+
+    problems: list[str] = field(default_factory=list)
+    not_checked: list[str] = field(default_factory=list)
+    compared: list[str] = field(default_factory=list)
+    found: dict[str, Any] = field(default_factory=dict)
+
+    def compare(
+        self,
+        file: str,
+        said: str | None,
+        key: str,
+        wanted: str | None,
+        same: Callable[[str, str], bool] = str.__eq__,
+    ) -> None:
+        """Compare what a file of the tree says with the value at a key of the recipe."""
+        if said is None:
+            self.not_checked.append(f"{file}: the tree has none")
+        elif wanted is None:
+            self.not_checked.append(f"{file}: it says {said}, but {key} is not set")
+        else:
+            self.compared.append(file)
+            if not same(said, wanted):
+                self.problems.append(f"{file} says {said}, but {key} is {wanted}")
+
+
+def expected(recipe: Recipe, component: str) -> Expected:
+    """Return what a recipe says about the tree of a component.
 
     Raises:
-        UsageError: it has nothing that a wheel is built with.
+        UsageError: it has no such component, or takes it prebuilt.
     """
-    folder = tree / wanted.folder
-    if not (folder / "setup.py").is_file() and not (folder / "pyproject.toml").is_file():
+    chosen = recipe.components.get(component)
+    if chosen is None or chosen.source is None or chosen.source.embedded is not None:
+        named = [name for name, item in recipe.components.items() if item.source and item.source.url]
         raise UsageError(
-            f"{tree} is not a source tree of {wanted.component}",
-            why=f"{folder} has neither setup.py nor pyproject.toml",
-            fix="pass the top folder of the checkout",
+            f"recipe '{recipe.name}' has no source tree of '{component}'",
+            why=f"components that are built from source: {', '.join(named) or 'none'}",
+            fix="put the component before the folder: --tree COMPONENT=DIR",
         )
-
-
-def check_tree(wanted: Expected, tree: Path, *, head: bool = True) -> TreeReport:
-    """Hold a recipe against a source tree that somebody names.
-
-    Without ``head`` it is a checkout that was proved to be of the recipe's commit: that is not compared
-    again, and the tree may be silent about all the rest.
-
-    Raises:
-        ToolchainError: git is missing or too old.
-    """
-    report = TreeReport()
-    _version(wanted, tree, report)
-    _python(wanted, tree, report)
-    for pin in wanted.pins:
-        compare_pin(wanted, pin, tree, report)
-    if wanted.component == "torch":
-        if all(pin.file != XPU_PIN for pin in wanted.pins) and (tree / XPU_PIN).is_file():
-            report.not_checked.append(f"{XPU_PIN}: the recipe has no configure_time entry for it")
-        compare_triton(wanted, tree, report)
-    for path in wanted.skip:
-        look_for_submodule(wanted, path, tree, report)
-    if head:
-        compare_head(wanted, tree, report)
-        if not report.compared and not report.problems:
-            report.problems.append("nothing in the tree could be compared with the recipe")
-    return report
+    source, triton = chosen.source, recipe.components.get("triton") if component == "torch" else None
+    pins = [PinFile(item.pin_file, item.url, item.commit, item.ref)
+            for item in source.configure_time if item.pin_file]  # fmt: skip
+    pins += [PinFile(item.pin_file, item.url or f"the archive {key}", item.commit, item.ref,
+                     f"build.archives.{key}")
+             for key, item in chosen.build.archives.items() if item.pin_file]  # fmt: skip
+    return Expected(
+        recipe=recipe.name,
+        component=component,
+        version=source.version,
+        release=recipe.release if component == "torch" else chosen.version,
+        requires_python=source.requires_python,
+        # What the recipe needs is said of torch; pip itself holds other wheels against the interpreter.
+        python=recipe.needs.python if component == "torch" else None,
+        pins=tuple(pins),
+        triton_commit=next(
+            (item.commit for item in (triton, triton and triton.source) if item and item.commit), None
+        ),
+        triton_version=triton.version if triton is not None else None,
+        skip=tuple(source.skip_submodules),
+        commit=source.commit,
+        folder=chosen.build.source_dir,
+    )
 
 
 @frozen
@@ -75,8 +155,20 @@ class RecipeTreeProof:
         return f"version, Python requirement and pin files of {self.wanted.component} match the recipe"
 
     def key(self) -> dict[str, Any]:
-        """Return what the proof depends on."""
-        return {"proof": "recipe-tree", "into": self.into, **self.wanted.key()}
+        """Return what the proof depends on; the commit is the business of the checkout's own proof."""
+        wanted = self.wanted
+        return {
+            "proof": "recipe-tree",
+            "into": self.into,
+            "version": wanted.version,
+            "release": wanted.release,
+            "requires_python": wanted.requires_python,
+            "python": wanted.python,
+            "pins": [[pin.file, pin.commit, pin.ref] for pin in wanted.pins],
+            "triton": [wanted.triton_commit, wanted.triton_version],
+            "skip": sorted(wanted.skip),
+            "folder": wanted.folder,
+        }
 
     def check(self) -> dict[str, Any]:
         """Return what the tree says, the pins of what the build will clone among it.
@@ -84,58 +176,177 @@ class RecipeTreeProof:
         Raises:
             RecipeError: the recipe says something else; every disagreement names the file and both values.
         """
-        report = check_tree(self.wanted, Path(self.into), head=False)
+        report, wanted = _compared(self.wanted, Path(self.into)), self.wanted
         if report.problems:
-            raise disagreement(self.wanted, Path(self.into), report)
+            raise RecipeError(
+                f"recipe '{wanted.recipe}' does not match the source tree of {wanted.component}",
+                why="; ".join(report.problems),
+                fix="correct the recipe, or pin the commit that it was written for",
+                commands=(
+                    f"xpubuild recipes check '{wanted.recipe}' --tree '{wanted.component}={self.into}'",
+                ),
+                evidence={"problems": report.problems, "not_checked": report.not_checked},
+            )
         return {**report.found, "not_checked": report.not_checked}
 
 
-def _version(wanted: Expected, tree: Path, report: TreeReport) -> None:
-    file = report.read(tree, "version.txt")
-    said = file.word()
-    if said is None:
-        if file.problem is None:
-            report.not_checked.append("version.txt: the tree has none")
-        return
-    report.found["version"] = said
-    where = f"version.txt says {said}"
-    if wanted.version is None and wanted.release is None:
-        report.not_checked.append(f"version.txt: it says {said}, but the recipe has no version")
-        return
-    report.compared.append("version.txt")
-    if wanted.version is not None and not same_version(said, wanted.version):
-        report.problems.append(f"{where}, components.{wanted.component}.source.version is {wanted.version}")
-    elif wanted.release is not None and not same_release(said, wanted.release):
-        report.problems.append(f"{where}, the recipe builds {wanted.component} {wanted.release}")
+def check_tree(wanted: Expected, tree: Path) -> TreeReport:
+    """Compare a recipe with a source tree that somebody names, its commit among the rest.
+
+    Raises:
+        UsageError: it has nothing that a wheel is built with, so all would look well.
+        ToolchainError: git is missing or too old.
+    """
+    folder = tree / wanted.folder
+    if not (folder / "setup.py").is_file() and not (folder / "pyproject.toml").is_file():
+        raise UsageError(
+            f"{tree} is not a source tree of {wanted.component}",
+            why=f"{folder} has neither setup.py nor pyproject.toml",
+            fix="pass the top folder of the checkout",
+        )
+    report = _compared(wanted, tree)
+    git_dir = find_git_dir(tree)
+    head = (
+        Git.open().query(["rev-parse", "--verify", "--quiet", "HEAD^{commit}"], git_dir=git_dir)
+        if git_dir
+        else None
+    )
+    commit = head.text if head is not None and head.ok else None
+    report.compare("commit", commit, f"components.{wanted.component}.source.commit", wanted.commit)
+    if not report.compared and not report.problems:
+        report.problems.append("nothing in the tree could be compared with the recipe")
+    return report
+
+
+def _compared(wanted: Expected, tree: Path) -> TreeReport:
+    report, where = TreeReport(), f"components.{wanted.component}.source"
+    version = _word(tree, "version.txt")
+    report.compare("version.txt", version, f"{where}.version", wanted.version, same_version)
+    if version is not None:
+        report.found["version"] = version
+        if wanted.release is not None:
+            built = f"the release of {wanted.component}"
+            report.compare("version.txt", version, built, wanted.release, same_release)
+    _python(wanted, tree, report)
+    for pin in wanted.pins:
+        _pin(wanted, pin, tree, report)
+    if wanted.component == "torch":
+        if all(pin.file != _XPU_PIN for pin in wanted.pins) and (tree / _XPU_PIN).is_file():
+            report.not_checked.append(f"{_XPU_PIN}: the recipe has no configure_time entry for it")
+        report.compare(TRITON_PIN, _word(tree, TRITON_PIN), "the commit of triton", wanted.triton_commit)
+        file = next((name for name in TRITON_VERSIONS if _word(tree, name)), TRITON_VERSIONS[-1])
+        key = "components.triton.version"
+        report.compare(file, _word(tree, file), key, wanted.triton_version, same_release)
+    for path in wanted.skip:
+        _submodule(f"{where}.skip_submodules", path, tree, report)
+    return report
+
+
+def _word(tree: Path, name: str) -> str | None:
+    return next(iter((read_text(tree / name, tree) or "").split()), None)
+
+
+def requires_python(tree: Path, folder: str = ".") -> tuple[str, str | None]:
+    """Return the file that states the tree's Python requirement, and what it says; None where none does.
+
+    ``pyproject.toml`` counts before ``setup.py``, as it does for pip.
+    """
+    for name, pattern in _REQUIRES.items():
+        file = str(PurePosixPath(folder) / name)
+        text = read_text(tree / file, tree) or ""
+        found = pattern.search(text)
+        if found is None and name == "setup.py" and (bound := _REQUIRES_NAME.search(text)):
+            found = re.search(rf"^{bound[1]}\s*=\s*[\"']([^\"']+)", text, re.MULTILINE)
+        if found is not None:
+            return file, found[1]
+        if name == "setup.py" and (least := _MINIMUM.search(text)):
+            return file, ">=" + ".".join(re.findall(r"\d+", least[1]))
+    return f"{folder}/pyproject.toml or setup.py".removeprefix("./"), None
 
 
 def _python(wanted: Expected, tree: Path, report: TreeReport) -> None:
-    said = requires_python(tree, wanted.folder)
-    file, text = said.file, said.text
-    if said.problem is not None:
-        report.problems.append(f"{file}: {said.problem}")
-    if text is None:
-        if said.problem is None:
-            told = f"{file}: {said.note}" if said.note else "neither pyproject.toml nor setup.py states it"
-            report.not_checked.append(f"requires-python: {told}")
+    file, said = requires_python(tree, wanted.folder)
+    try:
+        allowed = SpecifierSet(said or "")
+    except InvalidSpecifier:
+        report.problems.append(f"{file} requires Python '{said}', which is not a version specifier")
         return
-    if wanted.requires_python is not None or wanted.python is not None:
-        report.compared.append("requires-python")
-    report.found["requires_python"] = text
-    if wanted.requires_python is None:
-        report.not_checked.append(
-            f"requires-python: {file} says {text}, but "
-            f"components.{wanted.component}.source.requires_python is not set"
-        )
-    elif SpecifierSet(text) != SpecifierSet(wanted.requires_python):
-        report.problems.append(
-            f"{file} requires Python {text}, but components.{wanted.component}.source.requires_python "
-            f"is {wanted.requires_python}"
-        )
-    if wanted.python is not None:
-        ours = SpecifierSet(wanted.python)
-        refused = [item for item in _PYTHONS if item in ours and item not in SpecifierSet(text)]
+    key = f"components.{wanted.component}.source.requires_python"
+    report.compare(
+        file, said, key, wanted.requires_python, lambda one, other: SpecifierSet(one) == SpecifierSet(other)
+    )
+    if said is not None:
+        report.found["requires_python"] = said
+        ours = SpecifierSet(wanted.python) if wanted.python is not None else None
+        refused = [item for item in _PYTHONS if ours is not None and item in ours and item not in allowed]
         if refused:
             report.problems.append(
-                f"{file} requires Python {text}, but needs.python {wanted.python} allows {', '.join(refused)}"
+                f"{file} requires Python {said}, but needs.python {wanted.python} allows {', '.join(refused)}"
             )
+
+
+def _pin(wanted: Expected, pin: PinFile, tree: Path, report: TreeReport) -> None:
+    """Compare the commit or tag that a pin file names with the recipe's."""
+    text, stated = read_text(tree / pin.file, tree) or "", pin.commit or pin.ref
+    said = pinned_by(text)
+    for key, value in (("commit", pin.commit), ("ref", pin.ref)):
+        if value is not None and not has_word(text, value):
+            report.problems.append(
+                f"{pin.file} says {said or ('something else' if text else 'nothing')}, the recipe's {key} of"
+                f" {pin.url} is {value} (components.{wanted.component}.{pin.key})"
+            )
+            return
+    if stated is None:
+        report.not_checked.append(f"{pin.file}: it says {said or 'nothing'}, the recipe leaves it open")
+    else:
+        report.compared.append(pin.file)
+    if found := stated or said:
+        kind = "commit" if is_id(found) else "ref"
+        report.found.setdefault("pins", []).append({"file": pin.file, "url": pin.url, kind: found})
+
+
+def _submodule(where: str, path: str, tree: Path, report: TreeReport) -> None:
+    """Look for a skipped submodule in the ``.gitmodules`` of the tree and, below it, of its submodules."""
+    place, rest = "", path
+    while True:
+        file = f"{place}.gitmodules"
+        text = read_text(tree / file, tree)
+        known = _SUBMODULE.findall(text or "")
+        above = next((item for item in known if rest.startswith(f"{item}/")), None)
+        if text is None:
+            report.not_checked.append(f"skip_submodules {path}: the tree has no {file}")
+        elif rest in known:
+            report.compared.append(f"skip_submodules {path}")
+        elif above is None:
+            report.problems.append(f"{where} lists {path}, but {file} has no such submodule")
+        else:
+            place, rest = f"{place}{above}/", rest[len(above) + 1 :]
+            continue
+        return
+
+
+def pinned_by(text: str) -> str | None:
+    """Return the commit or tag that a pin file names: its only word, or the one GIT_TAG of a CMake file."""
+    words = text.split()
+    if len(words) == 1:
+        return words[0]
+    tags = set(_GIT_TAG.findall(text))
+    return tags.pop() if len(tags) == 1 else None
+
+
+def has_word(text: str, value: str) -> bool:
+    """Whether a text has a commit or tag as a word: v3.5 is not in v3.5.3."""
+    return re.search(rf"(?<![\w./-]){re.escape(value)}(?![\w/-]|\.\w)", text) is not None
+
+
+def same_version(one: str, other: str) -> bool:
+    """Whether two texts are one version; what is none is compared as it is written."""
+    return (parse(one) or one) == (parse(other) or other)
+
+
+def same_release(one: str, other: str) -> bool:
+    """Whether two versions are of one release: 2.6.0a0 in a tree is what becomes 2.6.0."""
+    left, right = parse(one), parse(other)
+    if left is None or right is None:
+        return one == other
+    return Version(left.base_version) == Version(right.base_version)

@@ -27,12 +27,11 @@ from xpubuild.doctor.look.compatible import judged, situation
 from xpubuild.doctor.probes.level_zero import unmasked
 from xpubuild.doctor.probes.machine import intel_gpus, wants_driver
 from xpubuild.engine.environment import base_environment
-from xpubuild.machine.drivers import DRIVER_PACKAGES, DriverFacts
+from xpubuild.machine.drivers import DRIVER_PACKAGES, DriverFacts, unread_database
 from xpubuild.machine.drivers import driver_family as common_family
+from xpubuild.machine.gpus import intel_gpu
 from xpubuild.machine.ocloc import OclocAnswer, driver_folders, find_ocloc, try_ocloc
-from xpubuild.machine.pci_names import intel_gpu
 from xpubuild.machine.readers import UNKNOWN, exists
-from xpubuild.machine.rpms import unread_database
 
 _LIBRARY = "libze_intel_gpu.so"
 _LOADERS = ("level-zero", "libze1", "oneapi-level-zero")
@@ -246,7 +245,7 @@ def _lists(look: Look) -> tuple[tuple[tuple[str, ...], str], ...]:
     from xpubuild.recipe.aot_targets import aot_lists  # noqa: PLC0415 - pydantic, and only with a recipe
     from xpubuild.recipe.conditions import Case  # noqa: PLC0415
 
-    lists = aot_lists(Case(recipe, situation(look), None, None)) if recipe.target == "xpu" else ()
+    lists = aot_lists(Case(recipe, situation(look))) if recipe.target == "xpu" else ()
     return tuple(dict.fromkeys((item.targets, item.what) for item in lists if item.answer == "yes"))
 
 

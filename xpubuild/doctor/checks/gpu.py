@@ -21,7 +21,7 @@ from xpubuild.doctor.probes.machine import (
     wsl,
 )
 from xpubuild.doctor.probes.selector import SELECTOR
-from xpubuild.machine.pci_names import intel_gpu
+from xpubuild.machine.gpus import intel_gpu
 from xpubuild.machine.readers import UNKNOWN, entries, exists
 
 _GIB = 1 << 30

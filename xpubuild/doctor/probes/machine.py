@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable
 
 from xpubuild.doctor.kit import Look
-from xpubuild.machine.gpus import GpuFacts
-from xpubuild.machine.pci_names import INTEL
+from xpubuild.machine.gpus import INTEL, GpuFacts
 from xpubuild.machine.readers import UNKNOWN, entries, exists, read_text
 
 MAX = "PVC (Xe-HPC)"

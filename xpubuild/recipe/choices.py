@@ -1,4 +1,4 @@
-"""Which lines of CPython (3.11) a recipe can be built for."""
+"""What a recipe can be built for: its targets and lines of CPython (3.11)."""
 
 from __future__ import annotations
 
@@ -6,14 +6,26 @@ from packaging.specifiers import SpecifierSet
 
 from xpubuild.errors import UnsatisfiableError, UsageError
 from xpubuild.recipe.model import Recipe
+from xpubuild.recipe.values import Target
 
 #: CPython lines that wheels of PyTorch or its tools have been made for.
 _LINES = tuple(f"3.{minor}" for minor in range(9, 15))
 
 
-def allowed_pythons(recipe: Recipe) -> tuple[str, ...]:
-    """Return the lines of CPython (3.11) that a recipe allows."""
-    return python_lines(recipe, "all", "")
+def target_of(recipe: Recipe, wanted: Target | None) -> Target:
+    """Return the target that is wanted, else the recipe's own.
+
+    Raises:
+        UnsatisfiableError: the recipe cannot be built for it.
+    """
+    target = wanted or recipe.target
+    if target not in recipe.targets:
+        raise UnsatisfiableError(
+            f"recipe '{recipe.name}' has no target '{target}'",
+            why=f"it can be built for: {', '.join(recipe.targets)}",
+            fix=f"omit --target, or use --target {recipe.targets[0]}",
+        )
+    return target
 
 
 def python_lines(recipe: Recipe, given: str | None, own: str) -> tuple[str, ...]:
@@ -29,12 +41,10 @@ def python_lines(recipe: Recipe, given: str | None, own: str) -> tuple[str, ...]
         return any(needs.contains(f"{line}.{micro}", prereleases=True) for micro in (0, 99))
 
     if given == "all":
-        return tuple(line for line in _LINES if fits(line))
-    if given is None:
-        asked = [".".join(own.split(".")[:2])]
-    else:
-        asked = [item.strip() for item in given.split(",") if item.strip()]
-    for line in asked:
+        return tuple(filter(fits, _LINES))
+    asked = [item.strip() for item in (own if given is None else given).split(",") if item.strip()]
+    asked = [".".join(item.split(".")[:2]) for item in asked] if given is None else asked
+    for line in asked or [""]:
         if line.count(".") != 1 or not line.replace(".", "").isdigit():
             raise UsageError(
                 f"--for-python must be versions such as 3.10,3.11 or 'all', not '{line}'",
@@ -47,6 +57,4 @@ def python_lines(recipe: Recipe, given: str | None, own: str) -> tuple[str, ...]
                 fix="pass supported versions with --for-python",
                 evidence={"found": line, "needs": recipe.needs.python},
             )
-    if not asked:
-        raise UsageError("--for-python has no version", fix="pass versions such as 3.10,3.11, or 'all'")
     return tuple(dict.fromkeys(asked))
