@@ -57,6 +57,7 @@ verify-mutants:
 	@"$(VERIFY_PYTHON)" scripts/operator-mutants.py $(MUTANTS_ARGS)
 
 regen: .venv/.dev
+	@"$(PY)" scripts/pin-embedded.py
 	@"$(PY)" scripts/learn-known-failures.py
 	@"$(PY)" scripts/generate-docs.py
 	@"$(PY)" scripts/update-plans.py

@@ -26,7 +26,6 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benching.forecasts import builds, report
 from benching.measure import environment, measure
 from benching.rows import XPUBUILD, rows
 
@@ -34,7 +33,6 @@ from xpubuild import __version__
 from xpubuild.machine.host_report import host_report
 
 _ROOT = Path(__file__).resolve().parent.parent
-_LOGS = _ROOT / "benchmarks" / "ninja-logs"
 
 
 def main() -> int:
@@ -59,7 +57,6 @@ def main() -> int:
     document |= {
         "load": [round(value, 1) for value in load],
         "rows": found,
-        "forecasts": report(builds(_LOGS)),
     }
     sys.stdout.write(table(document) + "\n")
     if options.output is not None:
@@ -105,18 +102,6 @@ def table(document: dict[str, Any]) -> str:
             first = (row["row"], row["goal"]) if number == 0 else ("", "")
             lines.append(f"| {first[0]} | {name} | {' | '.join(cells)} | {first[1]} |")
         lines += [f"| {row['row']} | {name} | failed: {why} | | | | |" for name, why in row["failed"].items()]
-    lines += [
-        "",
-        "Error of the time that a build is said to take, in parts of it, when a part has passed:",
-        "",
-    ]
-    lines += ["| build | known beforehand | 10% | 25% | 50% | 75% |", "| --- | --- | --- | --- | --- | --- |"]
-    for build in document["forecasts"]:
-        name = f"{build['build']} ({build['edges']} edges, {build['seconds']:.0f} s)"
-        for how, errors in build["errors"].items():
-            cells = ["?" if value is None else f"{value:+.0%}" for value in errors.values()]
-            lines.append(f"| {name} | {how} | {' | '.join(cells)} |")
-            name = ""
     return "\n".join(lines)
 
 

@@ -56,10 +56,7 @@ def _page(check: Check, checks: tuple[Check, ...]) -> str:
 
 def _facts(check: Check, known: set[str]) -> list[tuple[str, str]]:
     needs = [f"[{name}]({name}.md)" if name in known else md.code(name) for name in check.needs]
-    families = [
-        f"[{md.code(name)}](../reference/failure-families.md#{name.lower()})"
-        for name in families_of(check.id)
-    ]
+    families = [md.code(name) for name in families_of(check.id)]
     also = ", or a warning: see above" if check.severity == "fail" and _warns(check) else ""
     facts = [
         ("result if it does not pass", _WHEN[check.severity] + also),

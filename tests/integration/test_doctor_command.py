@@ -78,7 +78,7 @@ def doctor(
 def test_a_machine_without_an_intel_gpu_says_so_first_and_soon(tmp_path: Path) -> None:
     """Soon is a ratio, for this machine may be slow or busy: some 30 starts of an empty Python.
 
-    On two idle cores such a start takes 0.02 s and doctor 0.6 s (scripts/benchmark-doctor.py).
+    On two idle cores such a start takes 0.02 s and doctor 0.6 s.
     """
     ratios = []
     for _ in range(5):

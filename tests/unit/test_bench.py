@@ -1,4 +1,4 @@
-"""The parts of ``make bench``: sides in turn, ratios of one round, what failed, and the replay of a build."""
+"""The parts of ``make bench``: sides in turn, ratios of one round, what failed."""
 
 from __future__ import annotations
 
@@ -6,14 +6,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-import pytest
-
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 
-from benching.forecasts import Build, builds, error_at, report, weights_of
 from benching.measure import Row, Side, measure
-
-LOGS = Path(__file__).parents[2] / "benchmarks" / "ninja-logs"
 
 
 def side(name: str, *words: str, log: Path) -> Side:
@@ -65,28 +60,3 @@ def test_what_fails_is_told_and_not_measured(tmp_path: Path) -> None:
     assert log.read_text().split() == ["a", "b", "a"]
     assert set(found["sides"]) == {"a"}
     assert found["failed"]["b"].endswith("ended with 3: why")
-
-
-def test_a_build_at_an_even_pace_is_foretold_by_its_count() -> None:
-    even = Build("even", [(f"x/{number}.o", float(number), number + 1.0) for number in range(100)])
-    assert error_at(even, 0.25) == pytest.approx(0, abs=0.02)
-    assert error_at(even, 0.5, expected=100.0) == pytest.approx(0, abs=0.01)
-
-
-def test_the_edges_of_an_earlier_build_tell_of_large_files_at_the_end() -> None:
-    edges = [(f"s/{number}.o", float(number), number + 1.0) for number in range(50)]
-    edges += [(f"l/{number}.o", 50 + 10.0 * number, 60 + 10.0 * number) for number in range(15)]
-    build = Build("late", edges)
-    slower = weights_of(Build("slow", [(name, 2 * start, 2 * end) for name, start, end in edges]))
-    by_count, by_edges = error_at(build, 0.25), error_at(build, 0.25, history=slower)
-    assert by_count is not None
-    assert by_count < -0.5
-    assert by_edges == pytest.approx(0, abs=0.01)
-
-
-def test_the_logs_that_are_kept_can_be_replayed() -> None:
-    found = report(builds(LOGS))
-    assert {item["build"] for item in found} >= {"torchvision-1-job", "dawn-tint-10-jobs"}
-    for item in found:
-        assert item["edges"] > 40
-        assert set(item["errors"]["by count"]) == {"10%", "25%", "50%", "75%"}

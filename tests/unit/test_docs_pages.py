@@ -102,7 +102,6 @@ def test_the_pages_have_commands_to_check() -> None:
 
 
 def test_the_guide_to_images_is_followed_without_placeholders() -> None:
-    """``scripts/image-guide.py`` runs these lines as they stand."""
     found = commands(ROOT / "docs" / "how-to" / "ci-images.md")
     assert {line.split()[0] for line in found} == {"xpubuild", "podman"}
     assert not [line for line in found if re.search(r"\b[A-Z]{4,}\b|\.\.\.|example", line)]

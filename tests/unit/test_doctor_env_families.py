@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
-from support.imports import ROOT
 
 from xpubuild.doctor.families import families
 from xpubuild.doctor.registry import shipped
@@ -34,23 +30,3 @@ def test_each_family_has_a_check_or_a_reason(name: str) -> None:
     family = families()[name]
     assert family["beyond"] or family["checks"]
     assert all(item["what"] and item["why"] for item in family["beyond"])
-
-
-def page() -> str:
-    argv = [
-        sys.executable,
-        "-c",
-        "from docgen.families_page import page; import sys; sys.stdout.write(page())",
-    ]
-    environment = {"PYTHONPATH": f"{ROOT / 'scripts'}:{ROOT}", "PATH": "/usr/bin:/bin"}
-    return subprocess.run(
-        argv, env=environment, capture_output=True, text=True, check=True, timeout=60
-    ).stdout
-
-
-def test_the_page_shows_every_family() -> None:
-    text = page()
-    for name in families():
-        assert f"\n## {name}\n" in text
-    rows = [line for line in text.splitlines() if line.startswith("| [`")]
-    assert len(rows) > 40

@@ -37,7 +37,7 @@ class Option(NamedTuple):
 
 O = Option  # noqa: E741 - a table of two hundred rows
 # fmt: off
-#: NAME -> row. It is the same for all commands that have it: XPUBUILD_NAME in the environment (but for
+#: NAME -> row. It is the same for all commands that have it: XPUBUILD_<NAME> in the environment (but for
 #: NO_VARIABLE), and [options] of a configuration file. "COMMAND.NAME" is an option of that command alone.
 OPTIONS: Mapping[str, Option] = {
     "recipe": O(TEXT, "Recipe to build: a name or a file.", "RECIPE", complete="recipes", of={
@@ -285,7 +285,7 @@ _UNNAMED = "output root redact no-gpu source data models tests operators minutes
 _UNNAMED += " html tag"
 #: Never in a file: they ask for one deed, or answer for a person.
 DEEDS = frozenset((*_ONCE.split(), "dry-run", "json", "status.jobs"))
-#: Without XPUBUILD_NAME.
+#: Without a variable of the environment.
 NO_VARIABLE = frozenset((*_ONCE.split(), *_UNNAMED.split()))
 # fmt: on
 

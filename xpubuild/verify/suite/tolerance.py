@@ -7,7 +7,6 @@ Probabilistic Rounding Error Analysis", SIAM J. Sci. Comput. 41, 2019) give c sq
 probability below 2 n exp(-c^2 / 2). With c = 8 that is 3e-11 for n = 1000: small enough for a suite, and
 small enough to see an error of one part in ten thousand that the worst case would let pass.
 
-docs/reference/tolerances.md is generated from this module.
 """
 
 from __future__ import annotations
