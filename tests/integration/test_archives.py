@@ -6,7 +6,6 @@ import functools
 import hashlib
 import json
 import shutil
-import subprocess
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -214,20 +213,3 @@ def test_offline_without_an_archive_nothing_is_built(site: Site, xpubuild: Xpubu
     assert answer.status == 30, answer.err
     assert f"the archive {JSON} is not in the mirror" in answer.err
     assert not (site.workspace / "env").exists()
-
-
-def test_the_script_brings_them_without_xpubuild(site: Site, xpubuild: Xpubuild) -> None:
-    script = site.folder / "script.sh"
-    script.write_text(xpubuild.ok("plan", site.recipe, "--format", "sh").out)
-    done = subprocess.run(
-        ["bash", script, site.workspace], capture_output=True, text=True, check=False, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    assert site.seen()["llvm"] == "the first LLVM\n"
-    assert not (site.folder / "home" / ".triton").exists()
-    (site.served / JSON).write_bytes((site.served / JSON).read_bytes() + b"\n")
-    done = subprocess.run(
-        ["bash", script, site.folder / "second"], capture_output=True, text=True, check=False, timeout=300
-    )
-    assert done.returncode != 0
-    assert "sha256sum" in done.stderr

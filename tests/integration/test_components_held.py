@@ -16,7 +16,6 @@ import textwrap
 from pathlib import Path
 
 import pytest
-import yaml
 from support.artifacts import record_line, record_text, unzip, wheel_files, zip_up
 from support.cli import XPUBUILD, Result, child
 
@@ -259,34 +258,9 @@ def test_another_name_for_triton_is_kept_out(site: Site) -> None:
     assert "triton must not be installed" in said
 
 
-def test_another_distribution_with_the_same_package_is_noticed(site: Site) -> None:
-    site.lists("addon", wheel(site.links, "sneaky", "1.0", "triton/__init__.py"))
-    said = site.must(60)
-    assert "2 distributions contain triton/: pytorch-triton-xpu 3.3.0, sneaky 1.0" in said
-    assert "pip uninstall --yes pytorch-triton-xpu sneaky" in said
-    # As it says: remove both, keep it out, the same command again.
-    pip(site.workspace / "env", "uninstall", "--yes", "pytorch-triton-xpu", "sneaky")
-    site.lists("addon", wheel(site.links, "harmless", "1.0", "harmless.py"))
-    site.must(0)
-    proof = HeldProof(str(site_packages_of(site.workspace / "env")), ())
-    assert proof.check()["owners"]["triton"] == ["pytorch-triton-xpu 3.3.0"]
-
-
 def test_a_built_wheel_that_asks_for_another_torch_is_refused(site: Site) -> None:
     site.sources(requires=("torch==2.15.0",))
     assert "addon 1.0 requires torch==2.15.0" in site.must(60)
-
-
-def test_what_a_built_wheel_requires_must_be_installed_at_the_end(site: Site) -> None:
-    # triton from 3.6 on imports pyelftools, which nothing else brings.
-    site.sources(requires=("torch", "elftools>=0.30"))
-    said = site.must(40)
-    assert "addon 1.0 needs elftools>=0.30, which is not installed" in said
-    assert "build.requirements" in said
-    site.lists("addon", wheel(site.links, "elftools", "0.29", "elftools.py"))
-    assert "addon 1.0 needs elftools>=0.30, but 0.29 is installed" in site.must(40)
-    site.lists("addon", wheel(site.links, "elftools", "0.33", "elftools.py"))
-    site.must(0)
 
 
 def test_what_was_replaced_by_hand_is_noticed_and_mended(site: Site) -> None:
@@ -298,32 +272,6 @@ def test_what_was_replaced_by_hand_is_noticed_and_mended(site: Site) -> None:
     assert "torch 2.13.0+cpu was replaced" in said
     assert "other" not in (site_packages_of(env) / "torch/__init__.py").read_text()
     site.must(0)
-
-
-def test_everything_that_ran_was_shown(site: Site) -> None:
-    result = site.install("--json")
-    assert result.status == 0, result.err
-    receipt = result.document()
-    plan = child(
-        "plan", str(site.folder / "held.yaml"), "--workspace", str(site.workspace), "--json",
-        PIP_FIND_LINKS=site.links.as_uri(),
-    ).document()  # fmt: skip
-    shown = {tuple(item["argv"]) for step in plan["steps"] for item in step["commands"]}
-    ran = {tuple(item["argv"]) for item in receipt["commands"]}
-    assert ran <= shown
-    held = [words for words in shown if "--constraint" in words]
-    files = {Path(word).name for words in held for word in words if word.endswith(".txt") and "held" in word}
-    assert files == {"by-the-recipe.txt", "torch.txt", "triton.txt"}
-    (built,) = receipt["wheels"]
-    assert built["wheel"] == "addon-1.0-py3-none-any.whl"
-    # The component's name is nowhere in xpubuild: lock and audit know it from the recipe and the wheel alone.
-    lock = str(site.folder / "held.lock.yaml")
-    child("lock", str(site.folder / "held.yaml"), "-o", lock, PIP_FIND_LINKS=site.links.as_uri())
-    assert yaml.safe_load(Path(lock).read_text())["repositories"]["addon"]["url"] == site.tree.as_uri()
-    words = ("check", lock, "--recipe", str(site.folder / "held.yaml"))
-    assert child(*words, PIP_FIND_LINKS=site.links.as_uri()).status == 0
-    audit = child("check", built["path"], "--json").document()
-    assert [(item["name"], item["status"]) for item in audit["wheels"]] == [("addon", "ok")]
 
 
 def test_a_newer_version_in_a_configured_wheel_folder_is_not_taken_for_what_was_built(site: Site) -> None:
@@ -364,36 +312,3 @@ def test_the_exported_script_installs_with_the_same_constraints(site: Site, tmp_
     assert (target / "build/held/torch.txt").read_text() == "torch==2.13.0+cpu\n"
     assert [path.name for path in (target / "wheels").iterdir()] == ["addon-1.0-py3-none-any.whl"]
     assert not (target / "src/addon/build").exists()
-
-
-CLONES = """
-import subprocess
-from pathlib import Path
-from setuptools import setup
-if not Path("cloned").exists():  # pip runs this file more than once
-    subprocess.run(["git", "clone", "-q", "https://host.invalid/clones.git", "cloned"], check=True)
-setup(name="addon", version="1.0", py_modules=["addon"])
-"""
-
-
-def test_the_builds_git_works_in_the_exported_script(site: Site, tmp_path: Path) -> None:
-    """It clones as the user's git does: no variable names what only xpubuild would have written."""
-    site.sources(**{"setup.py": CLONES, "pin.txt": "main\n"})
-    recipe = site.folder / "held.yaml"
-    clones = 'configure_time: [{url: "https://host.invalid/clones.git", pin_file: pin.txt}]'
-    recipe.write_text(recipe.read_text().replace("source: {", f"source: {{{clones}, "))
-    found = {"PIP_FIND_LINKS": site.links.as_uri()}
-    plan = child("plan", str(recipe), "--workspace", str(site.workspace), "--format", "sh", **found)
-    assert plan.status == 0, plan.err
-    script, home = tmp_path / "build.sh", tmp_path / "home"
-    script.write_text(plan.out)
-    home.mkdir()
-    (home / ".gitconfig").write_text(
-        f'[url "{site.tree.as_uri()}"]\n\tinsteadOf = https://host.invalid/clones.git\n'
-    )
-    done = subprocess.run(
-        ["bash", script, tmp_path / "by hand"], env={**base_environment(), **found, "HOME": str(home)},
-        capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
-    assert (tmp_path / "by hand/src/addon/cloned/addon.py").is_file()

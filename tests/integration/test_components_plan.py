@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -136,17 +135,6 @@ def test_the_cpu_target_has_no_triton(xpubuild: Xpubuild, site: str) -> None:
 # --- vision and audio ------------------------------------------------------------------------------------
 
 
-def test_builds_share_the_jobs(xpubuild: Xpubuild) -> None:
-    steps = steps_of(xpubuild, str(COMPONENTS), "--without", "ops")
-    jobs = {name: steps[f"{name}.wheel"]["commands"][-1]["env"]["MAX_JOBS"] for name in ("vision", "audio")}
-    assert jobs == {"vision": "2", "audio": "2"}
-    assert "vision.wheel" not in (*steps["audio.wheel"]["needs"], *steps["audio.wheel"]["after"])
-    alone = steps_of(xpubuild, str(COMPONENTS), "--without", "ops,vision")
-    assert alone["audio.wheel"]["commands"][-1]["env"]["MAX_JOBS"] == "4"
-    # How many jobs there are says nothing about the result.
-    assert alone["audio.wheel"]["fingerprint"] == steps["audio.wheel"]["fingerprint"]
-
-
 def test_what_a_build_needs_is_there_before_it_and_waits_for_no_other_build(xpubuild: Xpubuild) -> None:
     steps = steps_of(xpubuild, str(COMPONENTS))
     assert "vision.requirements" in steps["vision.wheel"]["needs"]
@@ -156,14 +144,6 @@ def test_what_a_build_needs_is_there_before_it_and_waits_for_no_other_build(xpub
     chain = ["vision.requirements", "ops.install", "vision.install", "audio.install"]
     for before, then in itertools.pairwise(chain):
         assert before in steps[then]["after"]
-
-
-def test_a_component_more_or_less_leaves_the_others_alone(xpubuild: Xpubuild) -> None:
-    both = steps_of(xpubuild, str(COMPONENTS))
-    one = steps_of(xpubuild, str(COMPONENTS), "--without", "vision")
-    assert not any(name.startswith("vision") for name in one)
-    for name in ("torch", "ops.wheel", "audio.wheel", "audio.install"):
-        assert one[name]["fingerprint"] == both[name]["fingerprint"]
 
 
 def test_editable_builds_where_the_checkout_is(xpubuild: Xpubuild) -> None:
@@ -279,26 +259,6 @@ def test_a_recipe_that_does_not_fit_the_tree_is_refused(env: Path, tmp_path: Pat
         list(check(classic, env, wanted="auto", settings=("cmake.define.X", "build-dir")))
     # setuptools has settings of its own.
     assert list(check(classic, env, wanted="auto", settings=("--build-option",)))
-
-
-def test_the_command_says_what_it_found(env: Path, tmp_path: Path, xpubuild: Xpubuild) -> None:
-    classic = tree(tmp_path / "classic", "setup.py")
-    out = xpubuild.ok("plumbing", "front-end", str(classic), "--env", str(env)).out
-    assert f"{classic}: setup.py, backend {LEGACY}" in out
-    refused = xpubuild("plumbing", "front-end", str(tmp_path), "--env", str(env))
-    assert refused.status == 20
-
-
-def test_held_by_command(env: Path, tmp_path: Path, xpubuild: Xpubuild) -> None:
-    file = tmp_path / "held" / "pip.txt"
-    out = xpubuild.ok("plumbing", "hold", str(env), "pip", str(file)).out
-    version = subprocess.run(
-        [env / "bin/python", "-c", "import pip; print(pip.__version__)"],
-        capture_output=True, text=True, check=True,
-    ).stdout.strip()  # fmt: skip
-    assert f"constraint: pip=={version}" in out
-    assert f"\npip=={version}\n" in file.read_text()
-    assert xpubuild("plumbing", "hold", str(env), "nothing", str(file)).status == 60
 
 
 # --- side by side -----------------------------------------------------------------------------------------

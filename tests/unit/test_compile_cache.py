@@ -133,20 +133,6 @@ def test_precompiled_headers_are_cached(monkeypatch: pytest.MonkeyPatch) -> None
     assert "CCACHE_SLOPPINESS" not in environment(planned(CCACHE), "torch.wheel")
 
 
-def test_configuration_files_of_icpx_decide_its_objects() -> None:
-    compilers = Compilers(
-        "/usr/bin/gcc",
-        "/usr/bin/g++",
-        "13.2.0",
-        {"cc": "gcc 13.2.0"},
-        "gcc",
-        config={"icpx": "--gcc"},
-    )
-    plan = planned(CCACHE, "2.13", oneapi="2025.3", facts={"compilers": compilers})
-    (config,) = (path for path in plan.files if path.endswith("icpx.cfg"))
-    assert config in environment(plan, "torch.wheel")["CMAKE_SYCL_COMPILER_LAUNCHER"]
-
-
 def test_sccache_is_no_launcher_of_sycl() -> None:
     told = environment(planned(SCCACHE, "2.13", oneapi="2025.3"), "torch.wheel")
     assert told["CMAKE_CXX_COMPILER_LAUNCHER"] == SCCACHE.path
@@ -161,12 +147,6 @@ def test_compilers_that_are_links_to_the_cache_get_no_second_one() -> None:
         assert "CMAKE_CXX_COMPILER_LAUNCHER" not in told
         assert told["CCACHE_BASEDIR"] == plan.workspace
     assert "compile-cache" not in plan.fingerprints
-
-
-def test_none_also_keeps_pytorch_from_finding_one() -> None:
-    plan = planned(None, compile_cache="none")
-    assert environment(plan, "torch.wheel")["CCACHE_DISABLE"] == "1"
-    assert not {name for name in environment(planned(None), "torch.wheel") if "CCACHE_" in name}
 
 
 def test_counts_by_family_with_reasons(tmp_path: Path) -> None:
@@ -184,21 +164,6 @@ def test_counts_by_family_with_reasons(tmp_path: Path) -> None:
     }
     assert (found["link"].calls, found["link"].not_cached) == (1, 1)
     assert (found["AOT"].calls, found["SYCL"].hits) == (1, 1)
-
-
-def test_counts_of_sccache(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    log.write_text(
-        "[2026-11-23T17:07:29Z DEBUG sccache::server] [x.o]: compile result: cache miss\n"
-        "[2026-11-23T17:07:29Z DEBUG sccache::server] stats after compile result: ServerStats { hits: 1 }\n"
-        "[2026-11-23T17:07:29Z DEBUG sccache::server] [x.o]: compile result: cache hit\n"
-        '[2026-11-23T17:07:29Z DEBUG sccache::server] parse_arguments: NotCompilation: ["x.o", "-shared"]\n'
-        '[2026-11-23T17:07:29Z DEBUG sccache::server] parse_arguments: CannotCache("-E", None): ["-E"]\n'
-    )
-    found = {item.family: item for item in counts_of("sccache", (("C++", log),))}
-    assert (found["C++"].calls, found["C++"].hits, found["C++"].misses) == (3, 1, 1)
-    assert found["C++"].reasons["-E"] == 1
-    assert found["link"].calls == 1
 
 
 def _record(step: str, status: str, evidence: list[dict[str, Any]]) -> StepRecord:
@@ -351,17 +316,6 @@ def test_a_ccache_that_cannot_write_to_its_folder(programs: Path) -> None:
     # One that only reads needs no folder to write to.
     _program(programs, "ccache", *refused, NEW, "(environment) read_only = true")
     assert isinstance(gathered.compile_cache("auto", None, compilers, None, caller), CompileCache)
-
-
-def test_links_to_ccache_on_path_are_known(programs: Path) -> None:
-    _program(programs, "ccache", *SETTINGS, NEW)
-    links = programs / "links"
-    links.mkdir()
-    (links / "g++").symlink_to(programs / "ccache")
-    compilers = Compilers(str(links / "gcc"), str(links / "g++"), "13.2.0", kind="gcc")
-    found = gathered.compile_cache("auto", None, compilers, None, {"PATH": str(programs)})
-    assert isinstance(found, CompileCache)
-    assert not found.launched
 
 
 def test_what_icpx_runs_is_hashed(programs: Path) -> None:

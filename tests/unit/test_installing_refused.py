@@ -11,9 +11,8 @@ from support.plan_files import target_for
 
 from xpubuild.engine.events import Notice
 from xpubuild.engine.model import Plan, Step
-from xpubuild.engine.process import Cancel
 from xpubuild.errors import XpuBuildError
-from xpubuild.install.install import _warn, before_steps, check_until, open_workspace, prepare_as_asked
+from xpubuild.install.install import _warn, open_workspace, prepare_as_asked
 from xpubuild.install.modulefiles import Modules
 from xpubuild.install.options import LockOptions, Options
 from xpubuild.install.target import OneapiFacts, Prepared
@@ -59,14 +58,6 @@ def prepared(root: Path, summary: dict[str, Any] | None = None, **facts: Any) ->
     return Prepared(target, plan, 2.0)
 
 
-def test_a_step_that_the_plan_does_not_have(tmp_path: Path) -> None:
-    plan = prepared(tmp_path).plan
-    for name in (None, "env", "b"):
-        check_until(plan, name)
-    with pytest.raises(XpuBuildError):
-        check_until(plan, "c")
-
-
 def test_what_is_surprising_is_said_before_the_build(tmp_path: Path) -> None:
     sink = Recorder()
     summary = {"chosen": "why", "loses": ["one", "two"], "notes": ["a note"]}
@@ -82,22 +73,6 @@ def test_what_is_surprising_is_said_before_the_build(tmp_path: Path) -> None:
         ("the build will lack: one", "warning"), ("the build will lack: two", "warning"),
         ("a note", "warning"), ("why", "info"),
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("free", "todo", "told"),
-    [
-        (2 * GIB, ("env",), False), (2 * GIB - 1, ("env",), True), (2 * GIB - 1, ("b",), False),
-        (None, ("env",), False),
-    ],
-)  # fmt: skip
-def test_room_for_the_result(tmp_path: Path, free: int | None, todo: tuple[str, ...], *, told: bool) -> None:
-    given = prepared(tmp_path / "ws", host={"disk": {"free_bytes": free}})
-    found = list(before_steps(given, todo, Cancel()))
-    assert len(found) == told
-    for error in found:
-        with pytest.raises(XpuBuildError):
-            raise error
 
 
 @pytest.mark.parametrize(

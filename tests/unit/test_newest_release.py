@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from support.releases import IN_TABLES
@@ -128,16 +127,6 @@ def test_a_refusal_that_breaks_no_constraint_is_left_alone(
     assert with_alternatives(error, recipe, Options(None), bare).fix == "exclude both"
 
 
-def test_a_broken_recipe_hides_no_other(tmp_path: Path) -> None:
-    text = "schema: 1\nname: '9.1'\ntitle: t\nrelease: 9.1.0\ncomponents: {}\n"
-    (tmp_path / "9.1.yaml").write_text(text)
-    (tmp_path / "9.2.yaml").write_text("schema: 1\nname: [")
-    patch = "patches: {9.1.0: {needs: {python: '>=3.12'}}, 9.0.9: {frobnicate: 1}}\n"
-    (tmp_path / "9.3.yaml").write_text(text.replace("9.1", "9.3") + patch.replace("9.1.0", "9.3.1"))
-    names = [(release.name, release.recipe.needs.python) for release in releases(tmp_path)]
-    assert names == [("9.3.1", ">=3.12"), ("9.3", ">=3.10"), ("9.1", ">=3.10")]
-
-
 def test_what_was_asked_for_with_it_counts(known: tuple[Release, ...], bare: HostReport) -> None:
     assert choose_release(known, bare, None, replace(HERE, oneapi=("2025.1",)), ("ipex",)).recipe == "2.8"
 
@@ -147,41 +136,3 @@ def test_a_recipe_of_a_site_is_not_taken_unasked(known: tuple[Release, ...], bar
     newer = best.recipe.model_copy(update={"release": "9.9.9"})
     others = (replace(best, name="mine", line="mine", recipe=newer), *known)
     assert choose_release(others, bare, None, HERE).recipe == "2.13"
-
-
-@pytest.mark.parametrize(
-    ("release", "arch", "says"),
-    [
-        ("2.7.1", ("none",), "only 2.8 and later accept none"),
-        ("2.8.0", ("none", "pvc"), "none cannot be combined with other targets"),
-        ("2.12.1", ("nonsense",), "not a device name of ocloc"),
-        ("2.12.1", ("PVC",), "not a device name of ocloc"),
-        ("2.8.0", ("none",), ""),
-        ("2.12.1", ("pvc", "bmg-g21", "0x0bd5", "12.60.7"), ""),
-    ],
-)
-def test_targets_that_cannot_be_compiled_for(
-    known: tuple[Release, ...], release: str, arch: tuple[str, ...], says: str
-) -> None:
-    recipe = next(item.recipe for item in known if item.version == release)
-    reasons = [item for item in solve(recipe, replace(HERE, arch=arch)).reasons if item.constraint == "arch"]
-    against = [item.text for item in reasons if item.concern == "builds"]
-    assert bool(against) == bool(says), reasons
-    assert says in "".join(against)
-
-
-@pytest.mark.parametrize(
-    ("component", "version", "fits"),
-    [
-        ("audio", "2.11", True),
-        ("audio", "2.11.0+xpu", True),
-        ("audio", "2.10", False),
-        ("triton", "3.7", True),
-    ],
-)
-def test_a_version_may_be_given_in_part(
-    known: tuple[Release, ...], component: str, version: str, fits: bool
-) -> None:
-    recipe = next(item.recipe for item in known if item.version == "2.13.0")
-    verdict = solve(recipe, replace(HERE, versions={component: version}))
-    assert (component not in {item.constraint for item in verdict.reasons}) == fits

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,7 +76,7 @@ def _folder(place: Path | Location) -> FolderStore:
     if isinstance(place, Location):
         raise UsageError(
             f"the store {place} is on a server",
-            why="servers are only read, and asked for what they have by name",
+            why="servers are only read",
             fix="run the command there with the folder of the store, or copy a folder with rsync",
         )
     return FolderStore(place, trust_from(os.environ))
@@ -175,7 +177,7 @@ def used_by(
         try:
             identities |= identities_in(root).keys()
             if Layout(root).receipt.is_file():
-                locks.add(str(read_receipt(root).get("lock_digest")))
+                locks.add(str(_receipt(root).get("lock_digest")))
             else:
                 # Of an install that was killed; its wheels count by their content.
                 wheels |= {file_sha256(wheel) for wheel in Layout(root).wheels.glob("*.whl")}
@@ -192,14 +194,37 @@ def used_by(
 
 
 def identities_in(root: Path) -> dict[str, str]:
-    """Return the steps of a workspace's journal by the identities of their wheels.
+    """Return the steps of a workspace by the identities of their wheels: by its journal and its receipt.
 
     Raises:
-        ToolchainError: the journal cannot be read.
+        UsageError, ToolchainError: receipt or journal cannot be read.
     """
-    path = Layout(root).journal
-    if not path.is_file():
-        return {}
-    with Journal(path, read_only=True) as journal:
-        found = ((identity_of(record.evidence), record.step) for record in journal.records())
-        return {key: step for key, step in found if key is not None}
+    found: list[tuple[str, list[dict[str, Any]]]] = []
+    if Layout(root).journal.is_file():
+        with Journal(Layout(root).journal, read_only=True) as journal:
+            found = [(record.step, record.evidence) for record in journal.records()]
+    if Layout(root).receipt.is_file():
+        found += [(step["id"], step["evidence"]) for step in _receipt(root)["steps"]]
+    keys = ((identity_of(evidence), step) for step, evidence in found)
+    return {key: step for key, step in keys if key is not None}
+
+
+def _receipt(root: Path) -> dict[str, Any]:
+    """Return a receipt with the evidence of its steps; a damaged one must not look like one of no wheels."""
+    try:
+        receipt = read_receipt(root)
+        for step in receipt["steps"]:
+            identity_of(dict(item) for item in step["evidence"])
+    except (UsageError, KeyError, TypeError, ValueError) as error:
+        again: tuple[str, ...] = ()
+        with contextlib.suppress(XpuBuildError, IndexError):
+            with Journal(Layout(root).journal, read_only=True) as journal:
+                recipe = str(journal.runs()[-1]["recipe"])
+            again = (shlex.join(("xpubuild", "install", recipe, "--workspace", str(root))),)
+        raise UsageError(
+            f"the receipt {Layout(root).receipt} is damaged",
+            why="so the kept wheels that its workspace uses are not known",
+            fix="run the same install again, which writes the receipt again, or remove the workspace",
+            commands=again,
+        ) from error
+    return receipt
