@@ -61,7 +61,7 @@ regen: .venv/.dev
 	@"$(PY)" scripts/learn-known-failures.py
 	@"$(PY)" scripts/generate-docs.py
 	@"$(PY)" scripts/update-plans.py
-	@PYTHONPATH=tests "$(PY)" -m support.view_files
+	@PYTHONPATH=tests:scripts "$(PY)" -m support.view_files
 
 release: .venv/.dev
 	@sh scripts/release.sh "$(PY)"

@@ -14,14 +14,11 @@ from unit.test_host_capacity import lay
 
 from xpubuild.distribution import System
 from xpubuild.machine import drivers
-from xpubuild.machine.capacity import CpuFacts, MemoryFacts, cpu_facts, memory_facts
-from xpubuild.machine.cgroup import CgroupLimits, cgroup_limits
 from xpubuild.machine.disk import DiskFacts, disk_facts
 from xpubuild.machine.drivers import DriverFacts, find_drivers
-from xpubuild.machine.gpus import GpuFacts, find_gpus
 from xpubuild.machine.host_report import OneapiFacts, host_report
 from xpubuild.machine.ocloc import OclocAnswer, try_ocloc
-from xpubuild.machine.packages import install_commands, package_names, system_of
+from xpubuild.machine.packages import system_of
 from xpubuild.machine.pythons import PythonFacts, find_pythons
 from xpubuild.machine.readers import LIVE_ROOT
 from xpubuild.machine.system import OsFacts, os_facts
@@ -34,8 +31,6 @@ from xpubuild.machine.tools import (
     probe_compiler,
     probe_tool,
 )
-
-GIB = 1 << 30
 
 
 def dpkg(*stanzas: str) -> str:
@@ -179,11 +174,6 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "bin"
 
 
-def test_rpm_is_asked_for_each_name(programs: Path) -> None:
-    script(programs / "rpm", 'echo "$*" >&2; [ "$1 $2" = "-q --qf" ] || exit 2; echo "$5 1.21.9-1"; exit 1\n')
-    assert [*drivers.rpm_packages(LIVE_ROOT, ("level-zero", "libze1"))] == [("libze1", "1.21.9-1", "rpm")]
-
-
 def test_what_rpm_knows_is_part_of_the_driver(programs: Path) -> None:
     script(programs / "rpm", "echo oneapi-level-zero 1.21.9-1\n")
     assert DriverFacts("unknown", "oneapi-level-zero", "1.21.9-1", "rpm") in find_drivers(LIVE_ROOT)
@@ -195,218 +185,10 @@ def test_an_rpm_that_says_nothing(programs: Path, text: str) -> None:
     assert [*drivers.rpm_packages(LIVE_ROOT, ("libze1",))] == []
 
 
-def test_nothing_is_run_for_a_tree(programs: Path, tmp_path: Path) -> None:
-    script(programs / "rpm", f"touch {tmp_path}/run; echo libze1 1.21.9-1\n")
-    assert [*drivers.rpm_packages(tmp_path, ("libze1",))] == []
-    assert not (tmp_path / "run").exists()
-
-
-V1_MOUNT = "sys/fs/cgroup"
-LIMITS: dict[str, tuple[dict[str, str], CgroupLimits]] = {
-    "nothing": ({}, CgroupLimits()),
-    "version 2 beside version 1": (
-        {
-            "proc/self/cgroup": "4:memory:/job\n0::/job\n",
-            f"{V1_MOUNT}/unified/job/cpu.max": "50000 100000\n",
-            f"{V1_MOUNT}/memory/job/memory.limit_in_bytes": f"{2 * GIB}\n",
-            f"{V1_MOUNT}/memory/job/memory.usage_in_bytes": f"{3 * GIB}\n",
-        },
-        CgroupLimits(0.5, 2 * GIB, 0),
-    ),
-    "the lower of the two limits, page cache given back": (
-        {
-            "proc/self/cgroup": "0::/a/b\n",
-            f"{V1_MOUNT}/cgroup.controllers": "memory\n",
-            f"{V1_MOUNT}/a/b/memory.max": f"{8 * GIB}\n",
-            f"{V1_MOUNT}/a/b/memory.high": f"{6 * GIB}\n",
-            f"{V1_MOUNT}/a/b/memory.current": f"{5 * GIB}\n",
-            f"{V1_MOUNT}/a/b/memory.stat": f"active_file 7\ninactive_file {4 * GIB}\ninactive_file x\n",
-            f"{V1_MOUNT}/a/memory.max": f"{7 * GIB}\n",
-            f"{V1_MOUNT}/a/memory.current": f"{3 * GIB}\n",
-        },
-        CgroupLimits(None, 6 * GIB, 4 * GIB),
-    ),
-    "more page cache than is used": (
-        {
-            "proc/self/cgroup": "0::/\n",
-            f"{V1_MOUNT}/cgroup.controllers": "memory\n",
-            f"{V1_MOUNT}/memory.max": f"{GIB}\n",
-            f"{V1_MOUNT}/memory.current": "5\n",
-            f"{V1_MOUNT}/memory.stat": "inactive_file 9\n",
-        },
-        CgroupLimits(None, GIB, GIB),
-    ),
-    "what is no number": (
-        {
-            "proc/self/cgroup": "0::/\nbroken\n",
-            f"{V1_MOUNT}/cgroup.controllers": "cpu\n",
-            f"{V1_MOUNT}/cpu.max": "100000 0\n",
-            f"{V1_MOUNT}/memory.max": "0\n",
-            f"{V1_MOUNT}/memory.stat": "inactive_file many\n",
-        },
-        CgroupLimits(),
-    ),
-    "version 1 whose files are links of the tree": (
-        {
-            "proc/self/cgroup": "3:cpu:/\n",
-            "files/period": "100000\n",
-            "files/quota": "300000\n",
-            f"{V1_MOUNT}/cpu/cpu.cfs_period_us": "-> /files/period",
-            f"{V1_MOUNT}/cpu/cpu.cfs_quota_us": "-> /files/quota",
-        },
-        CgroupLimits(3.0),
-    ),
-    "version 2 whose files are links of the tree": (
-        {
-            "proc/self/cgroup": "0::/\n",
-            "files/max": f"{GIB}\n",
-            "files/current": "5\n",
-            "files/stat": "inactive_file 2\n",
-            "files/cpu": "100000 100000\n",
-            f"{V1_MOUNT}/cgroup.controllers": "memory\n",
-            f"{V1_MOUNT}/cpu.max": "-> /files/cpu",
-            f"{V1_MOUNT}/memory.high": "-> /files/max",
-            f"{V1_MOUNT}/memory.current": "-> /files/current",
-            f"{V1_MOUNT}/memory.stat": "-> /files/stat",
-        },
-        CgroupLimits(1.0, GIB, GIB - 3),
-    ),
-    "a quota of version 1 without a period": (
-        {"proc/self/cgroup": "3:cpu:/\n", f"{V1_MOUNT}/cpu/cpu.cfs_quota_us": "200000\n"},
-        CgroupLimits(),
-    ),
-    "a controller that is not this process's": (
-        {
-            "proc/self/cgroup": "3:cpuset:/\n",
-            f"{V1_MOUNT}/cpu/cpu.cfs_quota_us": "200000\n",
-            f"{V1_MOUNT}/cpu/cpu.cfs_period_us": "100000\n",
-            f"{V1_MOUNT}/memory/memory.limit_in_bytes": f"{GIB}\n",
-        },
-        CgroupLimits(),
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", LIMITS)
-def test_control_groups(tmp_path: Path, name: str) -> None:
-    files, expected = LIMITS[name]
-    root = lay(tmp_path / "root", files)
-    for path, text in files.items():
-        if text.startswith("-> "):  # an absolute link, which means a place in the tree
-            (root / path).unlink()
-            (root / path).symlink_to(text[3:])
-    assert cgroup_limits(root) == expected
-
-
-def block(number: int, package: int, core: int) -> str:
-    return f"processor\t: {number}\nmodel name\t: Max CPU\nphysical id\t: {package}\ncore id\t\t: {core}\n"
-
-
-CPUS: dict[str, tuple[str, CgroupLimits, CpuFacts]] = {
-    "nothing": ("", CgroupLimits(), CpuFacts()),
-    "a quota where nothing else is known": ("", CgroupLimits(2.5), CpuFacts(quota=2.5, usable=3)),
-    "two packages with one core id": (
-        "\n".join((block(0, 0, 0), block(1, 1, 0), block(2, 1, 0))),
-        CgroupLimits(64.0),
-        CpuFacts("Max CPU", 3, 2, None, 64.0, 3),
-    ),
-    "less than one": (block(0, 0, 0), CgroupLimits(0.2), CpuFacts("Max CPU", 1, 1, None, 0.2, 1)),
-    "no cores, and a block about the board": (
-        "processor: 0\nBogoMIPS: 2\n\nprocessor: 1\n\nHardware : board\nmodel name: no CPU\n",
-        CgroupLimits(),
-        CpuFacts(logical=2, usable=2),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", CPUS)
-def test_processors(tmp_path: Path, name: str) -> None:
-    text, limits, expected = CPUS[name]
-    assert cpu_facts(lay(tmp_path / "root", {"proc/cpuinfo": text} if text else {}), limits) == expected
-
-
-MEMORY = "MemTotal: 9 kB\nMemAvailable: 7 kB\nSwapTotal: 5 kB\nSwapFree: 3 kB\nno colon\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "limits", "expected"),
-    [
-        ("", CgroupLimits(), MemoryFacts()),
-        ("", CgroupLimits(None, 10, 4), MemoryFacts(cgroup_limit_bytes=10, usable_bytes=4)),
-        (MEMORY, CgroupLimits(), MemoryFacts(9216, 7168, 5120, 3072, None, 7168)),
-        (MEMORY, CgroupLimits(None, 8000, 6000), MemoryFacts(9216, 7168, 5120, 3072, 8000, 6000)),
-        (MEMORY.replace("7 kB", "? kB"), CgroupLimits(), MemoryFacts(9216, None, 5120, 3072)),
-    ],
-)
-def test_memory(tmp_path: Path, text: str, limits: CgroupLimits, expected: MemoryFacts) -> None:
-    assert memory_facts(lay(tmp_path, {"proc/meminfo": text}), limits) == expected
-
-
 def pci(address: str, **attributes: str) -> dict[str, str]:
     usual = {"vendor": "0x8086", "device": "0x0bd5", "class": "0x038000", "numa_node": "0"}
     place = f"sys/bus/pci/devices/{address}"
     return {f"{place}/{name}": f"{value}\n" for name, value in {**usual, **attributes}.items()}
-
-
-CARD = GpuFacts(
-    "0000:29:00.0",
-    "0x8086",
-    "0x0bd5",
-    "Intel Data Center GPU Max 1550",
-    "PVC (Xe-HPC)",
-    None,
-    None,
-    None,
-    0,
-    2,
-)
-GPUS: dict[str, tuple[dict[str, str], dict[str, str], tuple[GpuFacts, ...]]] = {
-    "one without a driver": (pci("0000:29:00.0"), {}, (CARD,)),
-    "in the order of addresses, in capitals, elsewhere": (
-        {**pci("0000:9a:00.0", vendor="0X8086", device="0X0BD5", numa_node="3"), **pci("0000:29:00.0")},
-        {},
-        (CARD, replace(CARD, pci_address="0000:9a:00.0", numa_node=3)),
-    ),
-    "another vendor's number is not Intel's": (
-        pci("0000:01:00.0", vendor="0x1002", numa_node="-1"),
-        {},
-        (GpuFacts("0000:01:00.0", "0x1002", "0x0bd5", "unknown", "unknown", None, None, None, None, None),),
-    ),
-    "one node of two, tiles of the second card": (
-        {
-            **pci("0000:29:00.0"),
-            "sys/bus/pci/devices/0000:29:00.0/drm/card0/dev": "226:0",
-            "sys/bus/pci/devices/0000:29:00.0/drm/card1/gt/gt0/id": "0",
-            "sys/bus/pci/devices/0000:29:00.0/drm/card1/gt/gtx/id": "0",
-            "sys/bus/pci/devices/0000:29:00.0/drm/renderD130/dev": "226:130",
-            "dev/dri/renderD130": "",
-        },
-        {"sys/bus/pci/devices/0000:29:00.0/driver": "../../drivers/i915"},
-        (replace(CARD, kernel_driver="i915", render_node="/dev/dri/renderD130", accessible=True, tiles=1),),
-    ),
-    "tiles of xe, no folder of them": (
-        pci("0000:29:00.0"),
-        {"sys/bus/pci/devices/0000:29:00.0/driver": "../../drivers/xe"},
-        (replace(CARD, kernel_driver="xe"),),
-    ),
-    "what lacks a file": (
-        {
-            "sys/bus/pci/devices/0000:29:00.0/class": "0x038000",
-            "sys/bus/pci/devices/0000:2a:00.0/vendor": "0",
-        },
-        {},
-        (),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", GPUS)
-def test_gpus(tmp_path: Path, name: str) -> None:
-    files, links, expected = GPUS[name]
-    root = lay(tmp_path / "root", files)
-    for place, target in links.items():
-        (root / place).symlink_to(target)
-    assert find_gpus(root) == expected
 
 
 @pytest.mark.parametrize(
@@ -435,20 +217,6 @@ def test_systems(tmp_path: Path, files: dict[str, str], expected: OsFacts) -> No
     assert os_facts(lay(tmp_path / "root", files)) == expected
 
 
-def test_a_file_system_that_is_not_mounted_anywhere(tmp_path: Path) -> None:
-    here = disk_facts(tmp_path)
-    nowhere = replace(
-        disk_facts(tmp_path, tmp_path), free_bytes=here.free_bytes, inodes_free=here.inodes_free
-    )
-    assert nowhere == replace(here, filesystem="unknown", mount_point="unknown")
-
-
-@pytest.mark.parametrize("line", ["", " - ", "1 1 8:1 / - ext4 x", "1 1 8:1 / /", "1 1 8:1 / / rw -"])
-def test_lines_about_mounts_that_are_none(tmp_path: Path, line: str) -> None:
-    lay(tmp_path, {"proc/self/mountinfo": f"{line}\n"})
-    assert disk_facts(tmp_path, tmp_path).mount_point == "unknown"
-
-
 def test_a_folder_that_cannot_be_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def gone(_path: Path) -> None:
         raise OSError
@@ -470,16 +238,6 @@ def test_the_repositories_of_a_system(tmp_path: Path) -> None:
     facts = OsFacts("ubuntu", ("debian",), "24.04")
     expected = System(("ubuntu", "debian"), "24.04", "deb https://a.example x\ndeb https://c.example x")
     assert system_of(facts, tmp_path) == expected
-
-
-def test_words_and_lines_about_a_package() -> None:
-    assert package_names("python-headers", OsFacts("linuxmint", ("ubuntu",)), "3.11") == "python3.11-dev"
-    debian, other = OsFacts("debian", version="12"), OsFacts("void")
-    assert package_names("python-headers", debian, "3.11") == "python3.11-dev"
-    assert package_names("python-headers", other).startswith("python3-dev (Debian, Ubuntu), ")
-    assert install_commands("python-headers", debian) == (
-        "sudo apt-get update", "sudo apt-get install -y python3-dev",
-    )  # fmt: skip
 
 
 def installation(root: Path, lib: str, *, name: str = "python3.13t") -> Path:
