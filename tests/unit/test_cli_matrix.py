@@ -48,32 +48,6 @@ def test_this_host(xpubuild: Xpubuild) -> None:
     assert by_release(document)["2.13.0"]["verdict"]["builds"] == "no"
 
 
-def test_this_host_for_another_target(xpubuild: Xpubuild) -> None:
-    document = check(xpubuild.json("recipes", "matrix", "--here", "--target", "cpu"), "matrix")
-    assert document["situation"]["target"] == "cpu"
-    assert document["situation"]["gpu_targets"] == []
-
-
-def test_the_tables(xpubuild: Xpubuild) -> None:
-    out = xpubuild.ok("recipes", "matrix", *MAX).out
-    lines = {line.split("  ")[0]: line for line in out.partition("\nHere\n")[2].splitlines()}
-    assert "no" in lines["2.14.0"].split()
-    assert "needs oneAPI >=2026.0" in lines["2.14.0"]
-    assert "lacks flash attention" in lines["2.13.0"]
-    assert "here 12.2" in lines["2.13.0"]
-    without = xpubuild.ok("recipes", "matrix").out
-    assert "\nHere\n" not in without
-    assert "pytorch-triton-xpu 3.3.1" in without
-    assert "1 or 0" in without
-
-
-def test_markdown(xpubuild: Xpubuild) -> None:
-    out = xpubuild.ok("recipes", "matrix", "--markdown").out
-    assert "| release | oneAPI | Python | GCC | CMake | C++ | ABI |" in out
-    rows = [line for line in out.splitlines() if line.startswith("| 2.7.0 |")]
-    assert len({row.count("|") for row in rows}) == 3
-
-
 def test_the_answer_comes_before_everything_else(xpubuild: Xpubuild) -> None:
     out = xpubuild.ok("recipes", "matrix", *MAX).out
     first = out.splitlines()[0]
@@ -117,14 +91,6 @@ def a_row(release: str, builds: str, runs: str, found: str = "") -> dict[str, An
     }
 
 
-def test_the_verdict_names_an_older_release_that_runs() -> None:
-    rows = [a_row("3.2", "no", "yes"), a_row("3.1", "yes", "no"), a_row("3.0", "yes", "yes")]
-    assert verdict(rows) == (
-        "newest that builds here: 3.1; it does not run here; newest that builds and runs: 3.0; 2 of 3 "
-        "releases build"
-    )
-
-
 def test_the_verdict_begins_with_what_plan_takes() -> None:
     rows = [{**a_row("3.1", "yes", "yes"), "pinned": False, "recipe": "3.1"}, a_row("3.0", "yes", "yes")]
     assert verdict(rows) == (
@@ -137,13 +103,6 @@ def test_matrix_and_plan_name_the_same_release(xpubuild: Xpubuild) -> None:
     told = xpubuild.ok("recipes", "matrix", "--here", "--target", "cpu").out
     planned = xpubuild.json("plan", "--target", "cpu")
     assert told.startswith(f"newest that builds here: {planned['summary']['chosen'].split()[0]} ")
-
-
-def test_the_verdict_has_only_what_all_releases_share() -> None:
-    differ = [a_row("3.1", "no", "no", "GCC 9"), a_row("3.0", "no", "no", "GCC 15")]
-    assert verdict(differ) == "no release builds here: the table has the reason for each release"
-    assert verdict(differ[:1]) == "no release builds here: GCC 9"
-    assert verdict([]) == "no release: none of the recipes describes one"
 
 
 @pytest.mark.parametrize("option", ["--gcc", "--oneapi", "--python", "--cmake", "--triton", "--vision"])
@@ -169,13 +128,6 @@ def test_without_a_recipe_and_without_gpu_and_oneapi(xpubuild: Xpubuild) -> None
         assert result.status == 22
         assert "--target cpu" in result.err
         assert "quickstart" in result.err
-
-
-def test_without_a_recipe_for_the_cpu(xpubuild: Xpubuild) -> None:
-    document = xpubuild.json("plan", "--target", "cpu")
-    assert document["recipe"].startswith("2.")
-    assert "is the newest release that this host can build for cpu" in document["summary"]["chosen"]
-    assert document["summary"]["target"] == "cpu"
 
 
 def test_aot_targets_are_no_matter_of_the_cpu(xpubuild: Xpubuild) -> None:

@@ -11,7 +11,6 @@ import pytest
 from support.cli import Xpubuild, child
 
 from xpubuild.cli.app import cli
-from xpubuild.cli.commands import COMMANDS
 
 
 @pytest.fixture(autouse=True)
@@ -49,25 +48,6 @@ def test_every_command_and_option_explains_itself() -> None:
     assert silent == []
 
 
-def test_short_help_of_the_list_is_that_of_the_commands() -> None:
-    for name, command in every_command():
-        if name in COMMANDS and not command.hidden:
-            assert command.short_help
-            assert COMMANDS[name].help.startswith(command.short_help.rstrip(".")), name
-
-
-def test_every_result_command_speaks_json() -> None:
-    without = {
-        name
-        for name, command in every_command()
-        if not isinstance(command, click.Group)
-        and not name.startswith("plumbing")
-        and name != "run"  # what they start has the output
-        and not any(option.name == "as_json" for option in command.params)
-    }
-    assert without == set()
-
-
 def test_a_relative_workspace_is_made_absolute(
     xpubuild: Xpubuild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -76,11 +56,6 @@ def test_a_relative_workspace_is_made_absolute(
     monkeypatch.chdir(folder)
     assert plan(xpubuild, "--workspace", "w s")["workspace"] == str(folder / "w s")
     assert plan(xpubuild, "--workspace", "~/w")["workspace"] == str(Path.home() / "w")
-
-
-def test_the_default_workspace_is_per_user_and_recipe(xpubuild: Xpubuild, tmp_path: Path) -> None:
-    document = plan(xpubuild, "quickstart", XDG_DATA_HOME=str(tmp_path))
-    assert document["workspace"] == str(tmp_path / "xpubuild" / "quickstart")
 
 
 def test_the_environment_gives_options_and_the_command_line_wins(xpubuild: Xpubuild, tmp_path: Path) -> None:
@@ -99,11 +74,6 @@ def test_names_may_be_repeated_or_separated_by_commas(xpubuild: Xpubuild, argume
     steps = {step["id"] for step in plan(xpubuild, *arguments)["steps"]}
     assert "torch" in steps
     assert not any(step.startswith("ops") for step in steps)
-
-
-def test_names_in_the_environment(xpubuild: Xpubuild) -> None:
-    steps = plan(xpubuild, XPUBUILD_WITHOUT="ops")["steps"]
-    assert not any(step["id"].startswith("ops") for step in steps)
 
 
 def test_the_recipe_may_come_from_the_environment(xpubuild: Xpubuild, tmp_path: Path) -> None:
@@ -158,13 +128,6 @@ def test_the_script_is_bash_and_runs_no_xpubuild(xpubuild: Xpubuild, tmp_path: P
     subprocess.run(["bash", "-n", str(script)], check=True, timeout=60)
     lines = [line for line in script.read_text().splitlines() if not line.lstrip().startswith("#")]
     assert not [line for line in lines if line.split()[:1] == ["xpubuild"] or "-m xpubuild" in line]
-
-
-def test_json_leaves_standard_output_to_the_document(xpubuild: Xpubuild) -> None:
-    for arguments in (("plan",), ("recipes", "list"), ("install", "--dry-run")):
-        result = xpubuild.ok(*arguments, "--json")
-        assert result.document()
-        assert result.err == ""
 
 
 def test_output_holds_no_escape_sequences_without_a_terminal() -> None:

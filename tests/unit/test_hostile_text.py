@@ -22,7 +22,7 @@ from support.plan_files import plan_for
 
 from xpubuild.engine.model import Command
 from xpubuild.errors import RecipeError, UsageError
-from xpubuild.images.apptainer import apptainer
+from xpubuild.images.render import render
 from xpubuild.images.request import Format
 from xpubuild.images.stages import image_of
 from xpubuild.install.script import _command, relocatable, script
@@ -110,7 +110,7 @@ def test_what_is_no_recipe_begins_no_line_of_an_image(tmp_path: Path) -> None:
     odd = request.recipe.model_copy(update={"title": "t\n%setup\n  x"})
     loaded = request.choice.loaded.model_copy(update={"recipe": odd})
     request = replace(request, choice=replace(request.choice, loaded=loaded))
-    assert "\n%setup" not in apptainer(image_of(request))
+    assert "\n%setup" not in render(image_of(request), "apptainer")
 
 
 @pytest.mark.parametrize("name", ["a;b", "a:b"])

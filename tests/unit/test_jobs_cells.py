@@ -10,11 +10,10 @@ import pytest
 from support.documents import check
 from support.plan_files import prepared_for
 
-from xpubuild.engine.model import Plan, Step
 from xpubuild.errors import UsageError
 from xpubuild.install.options import LockOptions, Options
 from xpubuild.jobs.asked import Asked
-from xpubuild.jobs.cells import cell_of, last_steps, require_possible
+from xpubuild.jobs.cells import cell_of, require_possible
 from xpubuild.jobs.model import KINDS, Cell
 
 PREPARED = prepared_for("quickstart")
@@ -50,20 +49,6 @@ HERE: dict[str, tuple[Any, tuple[str, ...]]] = {
 
 def cell(lock: LockOptions | None = None, **options: Any) -> Cell:
     return cell_of(Options(**{"recipe": "quickstart", **options}), lock or LockOptions(), PREPARED)
-
-
-def test_each_option_is_handed_on() -> None:
-    for name, (value, words) in BOTH.items():
-        wanted = ("quickstart", *words)
-        assert cell(**{name: value}) == replace(BASE, fetch=wanted, install=wanted)
-    for name, (value, words) in HERE.items():
-        assert cell(**{name: value}) == replace(BASE, install=("quickstart", *words))
-    assert cell(update=True) == replace(BASE, fetch=("quickstart", "--update"))
-    assert cell(variant="minimal") == replace(
-        BASE, id="quickstart-minimal", fetch=("quickstart", "--variant", "minimal"),
-        install=("quickstart", "--variant", "minimal"),
-    )  # fmt: skip
-    assert cell(workspace=Path("/shared/ws")) == replace(BASE, workspace="/shared/ws")
 
 
 def test_all_options_at_once_in_one_order() -> None:
@@ -126,15 +111,6 @@ def test_local_changes_need_the_workspace_that_has_them() -> None:
     require_possible(Options("r", allow_dirty=True, workspace=Path("/ws")))
     with pytest.raises(UsageError, match="jobs cannot build local changes without --workspace"):
         require_possible(Options("r", allow_dirty=True))
-
-
-def test_steps_that_wait_for_the_verification_are_left_out() -> None:
-    steps = (
-        Step("a", ""), Step("tool", ""), Step("b", "", needs=("a",), tools=("tool",)), Step("c", ""),
-        Step("verify", "", needs=("b",)), Step("after", "", needs=("verify",)),
-        Step("last", "", needs=("after", "c")),
-    )  # fmt: skip
-    assert last_steps(Plan("r", "/ws", "", steps, {})) == ("b", "c")
 
 
 def asked(output: Path | None, *matrix: str) -> Asked:

@@ -24,15 +24,8 @@ BUILDERS: Mapping[Format, tuple[str, ...]] = {
 _ITS_OWN = {"podman": ("--format", "docker"), "buildah": ("--format", "docker", "--layers")}
 #: Variables that tell a builder where its storage, its registries and its daemon are.
 _OWN = (
-    "BUILDAH_",
-    "CONTAINERS_",
-    "CONTAINER_",
-    "DOCKER_",
-    "REGISTRY_",
-    "STORAGE_",
-    "APPTAINER_",
-    "SINGULARITY_",
-)
+    "BUILDAH_", "CONTAINERS_", "CONTAINER_", "DOCKER_", "REGISTRY_", "STORAGE_", "APPTAINER_", "SINGULARITY_",
+)  # fmt: skip
 
 
 @frozen
@@ -51,24 +44,11 @@ class Job:
     def argv(self) -> tuple[str, ...]:
         """The command."""
         if self.form == "apptainer":
-            return (
-                self.builder,
-                "build",
-                "--bind",
-                f"{self.cache}:{CACHE}",
-                *self.more,
-                self.tag,
-                str(self.file),
-            )
-        named = ("--file", str(self.file), "--tag", self.tag)
-        return (
-            self.builder,
-            "build",
-            *_ITS_OWN.get(Path(self.builder).name, ()),
-            *named,
-            *self.more,
-            str(self.folder),
-        )
+            words = ("--bind", f"{self.cache}:{CACHE}", *self.more, self.tag, str(self.file))
+        else:
+            own = _ITS_OWN.get(Path(self.builder).name, ())
+            words = (*own, "--file", str(self.file), "--tag", self.tag, *self.more, str(self.folder))
+        return (self.builder, "build", *words)
 
 
 def chosen_builder(form: Format, named: str | None = None) -> str:

@@ -19,10 +19,9 @@ from xpubuild.engine.reporter import Teller
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import UsageError
 from xpubuild.frozen import frozen
-from xpubuild.images.apptainer import apptainer
 from xpubuild.images.bases import base_named
 from xpubuild.images.builder import Job, build, chosen_builder
-from xpubuild.images.containerfile import containerfile
+from xpubuild.images.render import render
 from xpubuild.images.request import CONTEXT, Format, ImageRequest, resolved
 from xpubuild.images.stages import image_of
 from xpubuild.install.choose import choose
@@ -85,9 +84,7 @@ class Asked:
             recipe_word=options.recipe if shipped else loaded.path.name,
             base=base, form=self.form, xpubuild=what, files=given,
         )  # fmt: skip
-        image = image_of(asked)
-        text = containerfile(image) if self.form == "containerfile" else apptainer(image)
-        return Rendered(asked, text, {**given, **own})
+        return Rendered(asked, render(image_of(asked), self.form), {**given, **own})
 
     def build(self, rendered: Rendered, file: Path | None, cancel: Cancel, sink: Sink) -> dict[str, Any]:
         """Build what was rendered, beside ``file`` or in a folder that is removed; return how.

@@ -30,6 +30,7 @@ class Run:
     become part of the image.
     """
 
+    kind = "run"
     title: str
     lines: tuple[str, ...]
     caches: Mapping[str, str] = field(default_factory=dict)
@@ -41,6 +42,7 @@ class Run:
 class Copy:
     """Files of the build's folder, or of the build stage, that become part of the image."""
 
+    kind = "copy"
     title: str
     sources: tuple[str, ...]
     target: str
@@ -51,6 +53,7 @@ class Copy:
 class Env:
     """Variables for all that follows, and for whoever runs the image."""
 
+    kind = "env"
     variables: Mapping[str, str]
 
 
@@ -58,6 +61,7 @@ class Env:
 class User:
     """A new user without rights, as whom all that follows runs, and the image."""
 
+    kind = "user"
     name: str
     number: int
 
