@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,13 +47,10 @@ def conda_lock(choice: Choice) -> str:
     if options.conda_lock is not None:
         return _read(options.conda_lock)
     wanted = _wanted(choice)
-    kept = choice.layout.root / NAME
-    found = None
-    if kept.is_file() and not options.update:
-        found = _same(_read(kept), wanted)
-    found = found or _from_mirror(choice, wanted)
-    if found is not None:
-        return found
+    for text in _known(choice):
+        # One that answers the same question.
+        if read_lock(text).content_hash == wanted.content_hash():
+            return text
     if options.offline:
         raise FetchError(
             "the conda packages of this build are unknown, and the run is offline",
@@ -74,25 +71,23 @@ def conda_lock(choice: Choice) -> str:
     )
 
 
-def _same(text: str, wanted: Wanted) -> str | None:
-    """Return a lock if it answers the same question."""
-    return text if read_lock(text).content_hash == wanted.content_hash() else None
-
-
 def file_name(recipe: str) -> str:
     """Return the name under which a mirror, or a folder with a lock, has the conda-lock.yml of a recipe."""
     return f"{recipe}.{NAME}"
 
 
-def _from_mirror(choice: Choice, wanted: Wanted) -> str | None:
-    """Return the lock that a fetch of this recipe left in the mirror, where it answers the same question."""
-    folder = choice.options.mirror_folder
-    if folder is None or not folder.is_dir() or choice.options.update:
-        return None
-    mirror, name = Depot.open(folder), file_name(choice.recipe.name)
-    entries = (entry for entry in mirror.files() if entry.kind == "conda" and entry.name == name)
-    found = (_same(mirror.file(entry.sha256).read_text("utf-8"), wanted) for entry in entries)
-    return next((text for text in found if text is not None), None)
+def _known(choice: Choice) -> Iterator[str]:
+    """Yield the lock of the workspace, and those that a fetch of this recipe left in the mirror."""
+    kept, folder = choice.layout.root / NAME, choice.options.mirror_folder
+    if choice.options.update:
+        return
+    if kept.is_file():
+        yield _read(kept)
+    if folder is not None and folder.is_dir():
+        mirror, name = Depot.open(folder), file_name(choice.recipe.name)
+        for entry in mirror.files():
+            if entry.kind == "conda" and entry.name == name:
+                yield mirror.file(entry.sha256).read_text("utf-8")
 
 
 def _wanted(choice: Choice) -> Wanted:
@@ -172,13 +167,10 @@ def specifications(tools: Toolchain, python: str) -> tuple[str, ...]:
     where it names none.
     """
     values = {"{python}": ".".join(python.split(".")[:2]), "{mkl}": f"=={tools.mkl}" if tools.mkl else "*"}
-    return tuple(_filled(item, values) for item in (tools.conda.packages if tools.conda else ()))
-
-
-def _filled(template: str, values: Mapping[str, str]) -> str:
+    found = list(tools.conda.packages if tools.conda else ())
     for name, value in values.items():
-        template = template.replace(name, value)
-    return template
+        found = [item.replace(name, value) for item in found]
+    return tuple(found)
 
 
 def _environment_step(target: Target, lock: CondaLock) -> Step:
