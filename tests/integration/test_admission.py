@@ -275,25 +275,6 @@ def test_an_inherited_jobserver_is_kept_to(site: Site) -> None:
     assert not any({"heavy0", "heavy1"} <= group for group in site.beside())
 
 
-@pytest.mark.needs("cmake", "g++")
-def test_cmake_puts_the_launcher_before_compilers_and_linkers(site: Site) -> None:
-    source = site.root / "source"
-    source.mkdir()
-    (source / "CMakeLists.txt").write_text(
-        "cmake_minimum_required(VERSION 3.21)\nproject(small C)\nadd_library(small SHARED a.c)\n"
-    )
-    (source / "a.c").write_text("int a(void) { return 1; }\n")
-    told = plan_for("2.13", workspace="/w").step("torch.wheel").commands[-1].tuning
-    launchers = {name: str(site.launcher) for name in told if name.endswith("_LAUNCHER")}
-    build, ninja = site.root / "build", Path(sys.executable).with_name("ninja")
-    configure = ["cmake", "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}", "-S", str(source), "-B", str(build)]
-    for argv in (configure, ["cmake", "--build", str(build)]):
-        subprocess.run(argv, env=site.env(**launchers), check=True, timeout=_LONG_S, capture_output=True)
-    # Nothing of what CMake tries while it configures.
-    learned = sorted(path.name for path in (site.root / "learned").iterdir())
-    assert learned == ["build%CMakeFiles%small.dir%a.c.o", "build%libsmall.so"]
-
-
 #: A backend that starts one compiler, as CMake would: with the launcher that the environment names.
 _BACKEND = """import os, subprocess, sys, small_backend
 

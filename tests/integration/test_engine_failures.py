@@ -15,12 +15,10 @@ from support.engine import (
     MARK,
     FileProof,
     Recorder,
-    lines_of,
     make_plan,
     new_mark,
     nothing_left,
     shell,
-    small_disk,
 )
 
 from xpubuild.engine.events import Event, StepOutput
@@ -29,7 +27,6 @@ from xpubuild.engine.model import XPUBUILD, Command, Step
 from xpubuild.errors import (
     BuildError,
     FetchError,
-    NoSpaceError,
     ToolchainError,
 )
 
@@ -132,25 +129,3 @@ def test_a_bug_surfaces_at_once_and_ends_the_other_steps(
         assert journal.runs()[-1]["status"] == "failed"
     fixed = make_plan(workspace, step("bug", begun), step("after"))
     assert sorted(go(fixed).ran) == ["after", "bug"]
-
-
-@pytest.mark.needs("mount")
-def test_a_full_disk_keeps_what_is_done_and_the_next_run_goes_on(tmp_path: Path) -> None:
-    with small_disk(tmp_path / "sm\u00e4ll disk", "2m") as workspace:
-        note = tmp_path / "note"
-        plan = make_plan(
-            workspace,
-            step("a", f"echo a >> '{note}'; echo x > '{workspace}/a'", witnesses=(str(workspace / "a"),)),
-            step("b", f"echo b >> '{note}'; head -c 1000000 /dev/zero > '{workspace}/b'", needs="a"),
-        )
-        ballast = workspace / "ballast"
-        ballast.write_bytes(b"x" * 1_200_000)
-        outcome = go(plan)
-        assert outcome.ran == ["a"]
-        # The journal may have had no room either; the first error is that of the step.
-        assert {type(error) for error in outcome.errors} == {NoSpaceError}
-        assert outcome.errors[0].log == workspace / "logs" / "b.log"
-        ballast.unlink()
-        outcome = go(plan)
-        assert (outcome.ran, outcome.up_to_date, outcome.errors) == (["b"], ["a"], [])
-        assert lines_of(note) == ["a", "b", "b"]

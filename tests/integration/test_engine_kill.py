@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import fcntl
-import functools
 import os
-import random
 import shlex
 import signal
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -91,28 +88,6 @@ def test_a_lock_is_free_only_when_the_last_descendant_is_gone(tmp_path: Path) ->
             # The supervisor itself goes last: what it held ends with it.
             left = {pid: words for pid, words in marked(mark).items() if pid not in (supervisor, caller.pid)}
             assert not left
-
-
-def has_child(pid: int) -> bool:
-    return bool(psutil.Process(pid).children())
-
-
-def test_killed_at_any_moment(tmp_path: Path, thorough: bool) -> None:
-    """From before the supervisor runs to the middle of the work."""
-    source = random.Random(20261121)  # noqa: S311 - moments, not secrets
-    for number in range(15 if thorough else 6):
-        mark = new_mark()
-        note = tmp_path / str(number)
-        text = f"touch '{note}'; setsid sh -c 'sleep 300' & sleep 301"
-        with (
-            nothing_left(mark, AT_ONCE_S),
-            program(CALLER, str(tmp_path / "lock"), text, mark, mark=mark) as caller,
-        ):
-            assert eventually(functools.partial(has_child, caller.pid)) is not None
-            if number % 3 == 0:
-                assert eventually(note.exists) is not None
-            time.sleep(source.uniform(0, 0.1))
-            os.killpg(caller.pid, signal.SIGKILL)
 
 
 def test_the_end_of_the_thread_that_started_it_does_not_matter(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.engine import program, small_disk
+from support.engine import program
 
 from xpubuild.engine.lock import described, held_by, owner, workspace_lock
 from xpubuild.engine.process import Cancel
@@ -145,16 +145,6 @@ def test_a_lock_whose_file_was_removed_excludes_nobody_and_is_not_trusted(worksp
     assert got == [1]
 
 
-def test_the_note_of_the_next_owner_is_left_alone(workspace: Path) -> None:
-    with mine(workspace):
-        (workspace / ".lock").unlink()
-        second = mine(workspace)
-        second.__enter__()
-    assert owner(workspace)["pid"] == os.getpid()
-    second.__exit__(None, None, None)
-    assert owner(workspace) == {}
-
-
 def test_a_workspace_that_went_away_is_told(workspace: Path) -> None:
     workspace.rmdir()
     for shared in (False, True):
@@ -184,20 +174,6 @@ def test_a_file_system_without_flock(workspace: Path, monkeypatch: pytest.Monkey
         pass
     assert "does not support flock" in caught.value.why
     assert "--workspace" in caught.value.fix
-
-
-@pytest.mark.needs("mount")
-def test_a_read_only_disk(tmp_path: Path) -> None:
-    with small_disk(tmp_path / "disk", "256k") as disk:
-        (disk / "locked before").mkdir()
-        (disk / "locked before" / ".lock").touch()
-        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
-        with pytest.raises(ToolchainError) as caught, mine(disk):
-            pass
-        assert os.strerror(errno.EROFS) in caught.value.why
-        # Who only looks needs no permission to write.
-        with mine(disk / "locked before", shared=True):
-            assert held_by(disk / "locked before") == {}
 
 
 def test_a_lock_that_is_a_link_makes_no_file_elsewhere(tmp_path: Path) -> None:

@@ -86,10 +86,9 @@ def test_a_full_device_behind_the_log() -> None:
     with (
         Path("/dev/full").open("wb", buffering=0) as stream,
         nothing_left(mark),
-        pytest.raises(NoSpaceError) as caught,
+        pytest.raises(NoSpaceError, match="writing a log"),
     ):
         run(["sh", "-c", "echo x; sleep 300 & sleep 300"], env={**BASE, MARK: mark}, log=stream)
-    assert caught.value.log == Path("/dev/full")
 
 
 def test_memory_of_a_tree_is_added_up() -> None:

@@ -123,15 +123,6 @@ def test_a_touched_file_that_is_the_same_is_proved_and_not_built(workspace: Path
     assert ran(workspace) == {"a": 1}
 
 
-def test_a_file_that_was_changed_is_made_again(workspace: Path) -> None:
-    proof = FileProof(str(workspace / "a"), "made\n")
-    plan = make_plan(workspace, counted(workspace, "a", proofs=(proof,)))
-    go(plan)
-    (workspace / "a").write_text("overwritten\n")
-    assert go(plan).ran == ["a"]
-    assert lines_of(workspace / "a") == ["made"]
-
-
 def test_another_fingerprint_reaches_the_dependants_only(workspace: Path) -> None:
     def plan(pin: str) -> Plan:
         return make_plan(
@@ -194,26 +185,6 @@ def test_a_guard_is_not_heard_again_while_nothing_was_touched(workspace: Path) -
     marks[0] = 3
     assert [error.what for error in go(plan).errors] == ["a is wrong"]
     assert [error.what for error in go(plan).errors] == ["a is wrong"]
-
-
-def test_an_edit_while_the_guard_looks_is_found_by_the_next(workspace: Path) -> None:
-    mark = [1]
-
-    class Edited(FileProof):
-        def check(self) -> dict[str, Any]:
-            found = super().check()
-            mark[0] += 1
-            return found
-
-    proof = Edited(str(workspace / "a"), "made\n")
-    plan = make_plan(
-        workspace, counted(workspace, "a", proofs=(proof,), always_prove=True, guard_stamp=lambda: mark[0])
-    )
-    go(plan)
-    for _ in range(2):
-        before = len(proof.checked)
-        go(plan)
-        assert len(proof.checked) == before + 1
 
 
 def test_a_proof_that_a_lock_adds_is_heard_where_nothing_was_touched(workspace: Path) -> None:

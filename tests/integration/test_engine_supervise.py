@@ -71,16 +71,6 @@ def supervised(
         process.wait(60)
 
 
-def test_an_interpreter_without_site_packages(tmp_path: Path) -> None:
-    bare = tmp_path / "b\u00e4re env"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True)
-    with supervised(
-        "/bin/sh", "-c", "echo hello; exit 3", interpreter=str(bare / "bin/python")
-    ) as supervisor:
-        assert supervisor.document()["returncode"] == 3
-        assert supervisor.out == "hello\n"
-
-
 def test_the_document() -> None:
     with supervised("/bin/sh", "-c", "exit 3") as supervisor:
         document = supervisor.document()
@@ -90,13 +80,6 @@ def test_the_document() -> None:
         assert 0 <= document["user_s"] < 10
         assert supervisor.process.returncode == 0
         assert supervisor.out == ""
-
-
-def test_the_document_of_a_signal_and_of_what_cannot_start(tmp_path: Path) -> None:
-    with supervised("/bin/sh", "-c", "kill -KILL $$") as supervisor:
-        assert supervisor.document()["returncode"] == -signal.SIGKILL
-    with supervised(str(tmp_path / "missing")) as supervisor:
-        assert "No such file" in supervisor.document()["exec_error"]
 
 
 #: A leader that waits for its child, and a child in a session of its own. Each says what it gets.

@@ -58,13 +58,6 @@ def test_the_folder_of_a_killed_process_goes_with_the_next_verify(other: subproc
     assert not mine.exists()
 
 
-def test_the_folder_of_a_living_process_is_left_alone(other: subprocess.Popen[str]) -> None:
-    theirs = folder_of(other)
-    with scratch_folder("verify"), scratch_folder("verify"):
-        assert (theirs / "cache/kernel").is_file()
-    assert (theirs / "cache/kernel").is_file()
-
-
 @pytest.mark.parametrize("change", ["pid reused", "other world", "older name", "a file", "a link"])
 def test_only_what_is_known_to_be_dead_is_removed(temporary: Path, change: str) -> None:
     with scratch_folder("verify") as mine:

@@ -28,7 +28,7 @@ def _existing(workspace: Path | None, recipe: str | None) -> Path:
     from xpubuild.install.options import default_workspace
     from xpubuild.ui.console import warn
     from xpubuild.workspace.activation import ENTERED
-    from xpubuild.workspace.moved import made_in, place_of, told
+    from xpubuild.workspace.moved import made_in, origin, place_of
 
     entered = os.environ.get(ENTERED) if recipe is None else None
     if workspace is None and recipe is None and not entered:
@@ -46,7 +46,7 @@ def _existing(workspace: Path | None, recipe: str | None) -> Path:
     root = place_of(root)
     if (old := made_in(root)) is not None:
         # Scripts of its environment may start the interpreter of the workspace that it was copied from.
-        warn(told(old))
+        warn(origin(old))
     return root
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import graphlib
 import re
-import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from xpubuild.engine import events
 from xpubuild.engine.model import Step
@@ -43,12 +41,11 @@ class Total:
 
 def total(steps: Sequence[Step], estimates: Mapping[str, Estimate]) -> Total:
     """Return what the steps that have an estimate take, on the longest way through the plan."""
-    wanted = {step.id: estimates[step.id] for step in steps if step.id in estimates}
     return Total(
-        seconds=_span(steps, {name: one.seconds or 0.0 for name, one in wanted.items()}),
-        download_bytes=sum(one.download_bytes or 0 for one in wanted.values()),
-        disk_bytes=sum(one.disk_bytes or 0 for one in wanted.values()),
-        unknown=tuple(name for name, one in wanted.items() if one.seconds is None),
+        seconds=_span(steps, {name: one.seconds or 0.0 for name, one in estimates.items()}),
+        download_bytes=sum(one.download_bytes or 0 for one in estimates.values()),
+        disk_bytes=sum(one.disk_bytes or 0 for one in estimates.values()),
+        unknown=tuple(name for name, one in estimates.items() if one.seconds is None),
     )
 
 
@@ -85,30 +82,30 @@ class _Running:
         return rest * (rest * self.expected + passed) if self.part else max(0.0, self.expected - passed)
 
 
-@dataclass
 class Forecaster:
-    """A sink that passes events on to ``inner`` and knows what is left of the run.
+    """A sink that passes events on to ``inner``, and every few seconds what is left of the run.
 
     ``expected`` holds the steps that are to do, ``weights`` the seconds of each edge of a build last time.
     """
 
-    inner: events.Sink
-    steps: Sequence[Step]
-    expected: Mapping[str, Estimate]
-    weights: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    clock: Callable[[], float] = time.time
-    running: dict[str, _Running] = field(default_factory=dict)
-    finished: set[str] = field(default_factory=set)
+    def __init__(
+        self, inner: events.Sink, steps: Sequence[Step], expected: Mapping[str, Estimate],
+        weights: Mapping[str, Mapping[str, float]], clock: Callable[[], float] = time.time,
+    ) -> None:  # fmt: skip
+        self.inner, self.steps, self.weights, self.clock = inner, steps, weights, clock
+        self.waiting = dict(expected)
+        self.running: dict[str, _Running] = {}
+        self._next = 0.0
 
     def emit(self, event: events.Event) -> None:
         """Take one event."""
         match event:
             case events.StepStarted():
-                expected = self.expected.get(event.step, Estimate()).seconds
+                expected = self.waiting.pop(event.step, Estimate()).seconds
                 self.running[event.step] = _Running(event.time, expected, self.weights.get(event.step, {}))
             case events.StepFinished():
+                self.waiting.pop(event.step, None)
                 self.running.pop(event.step, None)
-                self.finished.add(event.step)
             case events.StepProgress() if event.unit == "edges" and (step := self.running.get(event.step)):
                 whole = sum(step.weights.values())
                 by_weight = step.known / whole if step.known and whole else 0.0
@@ -121,6 +118,9 @@ class Forecaster:
                 name = edge_key(made[1] if made else edge[1].rstrip().rpartition(" ")[2])
                 step.known += step.weights.get(name, 0.0)
         self.inner.emit(event)
+        if self.running and self.clock() >= self._next:
+            self._next = self.clock() + _EVERY_S
+            self.inner.emit(self.forecast())
 
     def close(self) -> None:
         """Close the sink behind."""
@@ -130,29 +130,10 @@ class Forecaster:
         """Return what is left now."""
         now = self.clock()
         running = {name: step.left(now) for name, step in list(self.running.items())}
-        over = self.finished.union(running)
-        left = {name: guess.seconds for name, guess in self.expected.items() if name not in over} | running
+        left = {name: guess.seconds for name, guess in list(self.waiting.items())} | running
         return events.RunForecast(
             time=now,
             left_s=_span(self.steps, {name: value or 0.0 for name, value in left.items()}),
             steps=tuple((name, value) for name, value in running.items() if value is not None),
             unknown=tuple(name for name, value in left.items() if value is None),
         )
-
-    @contextlib.contextmanager
-    def often(self, every_s: float = _EVERY_S) -> Iterator[Forecaster]:
-        """Emit a forecast every few seconds while the block lasts and something runs."""
-        stop = threading.Event()
-
-        def emit() -> None:
-            while not stop.wait(every_s):
-                if self.running:
-                    self.inner.emit(self.forecast())
-
-        thread = threading.Thread(target=emit, name="forecast", daemon=True)
-        thread.start()
-        try:
-            yield self
-        finally:
-            stop.set()
-            thread.join()

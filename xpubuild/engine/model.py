@@ -40,18 +40,13 @@ class Command:
 
     def to_json(self) -> dict[str, Any]:
         """Return the command as the plan document shows it."""
-        document: dict[str, Any] = {
-            "argv": list(self.argv),
-            "env": {**self.env, **self.tuning},
-            "cwd": self.cwd,
+        document = {"argv": list(self.argv), "env": {**self.env, **self.tuning}, "cwd": self.cwd}
+        optional = {
+            "path_prefix": list(self.path_prefix),
+            "alternatives": [list(argv) for argv in self.alternatives],
+            "shortcut": list(self.shortcut),
         }
-        if self.path_prefix:
-            document["path_prefix"] = list(self.path_prefix)
-        if self.alternatives:
-            document["alternatives"] = [list(argv) for argv in self.alternatives]
-        if self.shortcut:
-            document["shortcut"] = list(self.shortcut)
-        return document
+        return {**document, **{name: value for name, value in optional.items() if value}}
 
     def key(self) -> dict[str, Any]:
         """Return what a fingerprint hashes of the command."""

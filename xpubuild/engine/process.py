@@ -6,21 +6,21 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import re
 import selectors
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
 from xpubuild.engine.child import PIPE, STDOUT, Child, prepare, resolve_executable, spawn
+from xpubuild.engine.files import explained
 from xpubuild.engine.lines import LineReader
 from xpubuild.engine.redact import Redactor
 from xpubuild.engine.temporary import scratch_folder
-from xpubuild.errors import InterruptedByUserError, NoSpaceError
+from xpubuild.errors import InterruptedByUserError
 from xpubuild.frozen import frozen
 
 #: How long a reader waits before it looks at deadline and cancellation again.
@@ -261,7 +261,8 @@ def run(
     reader = LineReader(log, on_line, redact or Redactor.from_environment(env))
     watch = _Watch(child, deadline_s, cancel, on_tick)
     # On an exception (a full disk, a bug) the tree dies with us.
-    with _space_errors(log), contextlib.closing(child):
+    writing = explained(Path(str(log.name)), "writing a log") if log is not None else contextlib.nullcontext()
+    with writing, contextlib.closing(child):
         _pump(child, watch, (reader.feed,))
         reader.finish()
         if log is not None:
@@ -282,21 +283,6 @@ def run(
         cancelled=watch.cancelled,
         oom_kills=None if before is None or after is None else max(0, after - before),
     )
-
-
-@contextlib.contextmanager
-def _space_errors(log: IO[bytes] | None) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        raise NoSpaceError(
-            "no space left while writing a log",
-            why=str(error),
-            fix="free some space, then run the same command again; finished steps are kept",
-            log=Path(log.name) if log is not None and isinstance(log.name, str) else None,
-        ) from error
 
 
 def query(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 from xpubuild.engine.events import Sink
@@ -53,29 +55,21 @@ def last_time(root: Path) -> dict[str, float]:
     """
     found: dict[str, float] = {}
     with contextlib.suppress(XpuBuildError), Journal(Layout(root).journal, read_only=True) as journal:
-        runs: dict[tuple[str, int], tuple[float, bool]] = {}
-        for item in journal.commands():
-            key = item["step"], item["run"]
-            seconds, _ = runs.get(key, (0.0, True))
-            runs[key] = seconds + item["duration_s"], item["returncode"] == 0
         before: dict[str, float] = {}
-        for (step, _), (seconds, ok) in runs.items():
-            before[step] = before.get(step, 0.0) + seconds
-            if ok:
+        of_run = itemgetter("step", "run")
+        for (step, _), items in groupby(sorted(journal.commands(), key=of_run), of_run):
+            commands = list(items)
+            before[step] = before.get(step, 0.0) + sum(item["duration_s"] for item in commands)
+            if commands[-1]["returncode"] == 0:
                 found[step] = before.pop(step)
     return found
 
 
 def _roots(target: Target) -> list[Path]:
     """Return the workspaces of this user, that of the target first, then those that were used last."""
-    own, every = target.layout.root, workspaces_in(default_workspace("x").parent)
-    return [own, *sorted((root for root in every if root != own), key=_used, reverse=True)][:_MOST]
-
-
-def _used(root: Path) -> float:
-    with contextlib.suppress(OSError):
-        return Layout(root).journal.stat().st_mtime
-    return 0.0
+    own = target.layout.root
+    every = [root for root in workspaces_in(default_workspace("x").parent) if root != own]
+    return [own, *sorted(every, key=lambda root: Layout(root).journal.stat().st_mtime, reverse=True)][:_MOST]
 
 
 def _by_recipe(target: Target, step: Step) -> Estimate:
@@ -102,16 +96,11 @@ def edge_weights(target: Target, step: str) -> Mapping[str, float]:
     return {}
 
 
-@contextlib.contextmanager
-def forecasting(
-    prepared: Prepared, states: Mapping[str, StepState], sink: Sink, until: str | None
-) -> Iterator[Sink]:
+def forecasting(prepared: Prepared, states: Mapping[str, StepState], sink: Sink, until: str | None) -> Sink:
     """Return a sink that also says what is left; the sink itself where nothing is to do."""
     steps = needed_for(prepared.plan, until)
     todo = [step.id for step in steps if not states[step.id].done]
     if not todo:
-        yield sink
-        return
+        return sink
     weights = {step.id: edge_weights(prepared.target, step.id) for step in steps if jobs_of(step)}
-    with Forecaster(sink, steps, estimates(prepared, todo), weights).often() as forecaster:
-        yield forecaster
+    return Forecaster(sink, steps, estimates(prepared, todo), weights)

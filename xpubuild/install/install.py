@@ -151,10 +151,10 @@ def apply(
         journal,
         states,
     ):
-        with forecasting(prepared, states, sink, until) as telling:
-            outcome = run_plan(
-                plan, journal, sink=telling, cancel=cancel, lock_fd=lock, until=until, states=states
-            )
+        telling = forecasting(prepared, states, sink, until)
+        outcome = run_plan(
+            plan, journal, sink=telling, cancel=cancel, lock_fd=lock, until=until, states=states
+        )
         receipt = make_receipt(prepared, journal)
         receipt["ran"] = outcome.ran
         receipt["up_to_date"] = outcome.up_to_date

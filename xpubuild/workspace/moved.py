@@ -43,7 +43,7 @@ def _elsewhere(root: Path, journal: Journal) -> Path | None:
     return None if place is None or place == str(root) else Path(place)
 
 
-def told(old: Path) -> str:
+def origin(old: Path) -> str:
     """Say where a workspace was made, and what follows from that."""
     return f"this workspace was made in {old}: its environment and build trees contain that path"
 
@@ -60,7 +60,7 @@ def require_in_place(root: Path, journal: Journal) -> None:
     back = () if old.exists() else (shlex.join(["mv", str(root), str(old)]),)
     raise UsageError(
         f"{root} was moved or copied",
-        why=told(old),
+        why=origin(old),
         fix="move it back, or install into a new folder; what was fetched is in the cache",
         commands=back,
     )

@@ -66,31 +66,26 @@ def start(shell: str, root: Path, program: str, env: Mapping[str, str], *, asks:
     ``program`` are the words, quoted, that run xpubuild. ``env`` has entered the workspace already; a shell
     that does not ask (``asks``: standard input is a terminal) needs nothing else.
     """
-    name = Path(shell).name
-    words = {
-        "program": program, "root": shlex.quote(str(root)), "mark": shlex.quote(f"(xpubuild {root.name}) "),
-    }  # fmt: skip
-    if not asks:
-        return Start((shell,), env)
-    if name == "bash":
-        fd = _nameless(_BASH, words)
-        return Start((shell, "--rcfile", f"/proc/self/fd/{fd}", "-i"), env)
-    if name == "zsh":
-        return Start((shell, "-i"), {**env, "ZDOTDIR": str(_zsh_folder(words, env))})
-    if name == "fish":
-        return Start((shell, "-i", "-C", _FISH.format(**words)), env)
-    if name in _SHS:
-        fd = _nameless(_SH, words)
-        return Start((shell, "-i"), {**env, "ENV": f"/proc/self/fd/{fd}"})
+    mark = shlex.quote(f"(xpubuild {root.name}) ")
+    words = {"program": program, "root": shlex.quote(str(root)), "mark": mark}
+    match Path(shell).name if asks else "":
+        case "bash":
+            return Start((shell, "--rcfile", _nameless(_BASH, words), "-i"), env)
+        case "zsh":
+            return Start((shell, "-i"), {**env, "ZDOTDIR": str(_zsh_folder(words, env))})
+        case "fish":
+            return Start((shell, "-i", "-C", _FISH.format(**words)), env)
+        case name if name in _SHS:
+            return Start((shell, "-i"), {**env, "ENV": _nameless(_SH, words)})
     return Start((shell,), env)
 
 
-def _nameless(template: str, words: Mapping[str, str]) -> int:
-    """Return a descriptor, open in the program to come, of a file that nothing can find."""
+def _nameless(template: str, words: Mapping[str, str]) -> str:
+    """Return the path of a file that nothing else can find, open in the program to come."""
     fd = os.memfd_create("xpubuild-shell", 0)
     os.write(fd, template.format(fd=fd, **words).encode("utf-8", "surrogateescape"))
     os.lseek(fd, 0, os.SEEK_SET)
-    return fd
+    return f"/proc/self/fd/{fd}"
 
 
 def _zsh_folder(words: Mapping[str, str], env: Mapping[str, str]) -> Path:

@@ -20,7 +20,7 @@ from xpubuild.errors import XpuBuildError
 from xpubuild.supply.caching import rows
 from xpubuild.supply.depot.evidence import taken_from
 from xpubuild.workspace.layout import Layout
-from xpubuild.workspace.moved import made_in, told
+from xpubuild.workspace.moved import made_in, origin
 
 
 def standing(plan: Plan) -> tuple[Plan, Mapping[str, StepState]]:
@@ -44,7 +44,7 @@ def standing(plan: Plan) -> tuple[Plan, Mapping[str, StepState]]:
                 states[name] = replace(state, reason=f"{CHANGED}{_difference(plan, name, before)}")
     summary = {
         **({"in_use": f"by {described(owner)}"} if owner else {}),
-        **({"moved": told(elsewhere)} if elsewhere is not None else {}),
+        **({"moved": origin(elsewhere)} if elsewhere is not None else {}),
     }
     return replace(plan, summary={**plan.summary, **summary}), states
 

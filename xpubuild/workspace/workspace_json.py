@@ -6,7 +6,9 @@ from typing import Any, Literal
 
 from typing_extensions import NotRequired, TypedDict
 
+from xpubuild.engine.forecast import Estimate, Total
 from xpubuild.errors_json import Error
+from xpubuild.machine.envdiff import EnvDiff
 from xpubuild.supply.caching import StepCounts
 from xpubuild.workspace.check import Damage
 
@@ -59,22 +61,6 @@ class StatusDocument(TypedDict):
     """What compile caches hit in the last attempt of each step, also of one that failed or runs."""
 
 
-class SearchPath(TypedDict):
-    """What happens to a variable that lists folders."""
-
-    prepend: list[str]
-    append: list[str]
-    remove: list[str]
-
-
-class Changes(TypedDict):
-    """What activating a workspace changes, whatever was set before."""
-
-    set: dict[str, str]
-    unset: list[str]
-    paths: dict[str, SearchPath]
-
-
 class EnvDocument(TypedDict):
     """What activates a workspace."""
 
@@ -83,7 +69,7 @@ class EnvDocument(TypedDict):
     workspace: str
     env: dict[str, str | None]
     """Variables to set; null means: remove."""
-    changes: Changes
+    changes: EnvDiff
     """The same without the caller's values, for module systems."""
 
 
@@ -216,29 +202,6 @@ class PlanCommand(TypedDict):
     """Run before argv: it makes the same with less work, and argv is run where it fails."""
 
 
-class PlanEstimate(TypedDict):
-    """What a step will take; null is what nothing tells."""
-
-    seconds: float | None
-    """With the number of jobs of this plan."""
-    download_bytes: int | None
-    disk_bytes: int | None
-    """By how much the workspace grows."""
-    source: str
-    """What the guess rests on: an earlier build of this user, or the recipe and its source."""
-
-
-class PlanTotal(TypedDict):
-    """What all steps that would run now take together."""
-
-    seconds: float
-    """Steps that do not wait for each other run at the same time. Steps that nothing tells of count as 0."""
-    download_bytes: int
-    disk_bytes: int
-    unknown: list[str]
-    """Steps of which no time is known."""
-
-
 class PlanStore(TypedDict):
     """What the stores of built wheels know of a step that builds one."""
 
@@ -280,7 +243,7 @@ class PlanStep(TypedDict):
     """Whether the step would run now."""
     reason: str
     """Why it would run; empty where it would not."""
-    estimate: NotRequired[PlanEstimate | None]
+    estimate: NotRequired[Estimate | None]
     """Of a step that would run now."""
     store: NotRequired[PlanStore | None]
     """Null for a step that builds no wheel, and for one that is done."""
@@ -299,7 +262,7 @@ class PlanDocument(TypedDict):
     """What was chosen, for people; keys may change."""
     steps: list[PlanStep]
     """In an order in which every step follows what it needs."""
-    estimate: NotRequired[PlanTotal | None]
+    estimate: NotRequired[Total | None]
     """Absent where nothing would run."""
     obstacles: NotRequired[list[Error]]
     """What would stop an install before its first step: too little space, a file that nobody has."""
