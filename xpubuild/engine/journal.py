@@ -312,8 +312,7 @@ def _look(db: sqlite3.Connection) -> None:
 def _is_sound(kind: object, key: object, data: object, seal: object) -> bool:
     try:
         texts = [part.decode("utf-8", "strict") for part in cast("tuple[bytes, ...]", (kind, key, data))]
-        json.loads(texts[2])
-    except (ValueError, AttributeError, RecursionError):
+    except (ValueError, AttributeError):
         return False
     return texts[0] in _KINDS and _mark(*texts) == seal
 
