@@ -147,24 +147,6 @@ def test_heavy_ones_run_one_at_a_time_and_light_ones_beside_them(site: Site) -> 
     assert max(len(group) for group in groups) == 4, "as many as there are jobs"
 
 
-def test_a_heavy_one_is_not_passed_by_for_ever(site: Site) -> None:
-    site.needs("heavy", 1000)
-    site.needs("before", 250)
-    site.needs("after", 250)
-    site.runs_until("before", f"test -e '{site.root}/go'")
-    site.patience(0)
-    with started(site.argv("before"), site.env()):
-        assert eventually(lambda: "+ before" in site.lines(), _LONG_S) is not None
-        with started(site.argv("heavy"), site.env()) as heavy:
-            assert eventually(site.turn_is_taken, _LONG_S) is not None
-            with started(site.argv("after"), site.env()) as after:
-                # There is room for it, and for a long time more than for the heavy one.
-                time.sleep(0.5)
-                (site.root / "go").touch()
-                assert heavy.wait(timeout=_LONG_S) == after.wait(timeout=_LONG_S) == 0
-    assert [line[2:] for line in site.lines() if line[0] == "+"] == ["before", "heavy", "after"]
-
-
 def test_a_unit_larger_than_everything_runs_alone(site: Site) -> None:
     site.needs("huge", 5000)
     subprocess.run(site.ninja(["huge", "a", "b"], jobs=3), env=site.env(), check=True, timeout=_LONG_S)

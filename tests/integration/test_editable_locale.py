@@ -81,10 +81,3 @@ def test_only_a_locale_that_cannot_read_it_is_replaced(
     workspace: Path, caller: dict[str, str], wanted: dict[str, str]
 ) -> None:
     assert needed_locale(workspace / "env", caller) == wanted
-
-
-def test_without_such_an_install_the_locale_stays(tmp_path: Path) -> None:
-    site = tmp_path / "env/lib/python3.11/site-packages"
-    site.mkdir(parents=True)
-    (site / "plain.pth").write_text("/srv/plain\n")
-    assert needed_locale(tmp_path / "env", {"LC_ALL": "C"}) == {}

@@ -14,7 +14,6 @@ from support.engine import Recorder, lines_of, make_plan, shell
 from xpubuild.engine.events import Notice
 from xpubuild.engine.lock import workspace_lock
 from xpubuild.engine.model import XPUBUILD, Command, Step
-from xpubuild.errors import BuildError
 
 #: Also after errors.
 pytestmark = pytest.mark.usefixtures("nothing_stays_open")
@@ -33,14 +32,6 @@ def test_alternatives_are_tried_in_order(workspace: Path) -> None:
     assert lines_of(note) == ["one", "two", "three"]
     log = (workspace / "logs" / "a.log").read_text()
     assert log.count("$ sh -c") == 3
-
-
-def test_after_a_deadline_no_alternative_is_tried(workspace: Path) -> None:
-    command = shell("sleep 60", deadline_s=0.5, alternatives=(("touch", str(workspace / "second")),))
-    (error,) = go(make_plan(workspace, Step(id="a", title="a", commands=(command,)))).errors
-    assert type(error) is BuildError
-    assert "timed out" in error.why
-    assert not (workspace / "second").exists()
 
 
 def test_a_command_gets_what_the_plan_says_and_nothing_of_the_callers(

@@ -14,8 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from support.cli import XPUBUILD, Xpubuild
-from support.documents import check
+from support.cli import XPUBUILD
 from support.entered import CHANGES, make_workspace
 
 SHOW = f"{sys.executable} -c 'import json, os; print(json.dumps(dict(os.environ)))'"
@@ -76,15 +75,6 @@ def test_each_shell_gets_the_same(workspace: Path, name: str, argv: list[str], a
     if name == "csh":  # its backquotes know no line breaks: only a file brings them
         found["XT_ODD"] = found["XT_ODD"].replace("two\\ lines", "two\nlines")
     assert found == wanted
-
-
-def test_json_has_the_values_and_the_changes(xpubuild: Xpubuild, workspace: Path) -> None:
-    for option in ("--format", "--shell"):
-        document = check(xpubuild.ok("env", option, "json", "--workspace", str(workspace)).document(), "env")
-    changes = document["changes"]
-    assert changes["set"]["CMPLR_ROOT"] == "/opt/one api/compiler"
-    assert changes["paths"]["PATH"]["prepend"][0] == f"{workspace}/env/bin"
-    assert document["env"]["XT_GONE"] is None
 
 
 def run(workspace: Path, *words: str, **settings: str) -> subprocess.CompletedProcess[str]:

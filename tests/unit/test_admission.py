@@ -10,7 +10,7 @@ from support.plan_files import plan_for
 from support.releases import recipe_of
 
 from xpubuild.engine import admit
-from xpubuild.engine.admit import Setting, learn, record_file, unit_of
+from xpubuild.engine.admit import Setting, learn, record_file
 from xpubuild.engine.model import Command, Plan
 from xpubuild.install.build_jobs import Jobserver, _can_wait, inherited_jobserver
 from xpubuild.install.choose import choose
@@ -39,21 +39,6 @@ def test_what_was_learned_goes_before_a_prior_and_a_prior_before_the_default() -
     assert setting.predicted("build/third_party/a.cpp.o", 0) == GIB
     assert setting.predicted("build/a.cpp.o", 0) == 4 * GIB
     assert GIB < setting.predicted("build/flash_attn/a.cpp.o", GIB) < 1.2 * GIB
-
-
-@pytest.mark.parametrize(
-    ("argv", "unit"),
-    [
-        (["g++", "-c", "/w/src/a.cpp", "-o", "/w/build/x/a.cpp.o"], "build/x/a.cpp.o"),
-        (["ld", "-o", "/elsewhere/lib.so", "a.o"], "/elsewhere/lib.so"),
-        (["g++", "-E", "a.cpp", "-o", "/w/a.i"], ""),
-        (["g++", "--version"], ""),
-        (["g++", "a.cpp", "-o"], ""),
-        (["g++", "-o", "/w/CMakeFiles/cmTC_1a2b.dir/x.o", "-c", "x.c"], ""),
-    ],
-)
-def test_a_unit_is_named_by_what_is_made_of_it(argv: list[str], unit: str) -> None:
-    assert unit_of(argv, "/w/") == unit
 
 
 def test_a_unit_that_failed_is_taken_for_larger_the_next_time(tmp_path: Path) -> None:
@@ -152,15 +137,6 @@ def test_waiting_changes_no_fingerprint_and_no_command_of_the_build() -> None:
     assert f"{SPACE}/build/launcher/admit.py" not in without.files
 
 
-def test_a_path_that_cmake_or_ccache_would_split_gets_no_launcher() -> None:
-    assert "CMAKE_CXX_COMPILER_LAUNCHER" not in build_of(planned(False, "/some where"), "torch.wheel").tuning
-
-
-def test_sycl_has_commands_that_no_launcher_reaches() -> None:
-    plan = plan_for("2.13", oneapi="2025.3", workspace=SPACE)
-    assert "CMAKE_CXX_COMPILER_LAUNCHER" not in build_of(plan, "torch.wheel").tuning
-
-
 @pytest.mark.parametrize(("text", "waits"), [("", True), ("/build/launcher/launch", True), ("other", False)])
 def test_a_tree_that_was_configured_without_the_launcher_does_not_wait(
     tmp_path: Path, text: str, waits: bool
@@ -200,11 +176,6 @@ def test_a_build_whose_compilers_can_wait_follows_an_inherited_jobserver(tmp_pat
 )
 def test_a_jobserver_that_builds_cannot_reach_is_none(tmp_path: Path, flags: str) -> None:
     assert inherited_jobserver({"MAKEFLAGS": flags.replace("FIFO", str(fifo(tmp_path)))}) is None
-
-
-def test_a_file_in_the_place_of_a_jobserver_is_none(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    assert inherited_jobserver({"MAKEFLAGS": f"-j8 --jobserver-auth=fifo:{tmp_path}/file"}) is None
 
 
 def test_a_build_that_makes_ccache_its_launcher_keeps_it() -> None:

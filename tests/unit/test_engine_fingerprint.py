@@ -3,47 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from xpubuild.engine.fingerprint import canonical_json, digest, fingerprints
+from xpubuild.engine.fingerprint import canonical_json, fingerprints
 from xpubuild.engine.model import Command, Publish, Step, Watcher
-
-scalars = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(),
-    st.floats(allow_nan=False, allow_infinity=False),
-    st.text(max_size=8),
-)
-documents = st.recursive(
-    scalars,
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=4), st.dictionaries(st.text(max_size=5), inner, max_size=4)
-    ),
-    max_leaves=15,
-)
-
-
-def shuffled(value: Any, source: random.Random) -> Any:
-    if isinstance(value, dict):
-        items = [(key, shuffled(item, source)) for key, item in value.items()]
-        source.shuffle(items)
-        return dict(items)
-    return [shuffled(item, source) for item in value] if isinstance(value, list) else value
-
-
-@settings(deadline=None)
-@given(documents, st.randoms(use_true_random=False))
-def test_the_order_of_keys_is_irrelevant(value: Any, source: random.Random) -> None:
-    assert canonical_json(shuffled(value, source)) == canonical_json(value)
-    assert digest(shuffled(value, source)) == digest(value)
 
 
 def test_the_canonical_form_is_fixed() -> None:

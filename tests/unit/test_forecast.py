@@ -22,7 +22,6 @@ from xpubuild.engine.model import Step
 from xpubuild.install.estimate import edge_weights, estimates
 from xpubuild.supply.depot.keeping import NotKept
 from xpubuild.ui import wording
-from xpubuild.ui.wording import roughly
 
 
 @dataclass
@@ -134,16 +133,3 @@ class _Kept(NotKept):
 
     def to_json(self) -> dict[str, Any]:
         return {"answer": "kept", "store": "/s"}
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0, "1 s"), (0.4, "1 s"), (7.4, "7 s"), (9.6, "10 s"), (12, "10 s"), (43, "45 s"), (58, "1 min"),
-        (61, "1 min"), (95, "2 min"), (9.7 * 60, "10 min"), (17 * 60, "15 min"), (58 * 60, "1 h"),
-        (64 * 60, "1 h"), (68 * 60, "1 h 15 min"), (4.95 * 3600, "5 h"), (7.6 * 3600, "8 h"),
-        (100 * 3600, "100 h"),
-    ],
-)  # fmt: skip
-def test_a_guess_is_told_no_finer_than_it_is_known(seconds: float, text: str) -> None:
-    assert roughly(seconds) == text

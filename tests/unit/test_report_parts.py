@@ -101,10 +101,6 @@ def test_a_long_pause_is_drawn_short_and_told() -> None:
     assert axis.at(1025) - axis.at(1000) == pytest.approx(axis.at(25), rel=1e-6)
 
 
-def test_an_axis_of_nothing() -> None:
-    assert (Axis([]).at(5), Axis([(3, 3)]).at(3), Axis([]).pauses) == (100, 0, [])
-
-
 def test_jobs_are_those_of_each_moment() -> None:
     picture = jobs_picture([(0, 125), (0, 62.5)], Window(0, 250))
     assert picture["most"] == 2
