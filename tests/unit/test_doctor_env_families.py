@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from xpubuild.doctor.families import families
 from xpubuild.doctor.registry import shipped
 from xpubuild.explain.load import shipped_rules
@@ -20,13 +18,6 @@ def test_the_table_has_the_families_of_explain() -> None:
 
 
 def test_every_check_but_those_of_comfort_detects_a_family() -> None:
-    named = {check for family in families().values() for check in family["checks"]}
+    named = {check for checks in families().values() for check in checks}
     assert named <= CHECKS
     assert len(CHECKS - named) < 5
-
-
-@pytest.mark.parametrize("name", families())
-def test_each_family_has_a_check_or_a_reason(name: str) -> None:
-    family = families()[name]
-    assert family["beyond"] or family["checks"]
-    assert all(item["what"] and item["why"] for item in family["beyond"])
