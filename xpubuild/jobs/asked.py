@@ -13,7 +13,7 @@ from xpubuild.install.install import prepare_as_asked
 from xpubuild.install.options import LockOptions, Options
 from xpubuild.jobs.cells import cell_of, require_possible
 from xpubuild.jobs.folder import require_place, write
-from xpubuild.jobs.matrix import Row, matrix_of
+from xpubuild.jobs.matrix import matrix_of
 from xpubuild.jobs.model import KINDS, Cell, Request, Scheduler, jobs_of, nodes_of
 from xpubuild.jobs.render import files_of
 
@@ -50,26 +50,19 @@ class Asked:
         cells = [self._cell(replace(options, **row), lock) for row in rows]
         name = _name(self.matrix, [cell.recipe for cell in cells])
         folder = self.output or Path(f"{name}-{self.scheduler}").absolute()
+        # A server's mirror is read-only, and without network nothing is fetched.
+        fetched = not options.offline and (options.mirror is None or isinstance(options.mirror, Path))
         request = Request(
-            scheduler=self.scheduler,
-            folder=str(folder),
-            cells=tuple(_distinct(cells)),
-            nodes=nodes,
-            xpubuild=self.xpubuild,
-            mirror=str(options.mirror or folder / "mirror"),
-            # A server's mirror is read-only, and without network nothing is fetched.
-            fetched=not options.offline and (options.mirror is None or isinstance(options.mirror, Path)),
-            cache=self.cache,
-        )
+            self.scheduler, str(folder), tuple(_distinct(cells)), nodes, self.xpubuild,
+            mirror=str(options.mirror or folder / "mirror"), fetched=fetched, cache=self.cache,
+        )  # fmt: skip
         write(folder, files_of(request))
         return {
             "schema": "xpubuild.planned-jobs/1",
             "folder": str(folder),
             "scheduler": self.scheduler,
             "submit": str(folder / "submit"),
-            "jobs": [
-                {"name": job.name, "kind": job.kind, "needs": list(job.needs)} for job in jobs_of(request)
-            ],
+            "jobs": [{"name": job.name, "kind": job.kind, "needs": [*job.needs]} for job in jobs_of(request)],
         }
 
     def _rows(self, options: Options) -> list[dict[str, Any]]:
@@ -82,7 +75,8 @@ class Asked:
                 why="the matrix names recipes, and each build has a folder of its own",
                 fix=f"leave out {unwanted[0]}",
             )
-        return [_changes(row) for row in matrix_of(self.matrix)]
+        rows = matrix_of(self.matrix)
+        return [{name: value for name, value in row._asdict().items() if value is not None} for row in rows]
 
     @staticmethod
     def _cell(options: Options, lock: LockOptions) -> Cell:
@@ -94,11 +88,6 @@ def _name(matrix: Sequence[str], recipes: Sequence[str]) -> str:
     if len(set(recipes)) == 1 and (not matrix or "=" in matrix[0]):
         return recipes[0]
     return "matrix" if "=" in matrix[0] else Path(matrix[0]).stem
-
-
-def _changes(row: Row) -> dict[str, Any]:
-    named = {"recipe": row.recipe, "python": row.python, "variant": row.variant}
-    return {name: value for name, value in named.items() if value is not None}
 
 
 def _distinct(cells: Sequence[Cell]) -> list[Cell]:
