@@ -15,7 +15,7 @@ import pytest
 from xpubuild.errors import AuditError
 from xpubuild.install.kept import read_only_because, require_movable
 from xpubuild.supply.depot.contents import Contents, headers, libraries
-from xpubuild.supply.depot.machine import Toolchain, machine_inputs
+from xpubuild.supply.depot.machine import Toolchain, machine_inputs, system_inputs
 
 #: Answers what GCC answers about its folders.
 _COMPILER = """#!/bin/sh
@@ -45,7 +45,8 @@ def tools(tmp_path: Path) -> Toolchain:
 
 
 def found(tools: Toolchain, folder: Path) -> Mapping[str, Any]:
-    return machine_inputs(tools, Contents(folder / "contents.json"))
+    contents = Contents(folder / "contents.json")
+    return {**machine_inputs(tools, contents), **system_inputs(tools, contents)}
 
 
 def test_the_content_of_what_a_compiler_starts_counts_whatever_its_times_say(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import shutil
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,20 +17,23 @@ import platformdirs
 from packaging.utils import canonicalize_name
 
 from xpubuild import __version__
+from xpubuild.artifacts.configure import look
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Keeper, Plan, Step
 from xpubuild.engine.state import from_journal
 from xpubuild.errors import AuditError, XpuBuildError
+from xpubuild.install.build_steps import source_folder
 from xpubuild.install.options import Options
 from xpubuild.install.target import Prepared, Stores, Target
+from xpubuild.supply.depot.build_reads import Reads, build_reads, unlike
 from xpubuild.supply.depot.contents import Contents
 from xpubuild.supply.depot.identity import build_inputs, identity
 from xpubuild.supply.depot.keeping import NotKept, Store, WheelKeeper, look_up
 from xpubuild.supply.depot.kept_wheels import FolderStore
 from xpubuild.supply.depot.location import Location, Trust, trust_from
-from xpubuild.supply.depot.machine import Toolchain, machine_inputs
+from xpubuild.supply.depot.machine import Toolchain, machine_inputs, search_places, system_inputs
 from xpubuild.supply.depot.record import Record
 from xpubuild.supply.depot.wheel_server import ServedStore
 from xpubuild.workspace.layout import Layout
@@ -107,14 +111,14 @@ def with_stores(prepared: Prepared, done: Collection[str] | None = None) -> Prep
         return prepared
     try:
         contents = Contents(platformdirs.user_cache_path("xpubuild") / "contents.json")
-        machine = functools.partial(machine_inputs, _toolchain(target), contents)
-        why, found = _never(target), None if _never(target) else machine()
+        machine = _Machine(_toolchain(target), contents)
+        why = _never(target)
+        keepers: dict[str, Keeper] = {
+            step.id: NotKept(why) if why else _keeper(prepared, step, builds[step.id], machine)
+            for step in wanted
+        }
     except XpuBuildError as error:
-        why, found = error.what, None
-    keepers: dict[str, Keeper] = {
-        step.id: NotKept(why) if found is None else _keeper(prepared, step, builds[step.id], found, machine)
-        for step in wanted
-    }
+        keepers = {step.id: NotKept(error.what) for step in wanted}
     every = tuple(replace(step, keeper=keepers.get(step.id, step.keeper)) for step in plan.steps)
     return replace(prepared, plan=replace(plan, steps=every))
 
@@ -149,32 +153,66 @@ def _never(target: Target) -> str:
     return ""
 
 
-def _keeper(
-    prepared: Prepared,
-    step: Step,
-    name: str,
-    machine: Mapping[str, Any],
-    look: Callable[[], Mapping[str, Any]],
-) -> Keeper:
+class _Machine:
+    """What of this machine decides a build: the tools alone, or all of the system, which takes longer."""
+
+    def __init__(self, tools: Toolchain, contents: Contents) -> None:
+        self.tools, self.contents = tools, contents
+        self.short = machine_inputs(tools, contents)
+
+    def whole(self, tools: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Return the tools, as given or as they were at first, and the system."""
+        return {**(tools or self.short), **system_inputs(self.tools, self.contents)}
+
+
+def _keeper(prepared: Prepared, step: Step, name: str, machine: _Machine) -> Keeper:
     target, plan = prepared.target, prepared.plan
     dist, places = canonicalize_name(target.component(name).dist), places_of(target)
-    inputs = build_inputs(plan, step.id, dist, machine, places)
-    key = identity(inputs)
+
+    def of(found: Mapping[str, Any]) -> dict[str, Any]:
+        return build_inputs(plan, step.id, dist, found, places)
+
+    # A wheel of these tools is taken where all that its build read and looked for is here as it was there;
+    # else one that was built with the same system.
+    short = of(machine.short)
+    found = look_up(target.stores.every, dist, identity(short), short, _SECONDS)
+    differs = "" if found.record is None else unlike(found.record, machine.contents)
+    machine.contents.save()
+    inputs = short
+    if found.record is None or differs:
+        inputs = of(machine.whole())
+        nearest, why = found.record, f"what its build read or looked for: {differs}"
+        found = look_up(target.stores.every, dist, identity(inputs), inputs, _SECONDS)
+        if differs and found.record is None:
+            found = replace(found, nearest=nearest, differs=(why,))
+
+    @functools.cache
+    def kept_as() -> tuple[Mapping[str, Any], Reads]:
+        # One record has the name: where its wheel is of another system, this one is kept under that of all.
+        reads = None if differs else _reads(target, name, machine)
+        return (short, reads) if reads is not None else (of(machine.whole()), Reads({}, {}))
+
+    def again() -> dict[str, Any]:
+        tools = machine_inputs(machine.tools, machine.contents)
+        return of(tools if inputs is short else machine.whole(tools))
 
     def record(
         wheel: Path, evidence: Sequence[Mapping[str, Any]], commands: Sequence[Mapping[str, Any]]
     ) -> Record:
         audit = next((dict(item["audit"]) for item in evidence if isinstance(item.get("audit"), dict)), {})
         require_movable(audit, plan.workspace)
+        own, reads = kept_as()
         return Record(
-            key,
+            identity(own),
             dist,
             file=wheel.name,
             sha256=file_sha256(wheel),
             size=wheel.stat().st_size,
-            inputs=inputs,
+            inputs=own,
             audit={**audit, "wheel": wheel.name},
             commands=tuple({field: item.get(field) for field in _COMMAND} for item in commands),
+            read=reads.read,
+            searched=reads.searched,
             built={
                 "xpubuild": __version__,
                 "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
@@ -185,13 +223,26 @@ def _keeper(
         )
 
     return WheelKeeper(
-        identity=key,
+        identity=identity(inputs),
         inputs=inputs,
-        found=look_up(target.stores.every, dist, key, inputs, _SECONDS),
+        found=found,
         writable=target.stores.writable,
-        again=lambda: build_inputs(plan, step.id, dist, look(), places),
+        again=again,
         record=record,
+        kept_as=lambda: identity(kept_as()[0]),
     )
+
+
+def _reads(target: Target, name: str, machine: _Machine) -> Reads | None:
+    """Return what a build read; None where that is not known, as of all that setuptools builds."""
+    build, env = target.layout.build / name, target.layout.env
+    if not look(Path(source_folder(target, name))).scikit:
+        return None
+    ninja = shutil.which("ninja", path=f"{env / 'bin'}{os.pathsep}{machine.tools.search_path}")
+    if ninja is None:
+        return None
+    places = search_places(machine.tools, machine.contents)
+    return build_reads(build, [target.layout.root], places, ninja, machine.tools.environment)
 
 
 def _toolchain(target: Target) -> Toolchain:

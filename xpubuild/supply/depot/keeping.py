@@ -158,7 +158,7 @@ class WheelKeeper:
     """The keeper of a step that builds a wheel.
 
     ``writable`` are the stores to keep it in; ``again`` works out anew what decides the build, which may have
-    changed while it ran; ``record`` makes the record from a file and evidence.
+    changed while it ran; ``record`` makes the record from a file and evidence, for the identity ``kept_as``.
     """
 
     identity: str
@@ -167,6 +167,7 @@ class WheelKeeper:
     writable: Sequence[FolderStore]
     again: Callable[[], Mapping[str, Any]]
     record: MakeRecord
+    kept_as: Callable[[], str] | None = None
     refused: str = ""
 
     def to_json(self) -> dict[str, Any]:
@@ -225,7 +226,7 @@ class WheelKeeper:
         """Return the identity of what is built here."""
         return {
             "proof": IDENTITY,
-            "identity": self.identity,
+            "identity": self.kept_as() if self.kept_as is not None else self.identity,
             **({"refused": self.refused} if self.refused else {}),
         }
 

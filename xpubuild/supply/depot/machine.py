@@ -23,6 +23,7 @@ from xpubuild.engine.process import probe
 from xpubuild.errors import ToolchainError
 from xpubuild.frozen import frozen
 from xpubuild.machine.ocloc import find_ocloc
+from xpubuild.supply.depot.build_reads import Places
 from xpubuild.supply.depot.contents import Contents, headers, libraries
 
 _PROGRAMS = ("cc1", "cc1plus", "collect2", "lto-wrapper", "lto1", "as", "ld", "ar")
@@ -73,9 +74,6 @@ def machine_inputs(tools: Toolchain, contents: Contents) -> dict[str, Any]:
         "platform": f"{platform.machine()} {' '.join(platform.libc_ver())}".strip(),
         "cpu": _cpu(),
         "compilers": _compilers(tools, search, contents),
-        "headers": _named((folder, headers(folder)) for folder in _includes(tools, contents)),
-        "libraries": _named((folder, libraries(folder)) for folder in search["libraries"]),
-        "prefixes": _prefixes(tools.search_path),
     }
     if tools.python:
         found["python"] = _interpreter(tools, contents)
@@ -86,6 +84,30 @@ def machine_inputs(tools: Toolchain, contents: Contents) -> dict[str, Any]:
     options = {name: value for name in _PIP if (value := tools.environment.get(name))}
     contents.save()
     return {**found, **({"pip": options} if options else {})}
+
+
+def system_inputs(tools: Toolchain, contents: Contents) -> dict[str, Any]:
+    """Return names and sizes of all of the system, for builds of which nobody knows what they read."""
+    found = {
+        "headers": _named((folder, headers(folder)) for folder in _includes(tools, contents)),
+        "libraries": _named((folder, libraries(folder)) for folder in _search(tools, contents)["libraries"]),
+        "prefixes": _prefixes(tools.search_path),
+    }
+    contents.save()
+    return found
+
+
+def search_places(tools: Toolchain, contents: Contents) -> Places:
+    """Return where compilers and CMake look for headers, libraries and programs."""
+    environment = tools.environment
+    programs = [Path(item) for item in environment.get("PATH", "").split(os.pathsep) if item.startswith("/")]
+    named = [Path(item) for item in environment.get("CMAKE_PREFIX_PATH", "").split(os.pathsep) if item]
+    prefixes = tuple(
+        dict.fromkeys((*named, *(path.parent for path in programs), *map(Path, sorted(_SYSTEM))))
+    )
+    libraries = [*_search(tools, contents)["libraries"], *(path / "lib" for path in prefixes)]
+    includes = [*_includes(tools, contents), *(path / "include" for path in prefixes)]
+    return Places(tuple(dict.fromkeys(includes)), tuple(dict.fromkeys(libraries)), prefixes, tuple(programs))
 
 
 def _named(pairs: Iterable[tuple[Path, str]]) -> dict[str, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import field
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -44,6 +45,8 @@ class RecordError(ValueError):
 class Record:
     """A kept wheel. ``size`` is in bytes; ``inputs`` is what ``store.identity`` made the identity of.
 
+    ``read`` and ``searched`` are what must be here as it was for the build (``depot.build_reads``); where
+    they are empty, ``inputs`` has all of the system.
     ``built`` says when, by which xpubuild and for which recipe; ``audit`` and ``commands`` are those of the
     receipt.
     """
@@ -57,6 +60,8 @@ class Record:
     built: Mapping[str, Any]
     audit: Mapping[str, Any]
     commands: tuple[Mapping[str, Any], ...] = ()
+    read: Mapping[str, str] = field(default_factory=dict)
+    searched: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def version(self) -> str:
@@ -112,10 +117,17 @@ def _record(document: Mapping[str, Any]) -> Record:
     record = Record(
         **{name: document[name] for name in _FIELDS},
         commands=tuple(item for item in listed if isinstance(item, dict)),
+        **{name: _texts(document.get(name, {}), name) for name in ("read", "searched")},
     )
     if record.size < 0 or not _SHA256.fullmatch(record.sha256):
         raise RecordError("its size or sha256 is none")
     return record
+
+
+def _texts(value: object, name: str) -> dict[str, str]:
+    if not isinstance(value, dict) or any(not isinstance(item, str) for item in value.values()):
+        raise RecordError(f"its {name} is not a mapping of text")
+    return value
 
 
 def _name_of(file: str) -> str:
