@@ -5,16 +5,24 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from integration.store_world import a_store, record_of
 from integration.test_components_held import wheel
+from support.plan_files import plan_for
+from xpubuild.supply.git.built import BARE
 
+from xpubuild.install import kept as keepers
 from xpubuild.supply.depot.build_reads import NOTFOUND, Places, build_reads, unlike
 from xpubuild.supply.depot.contents import Contents
+from xpubuild.supply.depot.keeping import WheelKeeper
+from xpubuild.supply.depot.kept_wheels import FolderStore
 from xpubuild.supply.depot.record import Record
 
 pytestmark = pytest.mark.needs("cmake", "ninja", "g++")
@@ -54,16 +62,19 @@ class World:
     def write(self, text: str) -> None:
         (self.tree / "CMakeLists.txt").write_text(text)
 
+    @property
+    def places(self) -> Places:
+        own = self.sys
+        return Places((own / "include", Path("/usr/include")), (own / "lib",), (own,), (own / "bin",))
+
     def record(self, made: Path) -> Record | None:
         """Build, and return the record of a wheel with what was read; None where that is not known."""
         shutil.rmtree(self.build, ignore_errors=True)
         words = ["-GNinja", "-S", self.tree, "-B", self.build, f"-DCMAKE_PREFIX_PATH={self.sys}"]
         subprocess.run(["cmake", *words], check=True, capture_output=True)
         subprocess.run(["ninja", "-C", self.build], check=True, capture_output=True)
-        sys = self.sys
-        places = Places((sys / "include", Path("/usr/include")), (sys / "lib",), (sys,), (sys / "bin",))
         ninja = str(shutil.which("ninja"))
-        reads = build_reads(self.build, [self.tree.parent], places, ninja, dict(os.environ))
+        reads = build_reads(self.build, [self.tree.parent], self.places, ninja, dict(os.environ))
         return reads and replace(record_of(made), read=reads.read, searched=reads.searched)
 
 
@@ -129,3 +140,57 @@ def test_a_header_that_was_read_is_another(
 def test_what_nobody_can_know_is_not_known(here: World, tmp_path: Path, line: str) -> None:
     here.write(f"{CMAKE.format(sys=here.sys)}{line}\n")
     assert here.record(wheel(tmp_path, "small", "1.0", "small.py", body="")) is None
+
+
+def keeper(here: World, store: FolderStore, patch: pytest.MonkeyPatch) -> WheelKeeper:
+    """Return what a plan asks of a store for this build; the system is what its folder has."""
+
+    def system(*_: object) -> dict[str, Any]:
+        return {"headers": {"sys": sorted(str(path) for path in here.sys.rglob("*") if path.is_file())}}
+
+    patch.setattr(keepers, "machine_inputs", lambda *_: {"compilers": {"cc1": "a" * 64}})
+    patch.setattr(keepers, "system_inputs", system)
+    patch.setattr(keepers, "search_places", lambda *_: here.places)
+    patch.setattr(keepers, "source_folder", lambda *_: str(here.tree))
+    target = SimpleNamespace(
+        stores=SimpleNamespace(every=(store,), writable=(store,)),
+        component=lambda _: SimpleNamespace(dist="small"),
+        layout=SimpleNamespace(root=here.tree.parent, build=here.build.parent, env=here.sys / "env"),
+        python=sys.executable, compilers=SimpleNamespace(cc="/x/gcc", cxx="/x/g++"), cache=here.sys / "cache",
+        host={},
+    )  # fmt: skip
+    plan = plan_for("quickstart")
+    tools = SimpleNamespace(search_path=os.environ["PATH"], environment=dict(os.environ))
+    machine = keepers._Machine(tools, here.contents)  # type: ignore[arg-type]
+    prepared: Any = SimpleNamespace(target=target, plan=plan)
+    found = keepers._keeper(prepared, plan.step("ops.wheel"), here.build.name, machine)
+    assert isinstance(found, WheelKeeper)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("backend", "file", "taken"),
+    [
+        ("scikit_build_core.build", "include/unrelated.h", True),
+        ("scikit_build_core.build", "include/numalike.h", False),
+        ("setuptools.build_meta", "include/unrelated.h", False),
+    ],
+)
+def test_a_second_install_takes_or_builds_the_wheel(
+    here: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, backend: str, file: str, taken: bool
+) -> None:
+    (here.tree / "pyproject.toml").write_text(f'[build-system]\nrequires = []\nbuild-backend = "{backend}"\n')
+    made, store = wheel(tmp_path, "small", "1.0", "small.py", body=""), a_store(tmp_path / "store")
+    first = keeper(here, store, monkeypatch)
+    assert first.found.record is None
+    here.record(made)
+    said = first.built()["identity"]
+    assert first.keep([made], [{BARE: True}], []) == ()
+    assert keeper(here, store, monkeypatch).identity == said
+    (here.sys / file).write_text("// new\n")
+    second = keeper(here, store, monkeypatch)
+    assert (second.found.record is not None) is taken
+    if not taken:
+        assert second.found.differs
+        assert second.keep([made], [{BARE: True}], []) == (), "both are kept"
+        assert keeper(here, store, monkeypatch).found.record is not None

@@ -188,9 +188,13 @@ def _keeper(prepared: Prepared, step: Step, name: str, machine: _Machine) -> Kee
 
     @functools.cache
     def kept_as() -> tuple[Mapping[str, Any], Reads]:
+        reads = None
         # One record has the name: where its wheel is of another system, this one is kept under that of all.
-        reads = None if differs else _reads(target, name, machine)
-        return (short, reads) if reads is not None else (of(machine.whole()), Reads({}, {}))
+        with contextlib.suppress(XpuBuildError, OSError):
+            reads = None if differs else _reads(target, name, machine)
+        if reads is not None:
+            return short, reads
+        return of(machine.whole()) if inputs is short else inputs, Reads({}, {})
 
     def again() -> dict[str, Any]:
         tools = machine_inputs(machine.tools, machine.contents)
