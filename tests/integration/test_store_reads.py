@@ -16,7 +16,6 @@ import pytest
 from integration.store_world import a_store, record_of
 from integration.test_components_held import wheel
 from support.plan_files import plan_for
-from xpubuild.supply.git.built import BARE
 
 from xpubuild.install import kept as keepers
 from xpubuild.supply.depot.build_reads import NOTFOUND, Places, build_reads, unlike
@@ -24,6 +23,7 @@ from xpubuild.supply.depot.contents import Contents
 from xpubuild.supply.depot.keeping import WheelKeeper
 from xpubuild.supply.depot.kept_wheels import FolderStore
 from xpubuild.supply.depot.record import Record
+from xpubuild.supply.git.edits import BARE
 
 pytestmark = pytest.mark.needs("cmake", "ninja", "g++")
 
@@ -185,12 +185,12 @@ def test_a_second_install_takes_or_builds_the_wheel(
     assert first.found.record is None
     here.record(made)
     said = first.built()["identity"]
-    assert first.keep([made], [{BARE: True}], []) == ()
+    assert not first.keep([made], [{BARE: True}], [])
     assert keeper(here, store, monkeypatch).identity == said
     (here.sys / file).write_text("// new\n")
     second = keeper(here, store, monkeypatch)
     assert (second.found.record is not None) is taken
     if not taken:
         assert second.found.differs
-        assert second.keep([made], [{BARE: True}], []) == (), "both are kept"
+        assert not second.keep([made], [{BARE: True}], []), "both are kept"
         assert keeper(here, store, monkeypatch).found.record is not None
