@@ -117,7 +117,8 @@ def _record(document: Mapping[str, Any]) -> Record:
     record = Record(
         **{name: document[name] for name in _FIELDS},
         commands=tuple(item for item in listed if isinstance(item, dict)),
-        **{name: _texts(document.get(name, {}), name) for name in ("read", "searched")},
+        read=_texts(document.get("read", {}), "read"),
+        searched=_texts(document.get("searched", {}), "searched"),
     )
     if record.size < 0 or not _SHA256.fullmatch(record.sha256):
         raise RecordError("its size or sha256 is none")
