@@ -112,7 +112,7 @@ import os, signal, sys, threading
 from pathlib import Path
 sys.path[:0] = sys.argv[5:]
 from xpubuild.supply.conda import environment as install
-from xpubuild.supply.conda.archives import Supply
+from xpubuild.supply.archives import Supply
 from xpubuild.supply.conda.solve import Engines
 from xpubuild.engine.environment import base_environment
 lock = install.read_lock_file(Path(sys.argv[2]))

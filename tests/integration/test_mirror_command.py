@@ -37,13 +37,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
                                     "when": "always", "path": "third_party/ops"}]}}},
         }  # fmt: skip
         (recipes / "site.yaml").write_text(json.dumps(recipe))
-        for name, value in (
-            ("XPUBUILD_RECIPES", str(recipes)),
-            ("PIP_CONFIG_FILE", "/dev/null"),
-            ("PIP_NO_INDEX", "1"),
-            ("PIP_FIND_LINKS", str(tmp_path / "wheels")),
-        ):
-            monkeypatch.setenv(name, value)
+        # Not what ``world`` sets: monkeypatch would set it again after that is undone.
+        monkeypatch.setenv("XPUBUILD_RECIPES", str(recipes))
         yield made
 
 
@@ -151,7 +146,7 @@ def test_an_offline_install_from_a_web_server(
     """The sources, with submodules and what CMake clones; nothing but the mirror's server is asked."""
     xpubuild.ok("fetch", "site", "--mirror", str(tmp_path / "mirror"), "-q")
     here.asked()
-    monkeypatch.setenv("PIP_FIND_LINKS", "")
+    shutil.rmtree(tmp_path / "wheels")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another user"))
     with PackageIndex(login="me:not-to-be-seen") as index:
         url = serve(index, tmp_path / "mirror").replace("://", "://me:not-to-be-seen@")

@@ -207,7 +207,7 @@ def test_there_is_an_end_to_submodules(
     ]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Item:
     url: str = "https://h.example/x"
     path: str | None = "third_party/x"

@@ -104,17 +104,3 @@ def test_the_lines_follow_to_a_new_pin(nested: Nested, server: GitServer, tmp_pa
         done = _bash(portable_commands(Pin(server.url("top.git"), commit), "out"), tmp_path)
         assert done.returncode == 0, done.stderr
     assert (tmp_path / "out/third_party/mid/deps/other/other.h").read_text() == "other 1\n"
-
-
-@pytest.mark.parametrize("skip", ["third_party/mid", "third_party/mid/deps/inner"])
-def test_what_is_skipped_is_not_fetched(nested: Nested, server: GitServer, tmp_path: Path, skip: str) -> None:
-    into = tmp_path / "it's a place"
-    pin = Pin(server.url("top.git"), nested.first, skip=(skip,))
-    lines = portable_commands(pin, str(into))
-    done = _bash(lines, tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert not any((into / skip).iterdir())
-    assert (into / "third_party/mid/mid.c").exists() == (skip != "third_party/mid")
-    assert not any("inner.git" in request for request in server.requests)
-    again = _bash(lines, tmp_path)
-    assert again.returncode == 0, again.stderr

@@ -9,7 +9,7 @@ from pathlib import Path
 from support.conda_channel import SITE, Tiny, make_channel, usual
 from support.conda_tools import RATTLER, TOOLCHAIN, solved
 from xpubuild.engine.environment import base_environment
-from xpubuild.supply.conda.archives import Supply
+from xpubuild.supply.archives import Supply
 from xpubuild.supply.conda.environment import Installation
 from xpubuild.supply.conda.lockfile import read_lock
 from xpubuild.supply.conda.solve import Engines

@@ -16,7 +16,7 @@ from xpubuild.supply.caching import as_evidence, counts_of, logs_of
         (["direct_cache_hit", "remote_storage_hit"], {}),
         (["cache_miss", "direct_cache_miss"], {"not seen before: source, options or compiler": 1}),
         (["cache_miss", "local_storage_read_hit"], {"an included file changed": 1}),
-        (["primary_storage_miss", "compile_failed"], {"the compilation failed": 1}),
+        (["primary_storage_miss", "compile_failed"], {"compile failed": 1}),
         (["cleanups_performed", "files_in_cache", "subdir_files_base", "obsolete_x", "autoconf_test"],
          {"a test of configure": 1}),
         (["cache_size_kibibyte", "stats_zeroed_timestamp"], {"an error inside the cache": 1}),

@@ -23,7 +23,6 @@ from xpubuild.supply.archives import (
     bring,
     file_name,
     files_below,
-    hash_from,
     look,
     provide,
     remote_file,
@@ -152,7 +151,6 @@ def test_one_that_cannot_be_fetched(tmp_path: Path) -> None:
 
 def test_names_and_who_vouches() -> None:
     assert (file_name("https://h/a/b.zip?x=y#z"), file_name("https://h/")) == ("b.zip", "")
-    assert (hash_from(None), hash_from("1")) == ("first download", "upstream")
     archive = Archive("llvm", "https://h/a.zip", "1" * 64)
     assert vars(remote_file(archive, "triton")) == {
         "dist": "triton.llvm", "version": "", "filename": "a.zip", "sha256": "1" * 64, "size": None,

@@ -15,11 +15,8 @@ from xpubuild.install.inputs import Inputs, inputs_of, trees
 from xpubuild.install.resolve import git_store
 from xpubuild.install.target import Prepared
 from xpubuild.supply import archives
-from xpubuild.supply.archives import Archive, Supply, look
-from xpubuild.supply.conda.archives import Supply as CondaSupply
-from xpubuild.supply.conda.archives import in_folder, missing_packages, nowhere
+from xpubuild.supply.archives import Archive, Supply
 from xpubuild.supply.conda.lockfile import read_lock
-from xpubuild.supply.depot.entries import FILES
 from xpubuild.supply.depot.examine import require_sound
 from xpubuild.supply.depot.folder import Depot, archives_in
 
@@ -83,8 +80,7 @@ def require_all(prepared: Prepared, done: Collection[str], *, cancel: Cancel, br
             if item.url is None:
                 note = f"it is not known from where the build of {item.component} downloads it"
                 raise _unknown(f"the {item.name}", note, f"{item.component}.build.archives.{item.name}.url")
-            if look(archive, supply) is None:
-                raise archives.nowhere(archive)
+            archives.require_here([archive], supply)
     except FetchError as error:
         if mirror is None:
             error.fix = (
@@ -146,8 +142,7 @@ def _require_conda(prepared: Prepared, done: Collection[str], mirror: Depot | No
     text = prepared.target.conda_lock
     if text is None or "env" in done:
         return
-    find = in_folder(mirror.path / FILES) if mirror is not None else None
-    supply = CondaSupply(cache=prepared.target.cache / "conda", find=find, offline=True)
-    missing = missing_packages(read_lock(text).packages, supply)
-    if missing:
-        raise nowhere(missing)
+    supply = Supply(
+        prepared.target.cache / "conda", archives_in(mirror.path if mirror else None), offline=True
+    )
+    archives.require_here((package.archive for package in read_lock(text).packages), supply)

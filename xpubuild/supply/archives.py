@@ -1,7 +1,8 @@
-"""Archives that a build would download itself, such as triton's LLVM: found, hashed, unpacked, proved.
+"""Archives: of conda packages, and those that a build would download itself, such as triton's LLVM, which are
+unpacked and proved.
 
-They come from a mirror, the user's cache, or where upstream's build would download them. Most upstreams state
-no hash. Then the first file that came from a URL is the one: its hash is kept beside it in the cache, in the
+They come from a mirror, the user's cache, or where they are published. Most upstreams of builds state no
+hash. Then the first file that came from a URL is the one: its hash is kept beside it in the cache, in the
 index of a mirror and in a lock, and another file from the same URL is refused.
 """
 
@@ -17,7 +18,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
@@ -28,13 +29,13 @@ from xpubuild.engine.process import Cancel
 from xpubuild.errors import FetchError, SourceIntegrityError
 from xpubuild.frozen import frozen
 from xpubuild.supply.index.files import RemoteFile
+from xpubuild.supply.index.pipconf import local_path
 
 #: What is unpacked for a build, in the folder of the archives.
 LIST = "archives.json"
 ENDINGS = (".tar.gz", ".tgz", ".tar.xz", ".tar.bz2", ".zip")
-#: Beside an archive in the cache: what came from its URL the first time.
+#: Beside an archive in the cache whose upstream states no hash: what came from its URL the first time.
 FIRST = "first.json"
-_DIGITS = 16
 _BROKEN = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError)
 
 
@@ -70,32 +71,25 @@ def file_name(url: str) -> str:
     return posixpath.basename(urlsplit(url).path)
 
 
-def hash_from(stated: str | None) -> str:
-    """Return who vouches for the hash of an archive."""
-    return "upstream" if stated is not None else "first download"
-
-
 @frozen
 class Supply:
-    """Where archives come from: ``find`` (a mirror) first, then the cache, then the network."""
+    """Where archives come from: ``find`` (a mirror) first, then the cache, then the network.
+
+    ``access`` adds the credentials that a URL needs. Offline, a URL of a file of this machine stays.
+    """
 
     cache: Path
     find: Finder | None = None
     offline: bool = False
     cancel: Cancel = field(default_factory=Cancel)
+    access: Callable[[str], str] = field(default=str, repr=False)
 
 
-def remote_file(archive: Archive, component: str = "") -> RemoteFile:
+def remote_file(archive: Archive, component: str = "", origin: str = "") -> RemoteFile:
     """Return an archive as a file to be fetched."""
-    return RemoteFile(
-        dist=f"{component}.{archive.name}" if component else archive.name,
-        version="",
-        filename=file_name(archive.url),
-        sha256=archive.sha256,
-        size=None,
-        url=archive.url,
-        is_archive=True,
-    )
+    dist = f"{component}.{archive.name}" if component else archive.name
+    name, url = file_name(archive.url), archive.url
+    return RemoteFile(dist, "", name, archive.sha256, None, url, origin=origin, is_archive=True)
 
 
 def look(archive: Archive, supply: Supply) -> Held | None:
@@ -108,10 +102,30 @@ def look(archive: Archive, supply: Supply) -> Held | None:
     if found is not None:
         return Held(archive, found, file_sha256(found), found.stat().st_size)
     folder = _folder(archive, supply)
-    place, expected = folder / file_name(archive.url), archive.sha256 or _first(folder)
-    if expected is None or not place.is_file() or file_sha256(place) != expected:
-        return None
-    return Held(archive, place, expected, place.stat().st_size)
+    expected = archive.sha256 or _first(folder)
+    here = local_path(archive.url) if archive.sha256 else None
+    for place in (folder / file_name(archive.url), here):
+        if expected is not None and place is not None and place.is_file() and file_sha256(place) == expected:
+            return Held(archive, place, expected, place.stat().st_size)
+    return None
+
+
+def require_here(archives: Iterable[Archive], supply: Supply) -> None:
+    """Look for archives, of which nothing is downloaded.
+
+    Raises:
+        FetchError: some are not here; names the first.
+        SourceIntegrityError: the mirror's copy of one is damaged.
+    """
+    missing = [archive for archive in archives if look(archive, supply) is None]
+    if missing:
+        more = f" and {len(missing) - 1} others" if len(missing) > 1 else ""
+        raise FetchError(
+            f"the archive {file_name(missing[0].url)}{more} is not in the mirror",
+            why=f"it would be downloaded from {missing[0].url}, and the run is offline",
+            fix="fill a mirror with 'xpubuild fetch' on a machine with a network; pass it with --mirror",
+            evidence={"reason": "offline", "url": missing[0].url, "sha256": missing[0].sha256},
+        )
 
 
 def bring(archive: Archive, supply: Supply, report: Callable[[str], None]) -> Held:
@@ -126,13 +140,14 @@ def bring(archive: Archive, supply: Supply, report: Callable[[str], None]) -> He
     if held is not None:
         return held
     if supply.offline:
-        raise nowhere(archive)
+        require_here([archive], supply)
     from xpubuild.supply.index.download import download  # noqa: PLC0415 - requests, for few
 
     report(f"fetching {archive.url}")
     folder = _folder(archive, supply)
     first = _first(folder)
-    wanted = remote_file(Archive(archive.name, archive.url, archive.sha256 or first))
+    known = replace(archive, sha256=archive.sha256 or first)
+    wanted = remote_file(known, origin=supply.access(archive.url))
     try:
         place = download(wanted, folder, cancel=supply.cancel)
     except FetchError as error:
@@ -142,14 +157,14 @@ def bring(archive: Archive, supply: Supply, report: Callable[[str], None]) -> He
     except SourceIntegrityError as error:
         raise _replaced(archive, error, folder if archive.sha256 is None else None) from error
     sha256, size = file_sha256(place), place.stat().st_size
-    if first is None:
+    if first is None and archive.sha256 is None:
         text = json.dumps({"url": archive.url, "sha256": sha256, "size": size}, indent=1)
         write_atomic(folder / FIRST, f"{text}\n".encode())
     return Held(archive, place, sha256, size)
 
 
 def _folder(archive: Archive, supply: Supply) -> Path:
-    return supply.cache / hashlib.sha256(archive.url.encode()).hexdigest()[:_DIGITS]
+    return supply.cache / hashlib.sha256(archive.url.encode()).hexdigest()[:16]
 
 
 def _first(folder: Path) -> str | None:
@@ -159,16 +174,6 @@ def _first(folder: Path) -> str | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return found if isinstance(found, str) else None
-
-
-def nowhere(archive: Archive) -> FetchError:
-    """Return the error of an archive that is not here, in a run that may not download it."""
-    return FetchError(
-        f"the archive {file_name(archive.url)} is not in the mirror",
-        why=f"the build would download it from {archive.url}, and the run is offline",
-        fix="fill the mirror with 'xpubuild fetch' on a machine with a network, and pass it with --mirror",
-        evidence={"reason": "offline", "url": archive.url, "sha256": archive.sha256},
-    )
 
 
 def _replaced(archive: Archive, error: SourceIntegrityError, first: Path | None) -> SourceIntegrityError:
@@ -195,19 +200,11 @@ def provide(archives: Iterable[Archive], into: Path, supply: Supply, report: Cal
         held = bring(archive, supply, report)
         report(f"unpacking {held.path.name}, {held.size} bytes, sha256 {held.sha256}")
         _unpack(held, into / archive.name)
-        done.append(_entry(held))
+        vouches = "upstream" if archive.sha256 is not None else "first download"
+        done.append({"name": archive.name, "url": archive.url, "sha256": held.sha256, "size": held.size,
+                     "hash_from": vouches})  # fmt: skip
     document = {"archives": done, "files": dict(files_below(into))}
     write_atomic(into / LIST, json.dumps(document, indent=0, sort_keys=True).encode() + b"\n")
-
-
-def _entry(held: Held) -> dict[str, Any]:
-    return {
-        "name": held.archive.name,
-        "url": held.archive.url,
-        "sha256": held.sha256,
-        "size": held.size,
-        "hash_from": hash_from(held.archive.sha256),
-    }
 
 
 def _unpack(held: Held, folder: Path) -> None:
@@ -219,19 +216,13 @@ def _unpack(held: Held, folder: Path) -> None:
                     archive.extractall(folder)  # noqa: S202 - zipfile leaves out what leads elsewhere
             else:
                 with tarfile.open(held.path) as tar:
-                    _extract(tar, folder)
+                    # Early releases of Python 3.10 have no filters; the file is one that a recipe names.
+                    safe: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+                    tar.extractall(folder, **safe)  # noqa: S202
         except _BROKEN as error:
             raise _unusable(held, str(error)) from error
     if not folder.joinpath(*PurePosixPath(held.archive.folder).parts).is_dir():
         raise _unusable(held, f"it has no folder {held.archive.folder}")
-
-
-def _extract(tar: tarfile.TarFile, folder: Path) -> None:
-    # Early patch releases of Python 3.10 have no filters; the file is one that a recipe names.
-    if hasattr(tarfile, "data_filter"):
-        tar.extractall(folder, filter="data")
-    else:
-        tar.extractall(folder)  # noqa: S202
 
 
 def _unusable(held: Held, why: str) -> SourceIntegrityError:

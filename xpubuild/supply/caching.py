@@ -80,36 +80,10 @@ _DETAILS = re.compile(
 )
 _LINK = "called_for_link"
 _WORDS = {
-    "new": "not seen before: source, options or compiler",
-    "changed": "an included file changed",
-    "autoconf_test": "a test of configure",
-    "bad_compiler_arguments": "arguments that the cache does not understand",
-    "bad_output_file": "the object cannot be written",
-    "called_for_link": "a link",
-    "called_for_preprocessing": "preprocessing only",
-    "compile_failed": "the compilation failed",
-    "compiler_check_failed": "the compiler could not be examined",
-    "compiler_produced_empty_output": "the compiler wrote an empty object",
-    "compiler_produced_no_output": "the compiler wrote no object",
-    "compiler_produced_stdout": "the compiler wrote to standard output",
-    "could_not_find_compiler": "the compiler was not found",
-    "could_not_use_modules": "C++ modules",
-    "could_not_use_precompiled_header": "a precompiled header that the cache cannot use",
-    "disabled": "switched off in the source",
-    "error_hashing_extra_file": "a file of the compiler could not be read",
-    "internal_error": "an error inside the cache",
-    "missing_cache_file": "an object vanished from the cache",
-    "modified_input_file": "a source changed while it was compiled",
-    "multiple_source_files": "several sources in one call",
-    "no_input_file": "no source in the call",
-    "output_to_stdout": "the object goes to standard output",
-    "preprocessor_error": "the preprocessor failed",
-    "recache": "compiled again as asked for",
-    "unsupported_code_directive": "code that the cache does not know, such as .incbin",
-    "unsupported_compiler_option": "an option that cannot be cached",
-    "unsupported_environment_variable": "a variable that cannot be cached",
-    "unsupported_source_language": "another language",
-}
+    "new": "not seen before: source, options or compiler", "changed": "an included file changed",
+    "autoconf_test": "a test of configure", "called_for_link": "a link",
+    "called_for_preprocessing": "preprocessing only", "internal_error": "an error inside the cache",
+}  # fmt: skip
 _SCCACHE_RESULT = re.compile(r"\]: compile result: (.+)$")
 _SCCACHE_PARSED = re.compile(r"parse_arguments: (CannotCache\((.*?)(?:, None)?\)|NotCompilation)")
 _SCCACHE_HIT, _SCCACHE_MISS = "cache hit", "cache miss"

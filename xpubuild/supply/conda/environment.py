@@ -10,24 +10,26 @@ from __future__ import annotations
 
 import base64
 import csv
+import errno
 import hashlib
 import io
 import json
 import os
+import shutil
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from xpubuild.engine.files import explained, remove_tree, write_atomic
-from xpubuild.engine.places import existing_quoted
-from xpubuild.errors import NoSpaceError, RecipeError, ToolchainError
+from xpubuild.errors import RecipeError, ToolchainError
 from xpubuild.frozen import frozen
 from xpubuild.machine.envmark import MARK, check_name, read_mark, require_ours, write_mark
 from xpubuild.machine.mkl import DISTRIBUTIONS, MklStaticProof
 from xpubuild.machine.python_environment import env_python
 from xpubuild.machine.pythons import PATIENT_S, probe_python
+from xpubuild.supply.archives import Supply, bring, require_here
 from xpubuild.supply.conda import traps
-from xpubuild.supply.conda.archives import Supply, bring
 from xpubuild.supply.conda.libstdcxx import STDLIB, gcc_for, glibcxx, machine_need, provided
 from xpubuild.supply.conda.lockfile import CondaLock, CondaPackage, read_lock
 from xpubuild.supply.conda.solve import Engines, ask_rattler, missing, rattler_failed
@@ -110,7 +112,20 @@ def make_conda_env(work: Installation) -> bool:
         for name in ("linux-64", "noarch"):
             (work.scratch / "channel" / name).mkdir(parents=True)
     try:
-        bring(packages, work.scratch / "channel", work.supply, report=work.report)
+        here = [package.archive for package in packages if package.url.startswith("file:")]
+        if work.supply.offline:
+            require_here((item.archive for item in packages if item.archive not in here), work.supply)
+        for package in packages:
+            # Every hash is checked here, and once more by rattler's index of the folder. Offline, a channel
+            # that is a folder of this machine stays.
+            offline = work.supply.offline and package.archive not in here
+            held = bring(package.archive, replace(work.supply, offline=offline), work.report)
+            copy = work.scratch / "channel" / package.subdir / package.filename
+            with explained(copy, f"copying {package.filename}"):
+                try:
+                    os.link(held.path, copy)
+                except OSError:  # another file system, or a file of another user
+                    shutil.copyfile(held.path, copy)
         with explained(env, "making the conda environment"):
             env.mkdir(parents=True, exist_ok=True)
             write_mark(env, {"state": "making", **wanted})
@@ -136,15 +151,11 @@ def _link(work: Installation) -> None:
         "cache": str(work.scratch / "unpacked"),
     }  # fmt: skip
     answer = ask_rattler(job, "installed", work.engines, work.environment)
-    message = str(answer.get("message", ""))
-    if _NO_SPACE in message:
-        raise NoSpaceError(
-            f"no space left while conda packages were installed into {work.env}",
-            why=message,
-            fix="free some space, or choose a --workspace on a larger disk; then run the same command again",
-            commands=(f"df -h {existing_quoted(work.env)}",),
-        )
     if "ok" not in answer:
+        message = str(answer.get("message", ""))
+        if "No space left on device" in message:
+            with explained(work.env, "installing conda packages"):
+                raise OSError(errno.ENOSPC, message)
         raise rattler_failed(message)
 
 

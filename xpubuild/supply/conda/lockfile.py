@@ -20,6 +20,7 @@ from pydantic import BaseModel, Field, ValidationError
 from xpubuild.errors import RecipeError
 from xpubuild.frozen import frozen
 from xpubuild.safe_yaml import read_yaml
+from xpubuild.supply.archives import Archive
 from xpubuild.supply.conda.channels import without_credentials
 
 #: The platform of every lock: XPU builds are for 64-bit x86 Linux.
@@ -66,6 +67,11 @@ class CondaPackage:
     def title(self) -> str:
         """Name and version, for messages."""
         return f"{self.name} {self.version}"
+
+    @property
+    def archive(self) -> Archive:
+        """What is fetched."""
+        return Archive(self.title, self.url, self.sha256)
 
 
 @frozen

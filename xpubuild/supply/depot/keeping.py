@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from xpubuild.errors import XpuBuildError
 from xpubuild.frozen import frozen
@@ -15,6 +15,7 @@ from xpubuild.supply.depot.evidence import IDENTITY, TAKEN
 from xpubuild.supply.depot.identity import differences
 from xpubuild.supply.depot.kept_wheels import FolderStore
 from xpubuild.supply.depot.record import Record
+from xpubuild.supply.depot.wheel_server import ServedStore
 from xpubuild.supply.git.edits import BARE
 
 #: Makes the record of a wheel from the file, the evidence of its step and the commands that were run.
@@ -24,25 +25,8 @@ _TOLD = 3
 _SHORT = 12
 
 
-class Store(Protocol):
-    """A place with kept wheels."""
-
-    @property
-    def name(self) -> str:
-        """How messages name it."""
-        ...
-
-    def why_not(self) -> str:
-        """Return why the store must not be used, "" where it may be."""
-        ...
-
-    def look(self, dist: str, key: str) -> Record | None:
-        """Return the record of a build, None where there is none."""
-        ...
-
-    def bring(self, record: Record, into: Path) -> Path:
-        """Put the wheel of a record into a folder, and hash it."""
-        ...
+#: A place with kept wheels.
+Store = FolderStore | ServedStore
 
 
 @frozen

@@ -23,7 +23,8 @@ def portable_commands(pin: Pin, into: str, *, url: ShellWord | None = None) -> t
     """Return bash lines that fetch the tree of ``pin`` into ``into`` with plain git.
 
     For a shell with ``set -e``; the lines stand for themselves and must not be indented or reordered. A tree
-    that is there already is only checked. ``url`` replaces the pin's, where it holds a shell variable.
+    that is there already is only checked. Submodules that the pin skips come too: the build does not use
+    them. ``url`` replaces the pin's, where it holds a shell variable.
     """
     where, origin = _word(into), _word(pin.url if url is None else url)
     local = ["-c protocol.file.allow=always"] if url is not None or is_local(pin.url) else []
@@ -41,7 +42,6 @@ def portable_commands(pin: Pin, into: str, *, url: ShellWord | None = None) -> t
         "fi",
     ]
     if pin.submodules:
-        lines += _skip_lines(pin, git, where)
         deepen = "git fetch --unshallow --tags origin || git fetch --tags origin"
         lines += [
             f"{git} submodule --quiet update --init --recursive --depth 1 || {{",
@@ -57,29 +57,6 @@ def portable_commands(pin: Pin, into: str, *, url: ShellWord | None = None) -> t
     ignore = "untracked" if pin.submodules else "all"
     lines.append(f"{git} diff --quiet --ignore-submodules={ignore} HEAD")
     return tuple(lines)
-
-
-def _skip_lines(pin: Pin, git: str, where: str) -> list[str]:
-    """Tell the repository that holds a submodule not to fetch it: git reads that there and nowhere else."""
-    if not pin.skip:
-        return []
-    ask = "config -f .gitmodules --get-regexp '^submodule[.].*[.]path$'"
-    lines = [
-        "leave_out() {  # $1: a submodule, from the top",
-        f'  parent=$(cd {where}/"$(dirname "$1")" 2>/dev/null && git rev-parse --show-toplevel) || return 0',
-        f'  inside=$(realpath --relative-to="$parent" {where}/"$1")',
-        f'  name=$(git -C "$parent" {ask} | awk -v path="$inside" \'$2 == path {{ print $1 }}\')',
-        '  test -z "$name" || git -C "$parent" config "${name%.path}.update" none',
-        "}",
-    ]
-    depth = max(path.count("/") for path in pin.skip)
-    leave_out = [f"leave_out {shlex.quote(path)}" for path in pin.skip]
-    lines += leave_out
-    if depth:  # a nested one can only be named when the repository that holds it is there
-        init = "git submodule --quiet update --init --depth 1"
-        lines += [f"{git} submodule --quiet update --init --depth 1 || true", *leave_out]
-        lines += [f"{git} submodule --quiet foreach {shlex.quote(f'{init} || true')}", *leave_out]
-    return lines
 
 
 def _word(text: str) -> str:
