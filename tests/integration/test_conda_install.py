@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.cli import Xpubuild
 from support.conda_channel import MINOR, SITE, VERSION, Tiny, from_wheel, make_channel, usual
 from support.conda_environments import dist, work
 from support.conda_tools import RATTLER, solved
@@ -21,9 +20,9 @@ from support.conda_tools import RATTLER, solved
 from xpubuild.artifacts.installed_repair import repair
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import run
-from xpubuild.errors import RecipeError, ToolchainError, UnsatisfiableError, UsageError
+from xpubuild.errors import ToolchainError, UnsatisfiableError
 from xpubuild.machine.envmark import MARK
-from xpubuild.supply.conda.environment import CondaEnvironmentProof, make_conda_env, mkl_proof, read_lock_file
+from xpubuild.supply.conda.environment import CondaEnvironmentProof, make_conda_env, mkl_proof
 from xpubuild.supply.conda.lockfile import read_lock, write_lock
 from xpubuild.supply.conda.solve import Engines
 
@@ -146,16 +145,6 @@ def test_killed_at_any_moment_and_run_again_it_is_the_same(
     assert [path.name for path in env.parent.iterdir()] == ["env"]
 
 
-def test_killed_after_the_mark_leaves_nothing_behind(
-    conda: tuple[Path, str], env: Path, tmp_path: Path
-) -> None:
-    make_conda_env(work(env, conda[1], tmp_path))
-    scratch = work(env, conda[1], tmp_path).scratch
-    (scratch / "channel").mkdir(parents=True)
-    assert make_conda_env(work(env, conda[1], tmp_path)) is False
-    assert [path.name for path in env.parent.iterdir()] == ["env"]
-
-
 @pytest.mark.parametrize("damage", ["making", "no record", "file gone", "other lock", "python gone", "venv"])
 def test_one_that_is_not_whole_is_made_again(
     conda: tuple[Path, str], env: Path, tmp_path: Path, damage: str
@@ -180,16 +169,6 @@ def test_one_that_is_not_whole_is_made_again(
     assert content(env) == expected
 
 
-def test_somebody_elses_folder_is_left_alone(conda: tuple[Path, str], env: Path, tmp_path: Path) -> None:
-    env.mkdir(parents=True)
-    (env / "precious").write_text("x")
-    with pytest.raises(UsageError, match="was not created by xpubuild"):
-        make_conda_env(work(env, conda[1], tmp_path))
-    assert (env / "precious").exists()
-    with pytest.raises(UsageError, match="no environment can be created"):
-        make_conda_env(work(tmp_path / "a:b", conda[1], tmp_path))
-
-
 def test_without_an_engine_the_way_out_is_named(conda: tuple[Path, str], env: Path, tmp_path: Path) -> None:
     with pytest.raises(ToolchainError, match="cannot be installed"):
         make_conda_env(work(env, conda[1], tmp_path, NOTHING))
@@ -204,29 +183,3 @@ def test_a_lock_with_a_harmful_package_is_refused_whoever_wrote_it(env: Path, tm
     with pytest.raises(UnsatisfiableError, match="gxx_linux-64") as caught:
         make_conda_env(work(env, write_lock(replace(lock, packages=(*lock.packages, bad))), tmp_path))
     assert caught.value.exit_code == 22
-
-
-def test_the_plumbing_command(
-    conda: tuple[Path, str],
-    env: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    xpubuild = Xpubuild(capsys, monkeypatch)
-    (tmp_path / "conda-lock.yml").write_text(conda[1])
-    argv = (
-        "plumbing",
-        "conda-env",
-        str(env),
-        "--lock",
-        str(tmp_path / "conda-lock.yml"),
-        "--cache",
-        str(tmp_path),
-    )
-    assert "was created" in xpubuild.ok(*argv, XPUBUILD_OFFLINE="1").out
-    assert "exists" in xpubuild.ok(*argv).out
-    missing = xpubuild(*argv[:3], "--lock", str(tmp_path / "no"), *argv[5:])
-    assert missing.status == 20
-    with pytest.raises(RecipeError):
-        read_lock_file(tmp_path)

@@ -7,17 +7,13 @@ its messages are translated once for each kind.
 from __future__ import annotations
 
 import importlib.util
-import os
 import shutil
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import rattler
-from support.cli import Xpubuild
 from support.conda_channel import VERSION, Tiny, make_channel, usual
 from support.conda_tools import CONDA_LOCK, RATTLER, TOOLCHAIN, front, served, solved
 
@@ -72,19 +68,6 @@ def test_conda_lock_reads_what_we_wrote(channel: Path, tmp_path: Path) -> None:
     for package in read_lock(text).packages:
         assert f"{package.url}#{package.md5}" in rendered
     assert len([line for line in rendered.splitlines() if line.startswith("file:")]) == 7
-
-
-def test_rattler_reads_what_we_wrote(channel: Path, tmp_path: Path) -> None:
-    text = solved(TOOLCHAIN, [str(channel)], RATTLER, tmp_path / "cache")
-    (tmp_path / "conda-lock.yml").write_text(text)
-    lock = rattler.LockFile.from_path(tmp_path / "conda-lock.yml")
-    names = {
-        package.name
-        for _, environment in lock.environments()
-        for platform in environment.platforms()
-        for package in environment.packages(platform) or ()
-    }
-    assert names == {package.name for package in read_lock(text).packages}
 
 
 def test_two_homes_and_two_folders_give_the_same_bytes(channel: Path, tmp_path: Path) -> None:
@@ -214,22 +197,6 @@ class TestWithoutTools:
         assert "'py-rattler<1,>=0.28'" in caught.value.commands[0]
         assert "xpubuild[" not in caught.value.commands[0]
 
-    def test_an_interpreter_without_rattler_says_the_same(self, channel: Path, tmp_path: Path) -> None:
-        """Found by xpubuild, and not importable in isolated mode: a package of the user's own folder."""
-        argv = [sys.executable, "-m", "virtualenv", "--no-pip", "--no-download", str(tmp_path / "v")]
-        subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
-        with pytest.raises(ToolchainError, match="cannot be solved"):
-            solved(
-                ("cmake",), [str(channel)], Engines(rattler=str(tmp_path / "v/bin/python")), tmp_path / "c"
-            )
-
-    def test_conda_lock_does_not_look_for_a_conda(self, channel: Path, tmp_path: Path) -> None:
-        """conda-lock alone would look for a minute and then download one; rattler solves instead."""
-        began = time.monotonic()
-        both = Engines(conda_lock=str(CONDA_LOCK), rattler=sys.executable)
-        assert "cmake" in solved(("cmake",), [str(channel)], both, tmp_path / "cache")
-        assert time.monotonic() - began < 20
-
     def test_what_is_found(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         conda = front(tmp_path / "bin")
         assert find_engines({"PATH": str(tmp_path)}).conda is None
@@ -240,21 +207,3 @@ class TestWithoutTools:
         assert found == Engines(str(tmp_path / "bin/micromamba"), str(CONDA_LOCK), sys.executable)
         monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
         assert find_engines({"PATH": ""}).rattler is None
-
-
-def test_the_plumbing_command(
-    channel: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """conda-forge stands for what the user's .condarc says."""
-    (tmp_path / "condarc").write_text(f"channel_alias: {tmp_path.as_uri()}\n")
-    (tmp_path / "conda-forge").symlink_to(channel)
-    xpubuild = Xpubuild(capsys, monkeypatch)
-    output = tmp_path / "conda-lock.yml"
-    argv = ("plumbing", "conda-lock", *TOOLCHAIN, "--channel", "conda-forge")
-    options = ("--cache", str(tmp_path / "cache"), "--output", str(output))
-    xpubuild.ok(*argv, *options, CONDARC=str(tmp_path / "condarc"))
-    assert len(read_lock(output.read_text()).packages) == 7
-    result = xpubuild(*argv, "gxx_linux-64", *options, CONDARC=str(tmp_path / "condarc"))
-    assert result.status == 22
-    monkeypatch.setenv("PATH", f"{Path(front(tmp_path / 'bin')).parent}:{os.environ['PATH']}")
-    assert "solves with conda" in xpubuild.ok(*argv, *options, CONDARC=str(tmp_path / "condarc")).out

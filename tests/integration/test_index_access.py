@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.index_demo import DATA, NAME, PATH, configure, remote
+from support.index_demo import DATA, NAME, configure, remote
 from support.indexes import PackageIndex, RecordingProxy, certificate, sha256
 
 from xpubuild.errors import FetchError, XpuBuildError
@@ -43,16 +43,6 @@ def test_a_login_in_a_link_survives_a_redirect_on_its_host_only(
         assert [request.login for request in other.requests] == [""]
 
 
-def test_authorities_that_cannot_be_read_are_an_error_of_the_fetch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "ca.pem").write_text("no certificate")
-    configure(monkeypatch, PIP_CERT=str(tmp_path / "ca.pem"), PIP_RETRIES="0")
-    file = RemoteFile("demo", "1.0", NAME, sha256(DATA), None, f"https://127.0.0.1:1/{NAME}")
-    with pytest.raises(FetchError):
-        download(file, tmp_path / "into")
-
-
 # proxies
 
 
@@ -74,18 +64,6 @@ def test_what_needs_no_proxy_goes_past_it(
         configure(monkeypatch, http_proxy=proxy.url(), **{spelling: "127.0.0.1,other.example"})
         assert download(remote(index), tmp_path).read_bytes() == DATA
         assert not proxy.passed
-
-
-def test_after_a_redirect_the_exceptions_count_anew(
-    index: PackageIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The first host is reached through the proxy, the one it sends to is an exception."""
-    with RecordingProxy() as proxy, PackageIndex() as first:
-        first.faults.redirect["/files/x.whl"] = f"{index.at(host='localhost')}{PATH}".replace("+", "%2B")
-        configure(monkeypatch, HTTP_PROXY=proxy.url(), NO_PROXY=f"localhost:{index.port}")
-        file = RemoteFile("demo", "1.0", NAME, sha256(DATA), None, f"{first.at()}/files/x.whl")
-        assert download(file, tmp_path).read_bytes() == DATA
-        assert dict(proxy.passed) == {f"127.0.0.1:{first.port}": 1}
 
 
 def test_a_proxy_that_refuses_is_told_without_its_password(

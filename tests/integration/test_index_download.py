@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import fcntl
 import os
-import random
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support.index_demo import DATA, NAME, PATH, configure, parts, remote
-from support.indexes import PackageIndex, noise, sha256
+from support.indexes import PackageIndex, sha256
 
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import (
@@ -23,7 +21,6 @@ from xpubuild.errors import (
     InterruptedByUserError,
     RecipeError,
     SourceIntegrityError,
-    ToolchainError,
 )
 from xpubuild.supply.index.download import download
 from xpubuild.supply.index.files import RemoteFile
@@ -57,11 +54,6 @@ def test_a_file_arrives_whole_and_is_not_fetched_again(index: PackageIndex, tmp_
     assert len(index.asked()) == 1
 
 
-def test_a_file_that_is_there_and_damaged_is_fetched_again(index: PackageIndex, tmp_path: Path) -> None:
-    (tmp_path / NAME).write_bytes(DATA[:-1] + b"?")
-    assert download(remote(index), tmp_path).read_bytes() == DATA
-
-
 def test_a_cut_connection_is_carried_on_with(index: PackageIndex, tmp_path: Path) -> None:
     index.faults.cut_after[PATH] = [200_000, 300_000]
     assert download(remote(index), tmp_path).read_bytes() == DATA
@@ -82,25 +74,6 @@ def test_a_server_without_ranges_begins_again(index: PackageIndex, tmp_path: Pat
     assert 0 in seen
 
 
-def test_cuts_that_bring_nothing_further_end(index: PackageIndex, tmp_path: Path) -> None:
-    index.faults.cut_after[PATH] = [200_000] + [0] * 9
-    with pytest.raises(FetchError, match="could not be fetched") as caught:
-        download(remote(index), tmp_path)
-    assert "was cut" in caught.value.why
-    # One that brought something, then PIP_RETRIES and one more that brought nothing.
-    assert len(index.requests) == 4
-    assert NAME in caught.value.what
-    assert caught.value.exit_code == 30
-    # What came stays for the next try, which goes on from there.
-    (part,) = parts(tmp_path)
-    kept = part.stat().st_size
-    assert 100_000 < kept <= 200_000
-    index.faults.cut_after[PATH] = []
-    index.requests.clear()
-    assert download(remote(index), tmp_path).read_bytes() == DATA
-    assert [request.headers.get("range") for request in index.requests] == [f"bytes={kept}-"]
-
-
 def test_a_damaged_part_of_an_earlier_try_is_thrown_away(index: PackageIndex, tmp_path: Path) -> None:
     index.faults.cut_after[PATH] = [200_000] + [0] * 9
     with pytest.raises(FetchError):
@@ -109,14 +82,6 @@ def test_a_damaged_part_of_an_earlier_try_is_thrown_away(index: PackageIndex, tm
     part.write_bytes(b"?" + part.read_bytes()[1:])
     index.faults.cut_after[PATH] = []
     assert download(remote(index), tmp_path).read_bytes() == DATA
-
-
-@pytest.mark.parametrize("size", [len(DATA), len(DATA) + 7])
-def test_a_part_that_has_all_or_too_much_is_settled(index: PackageIndex, tmp_path: Path, size: int) -> None:
-    part = tmp_path / f".{NAME}.{sha256(DATA)[:12]}.part"
-    part.write_bytes((DATA + b"more than")[:size])
-    assert download(remote(index), tmp_path).read_bytes() == DATA
-    assert parts(tmp_path) == []
 
 
 def test_another_file_than_the_pinned_one_is_refused_and_not_kept(
@@ -131,12 +96,6 @@ def test_another_file_than_the_pinned_one_is_refused_and_not_kept(
     assert sha256(DATA) in error.why
     assert sha256(DATA[:-1] + b"?") in error.why
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_longer_file_than_stated_is_refused(index: PackageIndex, tmp_path: Path) -> None:
-    index.add(NAME, DATA + noise(500_000, 2))
-    with pytest.raises(SourceIntegrityError):
-        download(remote(index), tmp_path)
 
 
 def test_where_nobody_states_a_hash_no_part_is_taken_over(index: PackageIndex, tmp_path: Path) -> None:
@@ -158,13 +117,6 @@ def test_a_busy_server_is_asked_again_and_a_missing_file_is_named(
     with pytest.raises(FetchError) as caught:
         download(remote(index), tmp_path / "other")
     assert "answered 404" in caught.value.why
-
-
-def test_a_redirect_carries_the_range_on(index: PackageIndex, tmp_path: Path) -> None:
-    index.faults.redirect["/files/moved.whl"] = f"/files/{NAME.replace('+', '%2B')}"
-    index.faults.cut_after[PATH] = [300_000]
-    file = RemoteFile("demo", "1.0", NAME, sha256(DATA), None, f"{index.at()}/files/moved.whl")
-    assert download(file, tmp_path).read_bytes() == DATA
 
 
 def test_a_file_of_a_wheel_folder_is_copied_and_checked(tmp_path: Path) -> None:
@@ -258,26 +210,6 @@ def test_a_full_disk_has_its_own_exit_code(index: PackageIndex, tmp_path: Path) 
     )  # fmt: skip
     assert done.returncode == 52, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == "False"
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_wherever_it_is_cut_the_file_is_whole(
-    index: PackageIndex, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    configure(monkeypatch, PIP_RETRIES="5")
-    chance = random.Random(seed)  # noqa: S311
-    index.faults.cut_after[PATH] = [chance.randrange(len(DATA) // 3) for _ in range(chance.randrange(1, 5))]
-    index.faults.no_ranges = chance.random() < 0.2
-    size = chance.choice([None, len(DATA)])
-    file = replace(remote(index), size=size)
-    assert download(file, tmp_path).read_bytes() == DATA
-    assert parts(tmp_path) == []
-
-
-def test_a_folder_that_cannot_be_written_is_named(index: PackageIndex, tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(ToolchainError, match="cannot be written"):
-        download(remote(index), tmp_path / "file" / "wheels")
 
 
 @pytest.mark.parametrize("name", ["../outside-1.0-py3-none-any.whl", ".hidden.whl", "a/b.whl", "", "a\0.whl"])

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,7 +20,6 @@ from xpubuild.machine.python_choice import resolve_python
 from xpubuild.machine.python_environment import env_python, install_command
 from xpubuild.supply.index.pipconf import links_page, offline_environment
 
-HASH = "1" * 64
 NO_NETWORK = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--net"]
 
 
@@ -80,15 +77,6 @@ def version(env: Path) -> str:
         [env_python(env), "-c", "import demo; print(demo.x)"], capture_output=True, text=True, check=False
     )
     return done.stdout.strip()
-
-
-def test_a_process_of_these_tests_has_no_network() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        connect = f"import socket; socket.create_connection(('127.0.0.1', {port}), 3)"
-        assert subprocess.run([sys.executable, "-c", connect], check=False).returncode == 0
-        alone = subprocess.run([*NO_NETWORK, sys.executable, "-c", connect], capture_output=True, check=False)
-        assert b"Network is unreachable" in alone.stderr
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -160,30 +148,3 @@ def test_what_is_not_in_the_mirror_is_not_found(env: Path, wheel: Path) -> None:
     done = install(env, folder_of(wheel), *words)
     assert done.returncode != 0
     assert "No matching distribution found for ninja" in done.stderr
-
-
-def test_a_name_is_escaped_on_the_page() -> None:
-    page = links_page([("files/a%20b.whl", "b&<>.whl", "1" * 64), ('q"uote.whl', "a.whl", "2" * 64)])
-    assert "b&amp;&lt;&gt;.whl</a>" in page
-    assert "q&quot;uote.whl#sha256=" + "2" * 64 in page
-    assert page.index("a.whl</a>") < page.index("b&amp;")
-
-
-def test_pip_without_a_network_is_told_so(tmp_path: Path) -> None:
-    emptied = (
-        "INDEX_URL", "PYPI_URL", "EXTRA_INDEX_URL", "TRUSTED_HOST", "PROXY", "CERT", "CLIENT_CERT",
-        "NO_BINARY",
-        "ONLY_BINARY", "PRE", "UPLOADED_PRIOR_TO",
-    )  # fmt: skip
-    wheels = tmp_path / "my wheels"
-    assert offline_environment(wheels) == {
-        **{f"PIP_{name}": "" for name in emptied}, "PIP_CONFIG_FILE": "/dev/null", "PIP_NO_INDEX": "1",
-        "PIP_FIND_LINKS": wheels.as_uri(), "PIP_NO_CACHE_DIR": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-        "PIP_KEYRING_PROVIDER": "disabled", "PIP_NO_INPUT": "1",
-    }  # fmt: skip
-    assert offline_environment("file:///x")["PIP_FIND_LINKS"] == "file:///x"
-    assert links_page([("b&", "b<", HASH), ("a", "a", "2" * 64), ("a", "a", HASH)]) == (
-        '<!DOCTYPE html>\n<html><head><meta charset="utf-8"><title>Links</title></head><body>\n'
-        f'<a href="a#sha256={HASH}">a</a><br>\n<a href="a#sha256={"2" * 64}">a</a><br>\n'
-        f'<a href="b&amp;#sha256={HASH}">b&lt;</a><br>\n</body></html>\n'
-    )

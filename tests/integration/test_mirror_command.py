@@ -15,8 +15,6 @@ from support.cli import Xpubuild
 from support.documents import check as check_document
 from support.indexes import PackageIndex
 
-from xpubuild.install.options import is_lock
-
 _WHEEL = "demo-1.0-py3-none-any.whl"
 
 
@@ -131,15 +129,6 @@ def test_a_lock_is_fetched_for_as_long_as_its_recipe_is_the_same(
     assert xpubuild("fetch", lock, "--mirror", place).status == 20  # its digest is another
 
 
-def test_a_lock_is_told_from_a_recipe(tmp_path: Path) -> None:
-    lock, recipe = tmp_path / "a.lock.yaml", tmp_path / "a.yaml"
-    lock.write_text('# a lock\nschema: "xpubuild.lock/1"\n')
-    recipe.write_text("schema: 1\nname: a\n")
-    assert is_lock(str(lock))
-    assert not is_lock(str(recipe))
-    assert not is_lock("2.8")
-
-
 def test_an_offline_install_from_a_web_server(
     here: World, tmp_path: Path, xpubuild: Xpubuild, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,10 +178,3 @@ def test_fetch_writes_to_no_server(xpubuild: Xpubuild) -> None:
     assert result.status == 2
     assert "rsync" in result.out
     assert "not-to-be-seen" not in result.out + result.err
-
-
-def test_a_file_url_is_the_folder(here: World, tmp_path: Path, xpubuild: Xpubuild) -> None:
-    place = tmp_path / "a mirror"
-    xpubuild.ok("fetch", "site", "--mirror", place.as_uri(), "-q")
-    assert here.asked()
-    assert xpubuild.json("fetch", "site", "--mirror", place.as_uri(), "--offline")["mirror"] == str(place)

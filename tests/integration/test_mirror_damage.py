@@ -94,15 +94,6 @@ def test_a_file_that_could_change_what_git_reads_is_found(
     assert not file.exists()
 
 
-def test_a_link_in_the_place_of_a_file_is_found(here: World, tmp_path: Path) -> None:
-    mirror = here.filled(tmp_path / "mirror")
-    path = next(path for path in content(mirror.path) if path.endswith(".whl"))
-    elsewhere = tmp_path / "elsewhere.whl"
-    (mirror.path / path).rename(elsewhere)
-    (mirror.path / path).symlink_to(elsewhere)
-    assert [item.path for item in damages(mirror)] == [path]
-
-
 def _one_of_each(files: dict[str, bytes]) -> list[str]:
     """Return one path for each kind of file."""
     chosen: dict[str, str] = {}

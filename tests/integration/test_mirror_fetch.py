@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -171,14 +170,6 @@ def test_a_fetch_that_was_cut_leaves_what_the_next_one_takes_up(here: World, tmp
     assert here.asked() == set()
     assert {item["entry"] for item in document["damaged"]} == {entry.id}
     assert damages(mirror) == []
-
-
-def test_the_page_leads_pip_to_the_files(here: World, tmp_path: Path) -> None:
-    mirror = here.filled(tmp_path / "mirror")
-    page = (mirror.path / "wheels.html").read_text()
-    for entry in mirror.files():
-        assert f'href="{entry.files[0].path}#sha256={entry.sha256}"' in page
-    assert json.loads((mirror.path / "index.json").read_text())["schema"] == "xpubuild.depot/1"
 
 
 def _with_conda(fetch: Fetch, lock: str) -> Fetch:

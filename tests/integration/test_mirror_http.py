@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from integration.mirror_served import copy, serve, without_locks
 from integration.mirror_world import World, world
-from support.indexes import PackageIndex, RecordingProxy, noise, sha256
+from support.indexes import PackageIndex, noise, sha256
 from support.net import free_port
 
 from xpubuild.errors import FetchError, SourceIntegrityError
@@ -80,13 +80,6 @@ def test_a_copy_is_a_mirror_of_its_own(
     assert sorted(index.asked()) == ["/files/index.json"]
 
 
-def test_without_a_set_of_the_recipe_all_of_it_is_copied(
-    mirror: Path, index: PackageIndex, tmp_path: Path
-) -> None:
-    copy(serve(index, mirror), tmp_path / "copy", "unheard-of")
-    assert without_locks(tmp_path / "copy") == without_locks(mirror)
-
-
 def test_pythons_own_server_is_enough(mirror: Path, tmp_path: Path) -> None:
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(mirror.parent))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
@@ -98,16 +91,6 @@ def test_pythons_own_server_is_enough(mirror: Path, tmp_path: Path) -> None:
             server.shutdown()
             thread.join()
     assert without_locks(tmp_path / "copy") == without_locks(mirror)
-
-
-def test_a_cut_connection_is_carried_on_with(mirror: Path, index: PackageIndex, tmp_path: Path) -> None:
-    url = serve(index, mirror)
-    path = next(path for path in index.files if path.endswith(_BIG))
-    index.faults.cut_after[f"/files/{path}"] = [400_000]
-    copy(url, tmp_path / "copy", "big")
-    ranges = [item.headers["range"] for item in index.requests if "range" in item.headers]
-    assert ranges == ["bytes=400000-"]
-    assert damages(Depot.open(tmp_path / "copy")) == []
 
 
 def test_what_a_failed_copy_fetched_is_kept(mirror: Path, index: PackageIndex, tmp_path: Path) -> None:
@@ -251,13 +234,3 @@ def test_a_login_is_sent_and_never_shown(mirror: Path, tmp_path: Path) -> None:
             copy(url.replace("://", "://me:se%20cret-word@"), tmp_path / "copy", "big")
     assert "cret-word" not in f"{caught.value.to_json()}"
     assert not [path for path, data in without_locks(tmp_path / "copy").items() if b"cret-word" in data]
-
-
-def test_the_configured_proxy_is_used(
-    mirror: Path, index: PackageIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with RecordingProxy() as proxy:
-        monkeypatch.setenv("http_proxy", proxy.url())
-        monkeypatch.setenv("no_proxy", "")
-        copy(serve(index, mirror), tmp_path / "copy", "big")
-    assert proxy.passed[f"127.0.0.1:{index.port}"] >= 2

@@ -17,12 +17,11 @@ from xpubuild.supply.git.bare import RepositoryStore, Retry
 from xpubuild.supply.git.edits import MoveTraces
 from xpubuild.supply.git.git import Git, locked
 from xpubuild.supply.git.integrity import dirty_digest
-from xpubuild.supply.git.notes import finished_ns, read_done, read_move, write_done, write_move
 from xpubuild.supply.git.pin import Pin
 from xpubuild.supply.git.remote import named_commit, remember, remote_commit, remote_tags
 from xpubuild.supply.git.serving import ConfigurePin, ServedProof, configure_time_pins
-from xpubuild.supply.git.submodules import discover, list_tree, read_links
-from xpubuild.supply.git.worktree import find_git_dir, inspect, require_git_dir
+from xpubuild.supply.git.submodules import discover, read_links
+from xpubuild.supply.git.worktree import inspect
 
 NOBODY = "0" * 39 + "1"
 
@@ -63,22 +62,8 @@ def silent(_: str) -> None:
     """Drop a line."""
 
 
-def no_tree(_: Upstream, folder: Path) -> object:
-    git("init", "--quiet", ".", cwd=folder)
-    return list_tree(Git.open(), folder / ".git", NOBODY)
-
-
 def not_a_checkout(_: Upstream, folder: Path) -> object:
     return dirty_digest(folder)
-
-
-def no_git_dir(_: Upstream, folder: Path) -> object:
-    return require_git_dir(folder)
-
-
-def unreadable_index(upstream: Upstream, _: Path) -> object:
-    (upstream.path / ".git" / "index").write_text("no index")
-    return inspect(Git.open(), "", upstream.path, upstream.path / ".git")
 
 
 def modules_behind_a_link(upstream: Upstream, _: Path) -> object:
@@ -109,10 +94,6 @@ def a_name_that_nothing_remembers(_: Upstream, folder: Path) -> object:
     return named_commit(store(folder, offline=True), "https://h.example/x", "v1")
 
 
-def a_name_of_a_missing_mirror(_: Upstream, folder: Path) -> None:
-    remember(store(folder), "https://h.example/x", "v1", NOBODY)
-
-
 def a_tree_and_no_commit(upstream: Upstream, folder: Path) -> object:
     tree = git("rev-parse", "HEAD^{tree}", cwd=upstream.path).strip()
     return store(folder).mirror(upstream.path.as_uri(), tree).ensure(tree, ref=None, report=silent)
@@ -127,18 +108,6 @@ def a_tag_and_no_commit(upstream: Upstream, folder: Path) -> object:
 def another_tree(upstream: Upstream, folder: Path) -> object:
     pin = Pin(upstream.path.as_uri(), head(upstream), tree=NOBODY)
     return discover(store(folder), pin, jobs=1, report=silent)
-
-
-def tags_of_no_url(_: Upstream, __: Path) -> object:
-    return remote_tags("ext::sh -c id", git=Git.open())
-
-
-def tags_of_nothing(_: Upstream, folder: Path) -> object:
-    return remote_tags((folder / "none").as_uri(), git=Git.open())
-
-
-def a_commit_of_no_url(_: Upstream, __: Path) -> object:
-    return remote_commit("ext::sh -c id", "v1", git=Git.open())
 
 
 def a_ref_that_is_not_there(upstream: Upstream, _: Path) -> object:
@@ -156,16 +125,14 @@ def a_lock_below_a_file(_: Upstream, folder: Path) -> object:
 
 
 ACTS: dict[Callable[[Upstream, Path], object], tuple[int, str]] = {
-    no_tree: (31, "the tree of commit 0"), not_a_checkout: (31, "is not a git checkout"),
-    no_git_dir: (31, "is not a git checkout"), unreadable_index: (31, "index file smaller than expected"),
-    modules_behind_a_link: (31, "'.gitmodules': it is a symbolic link"),
+    not_a_checkout: (31, "is not a git checkout"),
+        modules_behind_a_link: (31, "'.gitmodules': it is a symbolic link"),
     modules_that_git_cannot_read: (31, "'.gitmodules': git cannot read it"),
     not_in_a_mirror: (30, "the run is offline"), a_name_that_nothing_remembers: (30, "the run is offline"),
     a_tree_and_no_commit: (20, "is a tree, not a commit"),
     a_tag_and_no_commit: (20, "is a tag, not a commit"),
-    a_name_of_a_missing_mirror: (40, "git failed while noting v1"), another_tree: (31, "has another tree"),
-    tags_of_no_url: (20, "uses a remote helper"), a_commit_of_no_url: (20, "uses a remote helper"),
-    tags_of_nothing: (30, "no git repository at this URL"), a_ref_that_is_not_there: (30, "branch 'v9'"),
+    another_tree: (31, "has another tree"),
+        a_ref_that_is_not_there: (30, "branch 'v9'"),
     nothing_served: (31, "cannot be used for the build"), a_lock_below_a_file: (40, "cannot be written"),
 }  # fmt: skip
 
@@ -280,38 +247,6 @@ def test_a_file_is_ours_only_as_git_writes_it(upstream: Upstream) -> None:
     (top / "a.txt").unlink()
     (top / "a.txt").mkdir()
     assert [traces.wrote(name) for name in ("a.txt", "link")] == [False, False]
-
-
-def test_notes_come_back_and_damaged_ones_are_none(tmp_path: Path) -> None:
-    assert (read_done(tmp_path), read_move(tmp_path), finished_ns(tmp_path)) == (None, None, None)
-    write_move(tmp_path, {"b": {"2", "1"}, "a": set()})
-    assert read_move(tmp_path) == {"a": set(), "b": {"1", "2"}}
-    assert finished_ns(tmp_path) is None
-    write_done(tmp_path, "c")
-    assert (read_done(tmp_path), read_move(tmp_path)) == ("c", None)
-    assert finished_ns(tmp_path) == (tmp_path / "xpubuild-checkout.json").stat().st_ctime_ns
-    write_move(tmp_path, {})
-    assert finished_ns(tmp_path) is None
-    for text in ("", "[]", '{"commit": 1, "commits": []}'):
-        (tmp_path / "xpubuild-checkout.json").write_text(text)
-        (tmp_path / "xpubuild-move.json").write_text(text)
-        assert (read_done(tmp_path), read_move(tmp_path)) == (None, {})
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [("gitdir: ../real\n", True), ("gitdir: ../none\n", False), ("../real\n", False), ("", False)],
-)
-def test_a_git_file_leads_to_its_repository(tmp_path: Path, text: str, found: bool) -> None:
-    for name in ("real", "tree"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "real" / "HEAD").touch()
-    assert find_git_dir(tmp_path / "tree") is None
-    (tmp_path / "tree" / ".git").write_text(text)
-    assert find_git_dir(tmp_path / "tree") == (tmp_path / "real" if found else None)
-    (tmp_path / "tree" / ".git").rename(tmp_path / "tree" / "x")
-    (tmp_path / "tree" / ".git").symlink_to("x")
-    assert find_git_dir(tmp_path / "tree") is None
 
 
 def test_who_waits_for_a_lock_can_be_stopped_and_is_told(tmp_path: Path) -> None:

@@ -116,13 +116,6 @@ def test_a_second_workspace_needs_no_network(nested: Nested, server: GitServer, 
     assert snapshot(other) == snapshot(into)
 
 
-def test_the_cache_may_go_away_afterwards(nested: Nested, server: GitServer, into: Path) -> None:
-    _checkout(Pin(server.url("top.git"), nested.first), into)
-    shutil.rmtree(into.parents[1] / "cache")
-    for path in (".", "third_party/mid", "third_party/mid/deps/inner"):
-        git("fsck", "--full", "--strict", cwd=into / path)
-
-
 @pytest.mark.parametrize("there_and_back", [False, True])
 def test_a_clean_checkout_moves_to_another_pin(
     nested: Nested, server: GitServer, into: Path, tmp_path: Path, there_and_back: bool
@@ -289,14 +282,6 @@ def test_a_tampered_mirror_does_not_reach_the_tree(nested: Nested, server: GitSe
     assert "mid" in str([*report.fetched, *(into.parents[1] / "cache" / "git").glob("*.damaged")])
 
 
-def test_what_a_checkout_says_can_be_counted(nested: Nested, server: GitServer, into: Path) -> None:
-    lines: list[str] = []
-    _checkout(Pin(server.url("top.git"), nested.first), into, report=lines.append)
-    assert "Receiving objects: 100%" in " ".join(lines)
-    assert any(line.startswith("Fetching repositories: 100% (3/3)") for line in lines)
-    assert any(line.startswith("Checking out: 100% (3/3)") for line in lines)
-
-
 _CHILD = """
     import sys
     from pathlib import Path
@@ -356,27 +341,6 @@ def test_hostile_gitmodules_are_refused_before_anything_is_written(
     assert caught.value.exit_code == 31
     assert not into.exists()
     assert not list(tmp_path.rglob("ran"))
-
-
-def test_gitmodules_that_is_a_link_is_refused(tmp_path: Path, into: Path) -> None:
-    upstream = Upstream.make(tmp_path / "srv" / "top.git")
-    commit = upstream.commit(
-        {".gitmodules": "other", "other": gitmodules(("s", "../x"))},
-        links={"s": "1" * 40},
-        modes={".gitmodules": "120000"},
-    )
-    with pytest.raises(SourceIntegrityError):
-        _checkout(Pin(upstream.path.as_uri(), commit), into)
-    assert not into.exists()
-
-
-def test_the_evidence_does_not_depend_on_place_or_url(nested: Nested, server: GitServer, into: Path) -> None:
-    one = _checkout(Pin(server.url("top.git"), nested.first), into).evidence
-    place = into.with_name("elsewhere")
-    two = _checkout(Pin(nested.top.path.as_uri(), nested.first), place).evidence
-    assert one["digest"] == two["digest"]
-    assert one["digest"] != _checkout(Pin(server.url("top.git"), nested.second), into).evidence["digest"]
-    assert verify_checkout(place, Pin(nested.top.path.as_uri(), nested.first)) == two
 
 
 def test_names_that_are_no_utf8_survive(tmp_path: Path, into: Path) -> None:

@@ -148,15 +148,6 @@ def test_the_command_that_is_offered_works(nested: Nested, into: Path, edit: str
     assert _checkout(nested, nested.second, into) == "moved"
 
 
-def test_many_edits_are_counted(nested: Nested, into: Path) -> None:
-    for number in range(25):
-        (into / f"mine {number}").write_text("1")
-    with pytest.raises(SourceIntegrityError) as caught:
-        _checkout(nested, nested.second, into)
-    assert "and 15 more" in caught.value.why
-    assert len(caught.value.evidence["edits"]) == 25
-
-
 def test_a_file_of_a_build_that_the_pin_would_overwrite_is_named_and_kept(nested: Nested, into: Path) -> None:
     with building(nested, into, "new"):
         (into / "new").mkdir()
@@ -253,17 +244,6 @@ def test_a_build_must_not_make_a_file_that_hides_a_pinned_one(nested: Nested, in
         (into / pinned.name).unlink()
 
 
-def test_what_lay_in_a_tree_with_edits_is_no_work_of_its_build(nested: Nested, into: Path) -> None:
-    (into / "mine.o").write_text("mine")
-    digest = dirty_digest(into)
-    begin_build(into, None, WHEEL)
-    (into / "a.o").write_text("1")
-    assert dirty_digest(into) == digest is not None
-    assert BuiltTreeProof(str(into), None).check() == {"tree_proved_bare": False, "made_in_tree": 1}
-    assert dirty_digest(into) == digest
-    assert _edits(nested, nested.first, into) == [["mine.o", "ignored"]]
-
-
 def test_the_tree_of_an_editable_install_is_in_use_until_a_wheel_is_built_of_it(
     nested: Nested, into: Path
 ) -> None:
@@ -311,25 +291,3 @@ def test_the_digest_of_edits_names_them_and_nothing_else(nested: Nested, into: P
         assert digest not in seen
         assert digest == dirty_digest(into)
         seen.add(digest)
-
-
-def test_the_digest_comes_back_with_the_same_edit(nested: Nested, into: Path) -> None:
-    (into / "grüße.txt").write_text("mine\n")
-    digest = dirty_digest(into)
-    git("checkout", "--", ".", cwd=into)
-    assert dirty_digest(into) is None
-    (into / "grüße.txt").write_text("mine\n")
-    assert dirty_digest(into) == digest
-
-
-def test_the_proof_says_what_it_proves(nested: Nested, into: Path) -> None:
-    proof = TreeProof(str(into), _pin(nested, nested.first))
-    evidence = proof.check()
-    assert evidence["commit"] == nested.first
-    assert nested.first[:12] in proof.describe()
-    assert proof.key() == TreeProof(str(into), _pin(nested, nested.first)).key()
-    assert proof.key() != TreeProof(str(into), _pin(nested, nested.second)).key()
-    with pytest.raises(SourceIntegrityError):
-        TreeProof(str(into), _pin(nested, nested.second)).check()
-    with pytest.raises(SourceIntegrityError, match="is not a git checkout"):
-        TreeProof(str(into.parent), _pin(nested, nested.first)).check()

@@ -162,11 +162,6 @@ def test_the_shell_lines_write_the_same_repositories(tmp_path: Path, umask: str)
         git("fsck", "--full", "--strict", cwd=target / f"{name}.git")
 
 
-def test_a_shell_variable_of_a_strange_name_is_an_error() -> None:
-    with pytest.raises(ValueError, match="not the name of a shell variable"):
-        shell_lines(PROJECT, "x; rm -rf /")
-
-
 @pytest.mark.parametrize(
     ("damage", "word"),
     [("gone", "No such file"), ("text", "is no bundle"), ("cut", "git cannot unpack ops.bundle")],

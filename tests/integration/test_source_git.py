@@ -14,7 +14,7 @@ from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import InterruptedByUserError, ToolchainError
 from xpubuild.supply.git.failures import diagnose
-from xpubuild.supply.git.git import Git, object_format
+from xpubuild.supply.git.git import Git
 
 
 @pytest.fixture
@@ -101,17 +101,6 @@ def test_the_users_instead_of_rules_are_followed(tmp_path: Path, monkeypatch: py
     assert run.ok
 
 
-def test_a_server_that_wants_a_password_gets_no_prompt(tmp_path: Path) -> None:
-    Upstream.make(tmp_path / "srv" / "x.git").commit({"a": "1\n"})
-    into = Upstream.make(tmp_path / "into.git")
-    env = base_environment() | {"SSH_ASKPASS": "/bin/echo", "DISPLAY": ":0", "GIT_ASKPASS": "/bin/echo"}
-    with git_server(tmp_path / "srv") as server:
-        server.faults.credentials = "me:secret"
-        run = Git.open(env).run(["fetch", "--", server.url("x.git")], git_dir=into.path)
-    assert diagnose(run).reason == "auth"
-    assert len(server.requests) == 1
-
-
 def test_a_silent_server_is_given_up_and_a_cancelled_fetch_ends_at_once(tmp_path: Path) -> None:
     into = Upstream.make(tmp_path / "into.git")
     ours = Git.open()
@@ -147,8 +136,3 @@ def test_a_git_that_is_too_old_or_missing_is_explained(tmp_path: Path) -> None:
     assert "2.31.8" in caught.value.why
     with pytest.raises(ToolchainError, match="'git' was not found"):
         Git.open({"PATH": str(tmp_path / "empty")})
-
-
-def test_the_object_format_follows_from_the_id() -> None:
-    assert object_format("a" * 40) == "sha1"
-    assert object_format("a" * 64) == "sha256"

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from integration.gitserver import GitServer, Upstream, closed_port, git, git_server
+from integration.gitserver import GitServer, Upstream, git, git_server
 from integration.source_mirrors import ensured, noise, refusal, store_in
 
-from xpubuild.errors import RecipeError
-from xpubuild.supply.git.bare import BareRepository, Retry
+from xpubuild.supply.git.bare import BareRepository
 
 
 @pytest.fixture
@@ -87,20 +86,6 @@ def test_without_a_ref_that_helps_the_whole_repository_is_fetched(
     assert not ensured(mirror, commit)[0]
 
 
-def test_the_whole_repository_can_follow_a_shallow_one(
-    tmp_path: Path, upstream: Upstream, server: GitServer
-) -> None:
-    first = upstream.commit({"a": "1\n"})
-    second = upstream.commit({"a": "2\n"}, parent=first)
-    third = upstream.commit({"a": "3\n"}, parent=second)
-    mirror = store_in(tmp_path).mirror(server.url(upstream.path.name), third)
-    ensured(mirror, third)
-    server.faults.old_protocol = True
-    ensured(mirror, first)
-    ensured(mirror, second)
-    assert len(_objects(mirror, third)) == 9
-
-
 def test_a_cut_connection_is_tried_again(tmp_path: Path, upstream: Upstream, server: GitServer) -> None:
     commit = upstream.commit({"a": noise(1)})
     server.faults.cut = 2
@@ -109,14 +94,6 @@ def test_a_cut_connection_is_tried_again(tmp_path: Path, upstream: Upstream, ser
     assert used
     assert sum("cut; trying again" in line for line in lines) == 2
     assert not list(mirror.path.glob("objects/pack/tmp_*"))
-
-
-def test_an_overloaded_server_is_tried_again(tmp_path: Path, upstream: Upstream, server: GitServer) -> None:
-    commit = upstream.commit({"a": "1\n"})
-    server.faults.fail = 3
-    mirror = store_in(tmp_path).mirror(server.url(upstream.path.name), commit)
-    _, lines = ensured(mirror, commit)
-    assert sum("server; trying again" in line for line in lines) == 3
 
 
 def test_what_never_gets_better_ends_with_the_reason(
@@ -134,26 +111,6 @@ def test_what_never_gets_better_ends_with_the_reason(
     assert ensured(mirror, commit)[0]
 
 
-def test_a_silent_server_ends_with_a_timeout(tmp_path: Path, upstream: Upstream, server: GitServer) -> None:
-    server.faults.hang = True
-    retry = Retry(attempts=1, stall_s=0.4)
-    mirror = store_in(tmp_path, retry=retry).mirror(server.url(upstream.path.name), "a" * 40)
-    assert refusal(mirror, "a" * 40).evidence["reason"] == "timeout"
-
-
-def test_an_unreachable_port_says_so(tmp_path: Path) -> None:
-    url = f"http://127.0.0.1:{closed_port()}/x.git"
-    error = refusal(store_in(tmp_path).mirror(url, "a" * 40), "a" * 40)
-    assert error.evidence["reason"] == "refused"
-    assert "refuses the connection" in error.why
-
-
-def test_a_missing_repository_says_so(tmp_path: Path, server: GitServer) -> None:
-    for url in (server.url("no-such.git"), str(tmp_path / "nowhere"), (tmp_path / "nowhere").as_uri()):
-        error = refusal(store_in(tmp_path).mirror(url, "a" * 40), "a" * 40)
-        assert error.evidence["reason"] == "not-found"
-
-
 @pytest.mark.parametrize("old_protocol", [False, True])
 def test_a_commit_that_the_server_lacks_says_so(
     tmp_path: Path, upstream: Upstream, server: GitServer, old_protocol: bool
@@ -163,17 +120,6 @@ def test_a_commit_that_the_server_lacks_says_so(
     error = refusal(store_in(tmp_path).mirror(server.url(upstream.path.name), "a" * 40), "a" * 40)
     assert error.evidence["reason"] == "commit"
     assert "a" * 40 in error.what
-
-
-def test_a_tag_object_is_no_pin(tmp_path: Path, upstream: Upstream, server: GitServer) -> None:
-    commit = upstream.commit({"a": "1\n"})
-    git("tag", "-a", "-m", "a release", "v1", commit, cwd=upstream.path)
-    tag = git("rev-parse", "v1", cwd=upstream.path)
-    mirror = store_in(tmp_path).mirror(server.url(upstream.path.name), tag)
-    with pytest.raises(RecipeError, match="is a tag, not a commit") as caught:
-        ensured(mirror, tag)
-    assert commit in caught.value.fix
-    ensured(mirror, commit)
 
 
 def test_offline_says_what_is_missing_and_takes_what_is_there(

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import textwrap
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 from integration.gitserver import GitServer, Upstream, git, git_server
 from integration.source_mirrors import ensured, noise, refusal, store_in
 
-from xpubuild.errors import FetchError, SourceIntegrityError
+from xpubuild.errors import SourceIntegrityError
 from xpubuild.supply.git.bare import BareRepository
 
 
@@ -53,20 +52,6 @@ def test_a_tampered_object_is_found_on_delivery_and_the_mirror_is_fetched_anew(
     assert git("cat-file", "-s", f"{commit}:a", cwd=into.path) == "40000"
     git("fsck", "--full", cwd=mirror.path)
     assert mirror.path.with_suffix(".damaged").is_dir()
-
-
-def test_a_tampered_object_is_not_delivered_where_the_server_is_gone(
-    tmp_path: Path, upstream: Upstream
-) -> None:
-    commit = upstream.commit({"a": noise(1)})
-    with git_server(upstream.path.parent) as server:
-        mirror = store_in(tmp_path).mirror(server.url(upstream.path.name), commit)
-        ensured(mirror, commit)
-    _damage_pack(mirror)
-    into = Upstream.make(tmp_path / "into.git")
-    with pytest.raises(FetchError):
-        mirror.deliver(commit, into.path, ref=None, report=lambda _: None)
-    assert subprocess.run(["git", "cat-file", "-e", commit], cwd=into.path, check=False).returncode != 0
 
 
 def test_a_mirror_that_lost_objects_is_fetched_anew(
@@ -151,23 +136,6 @@ def test_a_mirror_of_another_owner_is_used_and_a_source_of_another_owner_is_expl
     error = refusal(store.mirror(str(upstream.path), commit), commit)
     assert error.evidence["reason"] == "owner"
     assert error.commands == (f"git config --global --add safe.directory '{upstream.path}'",)
-
-
-def test_two_threads_fetch_once(tmp_path: Path, upstream: Upstream, server: GitServer) -> None:
-    commit = upstream.commit({"a": noise(1, 400_000)})
-    store = store_in(tmp_path)
-    used: list[bool] = []
-
-    def fetch() -> None:
-        used.append(ensured(store.mirror(server.url(upstream.path.name), commit), commit)[0])
-
-    threads = [threading.Thread(target=fetch) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(used) == [False, False, True]
-    assert len(server.requests) == 2
 
 
 _ON_A_FULL_DISK = """

@@ -10,7 +10,7 @@ import pytest
 from integration.gitserver import GIT_ENV, GitServer, Nested, git, git_server, plain_clone, snapshot
 
 from xpubuild.supply.git.pin import Pin
-from xpubuild.supply.git.portable import ShellWord, portable_commands
+from xpubuild.supply.git.portable import portable_commands
 
 
 @pytest.fixture(scope="module")
@@ -61,21 +61,6 @@ def test_it_is_shallow_where_the_server_allows_it_and_whole_where_not(
         assert done.returncode == 0, done.stderr
         assert (into / "third_party/mid/deps/inner/inner.h").read_text() == "inner 1\n"
         assert (into / ".git" / "shallow").exists() is not old
-
-
-def test_a_file_url_with_a_variable_in_it_works(nested: Nested, tmp_path: Path) -> None:
-    lines = portable_commands(
-        Pin(nested.top.path.as_uri(), nested.first), "out", url=ShellWord('"$SOURCES"/top.git')
-    )
-    done = _bash(lines, tmp_path, SOURCES=str(nested.top.path.parent))
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "out/third_party/mid/deps/inner/inner.h").exists()
-
-
-def test_without_submodules_none_are_fetched(nested: Nested, server: GitServer, tmp_path: Path) -> None:
-    pin = Pin(server.url("top.git"), nested.first, submodules=False)
-    assert _bash(portable_commands(pin, "out"), tmp_path).returncode == 0
-    assert list((tmp_path / "out/third_party/mid").iterdir()) == []
 
 
 @pytest.mark.parametrize("wrong", ["commit", "tree", "edit", "edit in a submodule"])

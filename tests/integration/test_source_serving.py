@@ -189,21 +189,6 @@ def test_cmake_clones_from_what_is_served_and_from_nowhere_else(world: World, sh
         assert head.stdout.strip() == world.pins[url], url
 
 
-@pytest.mark.needs("cmake", "ninja")
-def test_without_it_cmake_fails_at_once(world: World) -> None:
-    (world.folder / "empty").mkdir()
-    done = world.configure(world.folder / "empty", "build")
-    assert done.returncode != 0
-    assert "not allowed" in done.stdout + done.stderr
-
-
-def test_a_stock_serves_without_a_network(world: World) -> None:
-    """Filled with a network once; then another user with nothing but that folder, which cannot be written."""
-    world.serve(world.store("stock"), world.folder / "first")
-    served = world.serve(world.store("other", offline=True, stock="stock"), world.folder / "second")
-    assert {item.commit for item in served} == set(world.pins.values())
-
-
 def test_offline_and_without_a_stock_the_first_missing_thing_is_named(world: World) -> None:
     with pytest.raises(FetchError) as caught:
         world.serve(world.store(offline=True), world.folder / "served")

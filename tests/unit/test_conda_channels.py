@@ -52,36 +52,6 @@ def test_which_channels_are_asked_is_never_the_users(home: Path) -> None:
     assert condarc(home, "channels: [nvidia]\n") == ("conda-forge", "defaults", "intel/label/x")
 
 
-def test_the_file_that_condarc_names_counts_most(home: Path) -> None:
-    (home / "site").write_text("channel_alias: https://site.invalid\n")
-    text = "channel_alias: https://home.invalid\n"
-    assert condarc(home, text, CONDARC=str(home / "site"))[0] == "https://site.invalid/conda-forge"
-
-
-def test_bytes_that_are_no_text_are_told(home: Path) -> None:
-    (home / ".condarc").write_bytes(b"\xff\xfe")
-    with pytest.raises(ToolchainError):
-        read_condarc({"HOME": str(home)})
-
-
-def test_settings_of_all_files_and_their_variables(home: Path) -> None:
-    for name, text in {
-        ".config/conda/.condarc": "channel_alias: https://1\ncustom_channels: {a: https://c/$X_Y/}\n",
-        ".conda/.condarc": "default_channels: ['https://d/${X}', e]\n",
-        ".mambarc": "channel_alias: https://2/$XY/$NONE/\n", "xdg/conda/.condarc": "channel_alias: https://3/\n",
-    }.items():  # fmt: skip
-        (home / name).parent.mkdir(parents=True, exist_ok=True)
-        (home / name).write_text(text)
-    variables = {"HOME": str(home), "X": "1", "XY": "2", "X_Y": "3"}
-    found = read_condarc(variables)
-    assert vars(found) == {
-        "alias": "https://2/2/$NONE", "custom": {"a": "https://c/3"}, "defaults": ("https://d/1", "e"),
-    }  # fmt: skip
-    (home / ".mambarc").unlink()
-    assert read_condarc({**variables, "XDG_CONFIG_HOME": str(home / "xdg")}).alias == "https://3"
-    assert read_condarc(variables).alias == "https://1"
-
-
 @pytest.mark.parametrize("text", ["a: [", "- a\n", "custom_channels: [a]\n", "channel_alias: [x]\n"])
 def test_a_broken_file_is_named_and_not_quoted(home: Path, text: str) -> None:
     with pytest.raises(ToolchainError, match=r"\.condarc cannot be read") as caught:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xpubuild.errors import RecipeError
-from xpubuild.supply.conda.lockfile import CondaLock, CondaPackage, read_lock, split_filename, write_lock
+from xpubuild.supply.conda.lockfile import CondaLock, CondaPackage, read_lock, write_lock
 
 BASE = "https://conda.example.invalid/forge"
 
@@ -117,12 +117,6 @@ def test_what_cannot_be_checked_is_refused(text: str, why: str) -> None:
     assert why in caught.value.why
 
 
-def test_a_package_twice_is_refused() -> None:
-    with pytest.raises(RecipeError) as caught:
-        read_lock(write_lock(lock(package("a"), package("a", "2"))))
-    assert "a is listed twice" in caught.value.why
-
-
 @pytest.mark.parametrize(
     "base",
     [
@@ -137,11 +131,3 @@ def test_credentials_that_another_tool_wrote_are_not_kept(base: str) -> None:
     assert read_lock(text).packages[0].url == f"{BASE}/linux-64/cmake-1.0-h0.conda"
     for secret in ("user", "pa%3Ass", "pass", "tk-abc"):
         assert secret not in text
-
-
-def test_file_names_of_archives() -> None:
-    assert split_filename("intel-cmplr-lib-rt-2025.0.4-intel_1519.tar.bz2") == (
-        "intel-cmplr-lib-rt", "2025.0.4", "intel_1519",
-    )  # fmt: skip
-    assert split_filename("cmake-3.31.conda") is None
-    assert split_filename("a-1-0.whl") is None

@@ -109,21 +109,6 @@ def test_without_conda_packages_of_mkl_pip_brings_them() -> None:
     assert remaining(text, LOCK) == ""
 
 
-def test_nothing_left_means_no_step() -> None:
-    target = target_of()
-    texts = dict.fromkeys(target.requirements, "# only a comment\nninja==1 --hash=sha256:a\n")
-    assert [step.id for step in conda_steps(replace(target, requirements=texts))] == ["env"]
-
-
-def test_specifications_are_filled() -> None:
-    tools = load("2.8").recipe.toolchain
-    assert specifications(tools, "3.12.4") == (
-        "python 3.12.*", "pip", "cmake >=3.27,<4", "ninja", "mkl-static ==2025.2.0", "mkl-include ==2025.2.0",
-    )  # fmt: skip
-    assert specifications(tools.model_copy(update={"mkl": None}), "3.10")[4] == "mkl-static *"
-    assert specifications(tools.model_copy(update={"conda": None}), "3.10") == ()
-
-
 def test_every_recipe_can_be_built_with_conda() -> None:
     for path in recipes_dir().glob("*.yaml"):
         name, tools = path.stem, load(path.stem).recipe.toolchain

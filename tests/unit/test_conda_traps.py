@@ -7,7 +7,6 @@ import dataclasses
 import pytest
 
 from xpubuild.errors import UnsatisfiableError
-from xpubuild.supply.conda.libstdcxx import gcc_for, newest, too_old
 from xpubuild.supply.conda.lockfile import CondaLock, CondaPackage
 from xpubuild.supply.conda.traps import keep_out, kind_of, refuse
 
@@ -154,34 +153,3 @@ def test_one_that_is_asked_for_is_refused(name: str) -> None:
         keep_out(asked, [name])
     with pytest.raises(UnsatisfiableError, match=name):
         refuse(asked.packages)
-
-
-def test_tbb_is_refused_where_a_second_package_needs_it() -> None:
-    with pytest.raises(UnsatisfiableError) as caught:
-        keep_out(lock(mkl_static="tbb", embree="tbb", tbb=""), ["mkl-static", "embree"])
-    assert caught.value.evidence["through"] == ["embree", "tbb"]
-
-
-@pytest.mark.parametrize(
-    ("needed", "gcc"),
-    [
-        ("GLIBCXX_3.4.32", "13.2"),
-        ("GLIBCXX_3.4.30", "12.1"),
-        ("GLIBCXX_3.4.9", "8.1"),
-        ("GLIBCXX_3.4.99", None),
-        ("CXXABI_1.3", None),
-    ],
-)
-def test_which_gcc_has_a_symbol_version(needed: str, gcc: str | None) -> None:
-    assert gcc_for(needed) == gcc
-
-
-def test_an_older_libstdcxx_is_found_in_the_lock() -> None:
-    def packages(version: str) -> tuple[CondaPackage, ...]:
-        return (dataclasses.replace(lock(libstdcxx_ng="").packages[0], version=version),)
-
-    assert too_old(packages("11.2.0"), "GLIBCXX_3.4.30") == (packages("11.2.0")[0], "12.1")
-    assert too_old(packages("13.1.0"), "GLIBCXX_3.4.32") is not None
-    assert too_old(packages("13.2.0"), "GLIBCXX_3.4.32") is None
-    assert too_old(packages("9.3.0"), None) is None
-    assert newest(["GLIBCXX_3.4.9", "GLIBCXX_3.4.30", "CXXABI_1.3.9"]) == "GLIBCXX_3.4.30"

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from xpubuild.documents import plain
 from xpubuild.supply.depot.entries import (
     DepotSet,
     Entry,
@@ -122,13 +121,3 @@ def test_an_index_of_another_version_is_no_damage() -> None:
 def test_a_name_that_leads_elsewhere_is_no_file_of_a_depot(name: str) -> None:
     with pytest.raises(EntryError):
         file_entry(name, A, 1)
-
-
-def test_what_follows_from_the_pins_of_a_repository() -> None:
-    texts = GIT.derived()
-    assert texts[f"git/x.git/refs/xpubuild/pins/{COMMIT}"] == f"{COMMIT}\n".encode()
-    assert texts["git/x.git/refs/xpubuild/named/v1"] == texts["git/x.git/shallow"] == f"{COMMIT}\n".encode()
-    assert b"sha256" not in texts["git/x.git/config"]
-    assert b"objectformat = sha256" in replace(GIT, pins=(A,), named=()).derived()["git/x.git/config"]
-    assert FILE.derived() == {}
-    assert plain(SET)["repositories"][0]["ref"] == "v1"

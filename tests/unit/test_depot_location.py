@@ -58,20 +58,3 @@ def test_what_is_no_mirror_is_refused_without_its_secrets(text: str) -> None:
         parse_mirror(text)
     assert caught.value.exit_code == 2
     assert "secret" not in f"{caught.value.to_json()}"
-
-
-def test_what_is_refused_is_shown_as_it_was_given() -> None:
-    for text in ("http:/host/m", "ftp://host/m"):
-        with pytest.raises(UsageError) as caught:
-            parse_mirror(text)
-        assert caught.value.what == f"--mirror cannot be {text}"
-
-
-def test_the_copy_of_a_url_is_that_of_any_user() -> None:
-    names = {parse_mirror(text).folder_name for text in (  # type: ignore[union-attr]
-        "https://h/m", "https://me:word@h:443/m/", "HTTPS://H/m")}  # fmt: skip
-    assert len(names) == 1
-    assert names.pop().startswith("h-")
-    others = {parse_mirror(text).folder_name for text in (  # type: ignore[union-attr]
-        "https://h/m", "http://h/m", "https://h/M", "https://h:1/m")}  # fmt: skip
-    assert len(others) == 4

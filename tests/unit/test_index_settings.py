@@ -6,32 +6,22 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.index_demo import configure
 
-from xpubuild.engine.redact import recordable
-from xpubuild.errors import ToolchainError, XpuBuildError
+from xpubuild.errors import ToolchainError
 from xpubuild.supply.index import pipconf
-from xpubuild.supply.index.files import RemoteFile
 from xpubuild.supply.index.pipconf import (
     authorities,
-    local_path,
     pip_settings,
     switched_on,
-    without_login,
 )
 from xpubuild.supply.index.session import Session
 
 SECRET = "correct-horse"
-
-
-def refuses(action: Callable[[], object]) -> None:
-    with pytest.raises(XpuBuildError):
-        action()
 
 
 @pytest.fixture
@@ -126,14 +116,6 @@ def test_settings_are_those_that_pip_itself_merges(
     assert ours.get("proxy") == (options["proxy"] or None)
 
 
-@pytest.mark.parametrize(
-    ("place", "path"),
-    [("/a b", "/a b"), ("file:///a%20b", "/a b"), ("file:/x", "/x"), ("https://h/x", None), ("x", "x")],
-)
-def test_places_of_this_machine(place: str, path: str | None) -> None:
-    assert local_path(place) == (None if path is None else Path(path))
-
-
 def test_authorities_of_the_machine_are_found_where_distributions_have_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,48 +148,6 @@ def test_a_file_that_cannot_be_read_is_named_and_not_quoted(home: Path) -> None:
     assert caught.value.why.startswith("line 1 is neither [SECTION] nor NAME = VALUE")
 
 
-def test_files_of_pip_in_their_order(tmp_path: Path) -> None:
-    env = {"HOME": str(tmp_path), "XDG_CONFIG_DIRS": f"{tmp_path}/a:{tmp_path}/b"}
-    own = tmp_path / "own.conf"
-    paths = [
-        f"{tmp_path}/a/pip/pip.conf", f"{tmp_path}/b/pip/pip.conf", "/etc/pip.conf",
-        f"{tmp_path}/.pip/pip.conf",
-        f"{tmp_path}/.config/pip/pip.conf",
-    ]  # fmt: skip
-    assert [*map(str, pipconf._files(env))] == paths
-    assert [*map(str, pipconf._files({**env, "PIP_CONFIG_FILE": str(own)}))] == [*paths, str(own)]
-    own.write_text("[x]\n")
-    assert [*map(str, pipconf._files({**env, "PIP_CONFIG_FILE": str(own)}))] == [*paths[:3], str(own)]
-    assert [*map(str, pipconf._files({**env, "PIP_CONFIG_FILE": os.devnull}))] == []
-    config = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": "/c"}
-    assert [*map(str, pipconf._files(config))] == [
-        "/etc/xdg/pip/pip.conf",
-        paths[2],
-        paths[3],
-        "/c/pip/pip.conf",
-    ]
-
-
-def test_settings_and_their_names(tmp_path: Path) -> None:
-    own = tmp_path / "own.conf"
-    env = {"HOME": str(tmp_path), "XDG_CONFIG_DIRS": str(tmp_path), "PIP_CONFIG_FILE": str(own)}
-    own.write_text(
-        "[global]\n--Find_Links = /g\nempty =\nretries = 1\n[wheel]\nx = 1\n[install]\nretries = 2\n"
-    )
-    found = pip_settings({**env, "PIP_NO_INDEX": "1", "PIP_EMPTY": "", "OTHER": "x"})
-    names = ("find-links", "no-index", "retries", "empty", "x")
-    assert {name: found[name] for name in names if name in found} == {
-        "find-links": "/g", "no-index": "1", "retries": "2",
-    }  # fmt: skip
-    for text in ("x\n", "[a]\nx\n", "[a]\n[a]\n", "[a]\nb=1\nb=2\n", "[a\n"):
-        own.write_text(text)
-        refuses(lambda: pip_settings(env))
-    own.write_bytes(b"\xff")
-    refuses(lambda: pip_settings(env))
-    words = ("y", "yes", "t", "true", "on", "1", " YES ", "no", "", None, "2")
-    assert [switched_on(word) for word in words] == [True] * 7 + [False] * 4
-
-
 def test_a_session_has_the_settings_of_pip(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     configure(
         monkeypatch, PIP_TRUSTED_HOST="A.example b.example:8", PIP_RETRIES="4", PIP_CERT=str(tmp_path),
@@ -227,22 +167,3 @@ def test_a_session_has_the_settings_of_pip(monkeypatch: pytest.MonkeyPatch, tmp_
         {"url": "https://x.example/y", "headers": {"A": "b"}, "stream": True, "timeout": 7.0,
          "verify": str(tmp_path), "proxies": {"http": "http://p:1", "https": "http://p:1"}}
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    "variables", [{"PIP_RETRIES": "many"}, {"PIP_TIMEOUT": "x"}, {"PIP_CERT": "/no/such"}]
-)
-def test_settings_that_cannot_be_used(variables: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    configure(monkeypatch, **variables)
-    refuses(Session)
-
-
-def test_a_file_shows_and_records_no_credential() -> None:
-    link = f"https://me:{SECRET}@a.example/x.whl?X-Signature={SECRET}#sha256=1"
-    file = RemoteFile("x", "1", "x.whl", None, None, recordable(link), origin=link)
-    assert file.url == "https://a.example/x.whl"
-    assert SECRET not in repr(file)
-    assert file.link == link
-    assert file == RemoteFile("x", "1", "x.whl", None, None, file.url)
-    assert without_login("https://a:b@h:1/p?q#f") == "https://h:1/p?q#f"
-    assert without_login("/a folder/with@sign") == "/a folder/with@sign"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import stat
@@ -71,24 +70,6 @@ def test_gc_removes_nothing_where_a_workspace_is_not_one(
     assert result.status == 2
     assert f"there is no workspace at {tmp_path / place}" in " ".join(result.err.split())
     assert own.look(DIST, old.identity) == old
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"steps": {"a": 1}}', '{"steps": [{"id": "x"}]}'])
-@pytest.mark.parametrize("where", ["data/xpubuild/some", "elsewhere"])
-def test_gc_removes_nothing_where_a_receipt_is_broken(
-    xpubuild: Xpubuild, own: FolderStore, old: Record, tmp_path: Path, *, text: str, where: str
-) -> None:
-    root = receipt(workspace(tmp_path / where), text)
-    words = ("--workspace", str(root)) if where == "elsewhere" else ()
-    result = xpubuild("store", "gc", "--yes", *words, "--json")
-    assert result.status == 2
-    error = result.document()["error"]
-    assert str(root / "receipt.json") in error["what"]
-    assert error["commands"] == [f"xpubuild install some --workspace {root}"]
-    assert own.look(DIST, old.identity) == old
-    if not words:  # a list says so, and goes on
-        listed = xpubuild("store", "list")
-        assert (listed.status, "is damaged" in listed.err) == (0, True)
 
 
 @pytest.mark.parametrize("by", ["journal", "wheel", "receipt", "nothing"])
@@ -164,11 +145,6 @@ def test_push_to_what_cannot_be_a_store_says_what_to_do(
     assert error["fix"]
 
 
-def test_push_to_a_server_says_that_servers_are_only_read(xpubuild: Xpubuild, own: FolderStore) -> None:
-    result = xpubuild("store", "push", "--store", "https://cache.example/x", "--json")
-    assert (result.status, result.document()["error"]["why"]) == (2, "servers are only read")
-
-
 def pushed(xpubuild: Xpubuild, tmp_path: Path, *words: str) -> tuple[Result, list[dict[str, Any]]]:
     result = xpubuild("store", "push", *words, "--store", str(tmp_path / "shared"), "--json")
     return result, check(result.document(), "store-copy")["wheels"]
@@ -187,16 +163,6 @@ def test_a_wheel_that_is_altered_is_not_copied_and_the_status_says_so(
     assert row["store"] in told.out.replace("\n", "")
 
 
-def test_a_folder_that_cannot_be_written_is_a_failure(
-    xpubuild: Xpubuild, old: Record, tmp_path: Path
-) -> None:
-    (tmp_path / "shared").mkdir()
-    (tmp_path / "shared" / "wheels").mkdir()
-    (tmp_path / "shared" / "wheels" / DIST).write_text("in the way")
-    result, (row,) = pushed(xpubuild, tmp_path)
-    assert (result.status, row["kept"]) == (40, False)
-
-
 def test_a_wheel_of_the_workspace_that_your_store_lacks_is_a_failure(
     xpubuild: Xpubuild, own: FolderStore, tmp_path: Path
 ) -> None:
@@ -208,18 +174,6 @@ def test_a_wheel_of_the_workspace_that_your_store_lacks_is_a_failure(
     FolderStore(tmp_path / "shared", Trust(frozenset(), ME)).keep(lacking, tmp_path / FILE)
     result, (row,) = pushed(xpubuild, tmp_path, "--workspace", str(root))
     assert (result.status, row["kept"]) == (0, True)
-
-
-def test_another_build_of_the_identity_that_is_there_is_no_failure(
-    xpubuild: Xpubuild, old: Record, tmp_path: Path
-) -> None:
-    (tmp_path / "shared").mkdir()
-    (tmp_path / FILE).write_bytes(b"built there")
-    there = record_of(b"built there", a=1)
-    assert FolderStore(tmp_path / "shared", Trust(frozenset(), ME)).keep(there, tmp_path / FILE) == ""
-    result, (row,) = pushed(xpubuild, tmp_path)
-    assert (result.status, row["kept"]) == (0, False)
-    assert hashlib.sha256(b"built there").hexdigest() in row["why"]
 
 
 def test_a_store_that_is_not_there_does_not_look_empty(

@@ -39,12 +39,6 @@ def test_indexes_and_their_logins_are_said_in_the_environment_alone() -> None:
     assert options(words, "--index-strategy") == ["unsafe-best-match"]
 
 
-def test_without_an_index_none_is_asked() -> None:
-    words = said(PIP_NO_INDEX="1", PIP_INDEX_URL="https://one.example/simple")
-    assert "--no-index" in words.options
-    assert not {"UV_DEFAULT_INDEX", "UV_INDEX"} & words.environment.keys()
-
-
 def test_what_pip_passes_over_is_left_out(tmp_path: Path) -> None:
     """Plain http without trusted-host, which uv would take, and folders that are not there: it would fail."""
     wheels = tmp_path / "my wheels"
