@@ -250,17 +250,16 @@ def conda_env(
 ) -> None:
     """Create an environment from a conda-lock.yml; the hash of every package is checked."""
     from xpubuild.engine.environment import base_environment
-    from xpubuild.supply.conda.archives import Supply, in_folder
-    from xpubuild.supply.conda.channels import read_condarc, resolve
+    from xpubuild.supply.archives import Supply
+    from xpubuild.supply.conda.channels import read_condarc, resolve, with_access
     from xpubuild.supply.conda.environment import Installation, make_conda_env, read_lock_file
     from xpubuild.supply.conda.solve import find_engines
+    from xpubuild.supply.depot.folder import archives_in
 
     document = read_lock_file(lock)
     channels = resolve(document.channels, read_condarc(os.environ))
-    supply = Supply(cache=cache, offline=offline, channels=channels)
-    if mirror is not None:
-        files = in_folder(mirror.absolute() / "files")
-        supply = Supply(cache=cache, find=files, offline=offline, channels=channels)
+    find = archives_in(mirror and mirror.absolute())
+    supply = Supply(cache, find, offline, access=lambda url: with_access(url, channels))
     engines, environment = find_engines(os.environ), base_environment()
     done = make_conda_env(Installation(env, document, supply, engines, environment, _say))
     _say(f"{env} {'was created' if done else 'exists'}")
