@@ -17,7 +17,7 @@ def test_the_table_has_the_families_of_explain() -> None:
     assert set(families()) == {entry.family for entry in signatures} | rows
 
 
-def test_every_check_but_those_of_comfort_detects_a_family() -> None:
+def test_the_table_names_checks_that_there_are() -> None:
     named = {check for checks in families().values() for check in checks}
+    assert len(named) > 40
     assert named <= CHECKS
-    assert len(CHECKS - named) < 5
