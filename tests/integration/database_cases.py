@@ -9,16 +9,15 @@ import torch
 
 from xpubuild.verify.suite import database_choice as choice
 from xpubuild.verify.suite.database_compare import WrongError
-from xpubuild.verify.suite.database_samples import _on_cpu, _reduces, _with_nan, leaves
+from xpubuild.verify.suite.database_samples import _on_cpu, leaves
 from xpubuild.verify.suite.database_trial import Forms, Trial, _verdict
 
 
-def said(name, source, results, reference, *args, kind="upstream", **kwargs):
+def said(name, source, results, reference, *args, **kwargs):
     """Return what the comparison says of an operator's results, given those of the reference."""
     source = torch.tensor(source)
     info = SimpleNamespace(name=name, variant_test_name="", decorators=[])
     record = {
-        "kind": kind,
         "inputs": [source],
         "types": [str(one.dtype).partition(".")[2] for one in reference],
         "results": [{"value": one, "spread": None} for one in reference],
@@ -74,21 +73,6 @@ def devices():
     return [str(one) for one in found]
 
 
-def arrives(*found):
-    reference = [torch.tensor([1.0, nan, 2.0])]
-    return said("relu", [1.0, nan, 2.0], [torch.tensor(found)], reference, kind="nan")
-
-
-def with_nan(name):
-    info = SimpleNamespace(name=name)
-    found = _with_nan(torch, info, [SimpleNamespace(input=torch.ones(5), args=(), kwargs={})])
-    return [torch.isnan(one.input).tolist() for one in found]
-
-
-def reduced(dim):
-    return [_reduces(SimpleNamespace(args=(), kwargs={"dim": dim}), place) for place in (0, 1)]
-
-
 nan = float("nan")
 sys.stdout.write(json.dumps({
     "sort: same": sort(1, 3, 0, 2),
@@ -112,12 +96,4 @@ sys.stdout.write(json.dumps({
     "no kernel": raised(NotImplementedError("with arguments from the 'CUDA' backend.")),
     "no type": raised(RuntimeError('"add" not implemented for \'Half\'')),
     "devices": devices(),
-    "nan: arrives": arrives(1.0, nan, 2.0),
-    "nan: other numbers, which it may change": arrives(nan, nan, 5.0),
-    "nan: ignored": arrives(1.0, 0.0, 2.0),
-    "nan: in a sample": with_nan("nn.functional.relu"),
-    "nan: not where devices drop it": with_nan("nn.functional.hardshrink"),
-    "nan: not in a matrix to decompose": with_nan("linalg.eig"),
-    "reduced: over the first": reduced(-2),
-    "reduced: over both": reduced([0, 1]),
 }))  # fmt: skip

@@ -107,17 +107,6 @@ def test_crash_before_the_first_check_is_put_down_to_it(target: Target, warm: Pa
     assert by_id(report)["aten.sort"].detail.endswith("SIGABRT (before the check began)")
 
 
-def test_extension_that_is_absent_is_skipped_unless_required(target: Target, warm: Path) -> None:
-    report = target.verify("ops", ops=False, python=warm)
-    assert report.status == "pass"
-    assert by_id(report)["ops.import"].detail == "xpubuild_ops is not installed"
-    report = target.verify("ops", ops=False, require=["ops"], python=warm)
-    assert bad(report) == {"ops.import": "fail"}
-    said = "xpubuild_ops is not installed; --require makes this a failure"
-    assert by_id(report)["ops.import"].detail == said
-    assert by_id(report)["ops.mkl_sgemm"].detail == "needs ops.import, which failed"
-
-
 @pytest.mark.parametrize(
     "check", ["ops.compile", pytest.param("model.resnet50_compile", marks=pytest.mark.on_demand)]
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from integration.torch_env import TORCH, OpsSite, TorchEnv
+from integration.torch_env import OpsSite, TorchEnv
 from integration.verify_support import Target, bad, by_id
 
 from xpubuild.verify.catalogue import list_checks
@@ -24,44 +24,12 @@ class Full:
     temporary: Path
 
 
-def test_report_says_what_was_verified(target: Target, warm: Path) -> None:
-    report = target.verify("device.properties", "import.abi", python=warm)
-    document = report.to_json()
-    assert document["schema"] == "xpubuild.verify/1"
-    assert document["status"] == "pass"
-    assert document["torch"]["version"] == f"{TORCH}+cpu"
-    assert len(document["torch"]["git_version"]) == 40
-    assert document["torch"]["xpu"] is False
-    assert document["torch"]["cxx11_abi"] == 1
-    assert document["device"]["type"] == "cpu"
-    assert document["device"]["total_memory"] > 2**30
-
-
 def test_numpy_is_not_missed_and_other_warnings_are_kept(target: Target) -> None:
     report = target.verify("import.torch", mutation="import warnings; warnings.warn('a sign of trouble')")
     (check,) = report.checks
     assert check.status == "pass"
     assert any("a sign of trouble" in line for line in check.output)
     assert not any("NumPy" in line for line in check.output)
-
-
-@pytest.mark.parametrize(("callers", "wanted"), [("", "passive"), ("active", "active")])
-def test_threads_that_wait_give_their_core_away_unless_speed_is_measured(
-    target: Target, warm: Path, callers: str, wanted: str
-) -> None:
-    seen = target.work / "seen"
-    said = "print(sys.argv[-1], os.environ.get('OMP_WAIT_POLICY'), file=stream)"
-    if callers:
-        target.env.environ["OMP_WAIT_POLICY"] = callers
-    report = target.verify(
-        "aten.sort",
-        "speed.launch",
-        suite="full",
-        mutation=f"import os, sys\nwith open({str(seen)!r}, 'a') as stream: {said}",
-        python=warm,
-    )
-    assert bad(report) == {}
-    assert {f"aten.sort {wanted}", f"speed.launch {callers or None}"} <= set(seen.read_text().splitlines())
 
 
 def test_vector_functions_are_set_up_by_one_thread_before_any_check(target: Target, warm: Path) -> None:
@@ -129,16 +97,6 @@ def test_every_workload_was_run(full: Full) -> None:
 def test_the_log_is_in_the_scratch_folder_and_nothing_in_the_temporary_one(full: Full) -> None:
     assert (full.scratch / LOG_NAME).stat().st_size > 0
     assert not list(full.temporary.iterdir())
-
-
-@pytest.mark.on_demand
-def test_caches_stay_in_the_scratch_folder(target: Target) -> None:
-    """Where its name has no space; they lie in a folder that is removed where it has one."""
-    target.scratch = target.work / "scrätch"
-    report = target.verify("ops.compile", suite="full")
-    assert bad(report) == {}
-    assert any((target.scratch / "inductor").rglob("*.so"))
-    assert any((target.scratch / "tmp").rglob("*.gch"))
 
 
 @pytest.mark.parametrize(("isa", "lacks"), [("AVX2", "bfloat16"), ("AVX512_CORE", "float16")])

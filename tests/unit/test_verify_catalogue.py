@@ -3,49 +3,19 @@
 from __future__ import annotations
 
 import ast
-import re
 import sys
 from pathlib import Path
 
 import pytest
-from support.imports import ROOT
 from support.releases import TARGET_PACKAGES
 
 from xpubuild.errors import UsageError
 from xpubuild.resources import suite_dir
-from xpubuild.verify.catalogue import list_checks, select
+from xpubuild.verify.catalogue import select
 from xpubuild.verify.suite import registry
 
 SOURCES = sorted(suite_dir().glob("*.py"))
 OURS = {path.stem for path in SOURCES}
-
-
-def test_docstrings_are_prose_without_the_quotes_of_joined_strings() -> None:
-    """They are printed in the reference; ``"one"`` and ``"two"`` below each other join only in code."""
-    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
-    found = [
-        f"{path}: {text}"
-        for path in (ROOT / "xpubuild").rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, documented) and re.search(r'"\n\s*"', text := ast.get_docstring(node) or "")
-    ]
-    assert found == []
-
-
-def test_every_check_comes_after_what_it_needs() -> None:
-    seen: set[str] = set()
-    for check in list_checks():
-        assert set(check.needs) <= seen, check.id
-        seen.add(check.id)
-
-
-def test_only_takes_groups_and_patterns_and_goes_beyond_the_suite() -> None:
-    ids = [
-        check.id
-        for check in select(device="cpu", suite="smoke", only=["import", "aten.matmul_*", "ops.compile"])
-    ]
-    assert {"import.abi", "aten.matmul_fp32", "aten.matmul_bf16", "ops.compile"} <= set(ids)
-    assert "aten.sort" not in ids
 
 
 @pytest.mark.parametrize(

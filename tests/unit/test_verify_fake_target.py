@@ -220,23 +220,6 @@ def test_quiet_prints_the_result_and_failures_only(
     assert FIRST not in bad.out + bad.err
 
 
-def test_required_parts_are_known_and_run_and_skipped_checks_do_not(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
-) -> None:
-    xpubuild = Xpubuild(capsys, monkeypatch)
-    target = FakeTarget(tmp_path / "env", {"vision.import": "fail"})
-    words = ("verify", "--python", str(target.python), "--device", "cpu", "--only", ",".join(ATEN))
-    unknown = xpubuild(*words, "--require", "nonsense")
-    assert unknown.status == 2
-    assert "ops, vision, audio, triton" in unknown.out + unknown.err
-    missing = xpubuild(*words, "--require", "vision", "--json")
-    assert missing.status == 70
-    statuses = {check["id"]: check["status"] for check in missing.document()["checks"]}
-    assert statuses["vision.import"] == "fail"
-    less = xpubuild.json(*words, "--skip", f"{SECOND},device.*")
-    assert [check["id"] for check in less["checks"]] == [FIRST, THIRD]
-
-
 def test_on_the_stand_in_the_report_says_so_and_what_proves_nothing_is_skipped(tmp_path: Path) -> None:
     target = FakeTarget(tmp_path / "env", {})
     document = verified(target, tmp_path / "work", stand_in=True)

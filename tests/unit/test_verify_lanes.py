@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from xpubuild.verify.catalogue import list_checks
 from xpubuild.verify.suite.registry import GROUPS, LANES, turns
 
 FULL = [group for group in GROUPS if group not in ("image", "dynamo", "upstream", "database")]
@@ -21,11 +20,3 @@ def test_on_a_cpu_or_with_few_cores_groups_follow_each_other() -> None:
     assert turns(FULL, "cpu", 64) == alone
     assert turns(FULL, "cuda", 4) == alone
     assert turns(["import", "database"], "cuda", 64) == [[["import"]], [["database"]]]
-
-
-def test_no_check_needs_one_of_another_lane() -> None:
-    lane_of = {group: number for number, lane in enumerate(LANES) for group in lane}
-    for check in list_checks():
-        for need in check.needs:
-            group = need.partition(".")[0]
-            assert lane_of.get(group) in (None, lane_of.get(check.group)), (check.id, need)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from xml.etree import ElementTree as ET
 
-import pytest
-
 from xpubuild.verify.model import STATUSES, CheckResult, VerifyReport
-from xpubuild.verify.reports import failure, junit_report
+from xpubuild.verify.reports import junit_report
 
 
 def result(identifier: str, status: str, **fields: object) -> CheckResult:
@@ -31,23 +28,6 @@ REPORT = VerifyReport(
     device={"type": "cpu"},
     duration_s=2.0,
 )
-
-
-@pytest.mark.parametrize(
-    ("suite", "target", "said"),
-    [
-        ("smoke", (), "verify --python /env/bin/python --device cpu --suite smoke --only a.no,b.dead,b.slow"),
-        ("full", ("--workspace", "/w s"), "verify --workspace '/w s' --device cpu --suite full --only a.no"),
-        ("image", (), "verify --python /env/bin/python --no-gpu --only a.no"),
-    ],
-)
-def test_the_next_command_runs_the_failing_checks_as_they_were_run(
-    suite: str, target: tuple[str, ...], said: str
-) -> None:
-    error = failure(replace(REPORT, suite=suite), target)
-    assert error is not None
-    (command,) = error.commands
-    assert said in command
 
 
 def test_document_has_the_fields_of_the_contract() -> None:

@@ -49,7 +49,6 @@ def operators(context: SuiteContext) -> None:
         cells = [(name, kind) for name, kinds in chosen.items() for kind in kinds]
         known = known_failures(Path(context.options["known"]) if "known" in context.options else None)
         run = _Results(folder, Table(cells, facts, _baseline(context), known))
-        _leave_out(context, run)
         left = {
             name: [kind for kind in kinds if (name, kind) not in run.there] for name, kinds in chosen.items()
         }
@@ -63,10 +62,10 @@ def _chosen(context: SuiteContext, infos: Mapping[str, Any]) -> dict[str, list[s
     unknown = [name for name in wanted if name not in infos]
     require(not unknown, f"this torch's database has no operator {', '.join(unknown)}")
     limited = [name for name in context.options.get("types", "").split(",") if name]
-    found = {}
+    found, lacking = {}, () if has_float64(context) else ("float64", "complex128")
     for name in database.by_use(wanted or list(infos)):
         kinds = database.types_of(context.torch, infos[name], context.backend.name)
-        found[name] = [kind for kind in kinds if not limited or kind in limited]
+        found[name] = [one for one in kinds if one not in lacking and (not limited or one in limited)]
     return {name: kinds for name, kinds in found.items() if kinds}
 
 
@@ -144,21 +143,6 @@ def _read(line: str) -> dict[str, Any] | None:
     except ValueError:
         return None
     return record if isinstance(record, dict) else None
-
-
-def _leave_out(context: SuiteContext, run: _Results) -> None:
-    if not has_float64(context):
-        for name, kind in list(run.table.cells()):
-            if kind in ("float64", "complex128"):
-                run.table.add(
-                    {
-                        "operator": name,
-                        "type": kind,
-                        "state": "skipped",
-                        "detail": "no float64 on this device",
-                    }
-                )
-                run.there.add((name, kind))
 
 
 def _devices(context: SuiteContext) -> tuple[list[str], dict[str, str]]:

@@ -144,23 +144,6 @@ def build(context: SuiteContext) -> None:
     context.note(f"built for {' and '.join(kinds or ['the CPU only'])}")
 
 
-@check("image.meta", "a network runs on the meta device", needs=("import.torch",), suites=IMAGE)
-def meta(context: SuiteContext) -> None:
-    """Run resnet50 forward and backward on the meta device, which computes only shapes."""
-    torch = context.torch
-    from .resnet import PARAMETERS, ResNet50
-
-    with torch.device("meta"):
-        model = ResNet50()
-        data = torch.empty(2, 3, 224, 224)
-    result = model(data)
-    require(result.device.type == "meta", f"the output is on {result.device}")
-    require(tuple(result.shape) == (2, 1000), f"the output has shape {tuple(result.shape)}")
-    result.sum().backward()
-    number = sum(parameter.grad.numel() for parameter in model.parameters())
-    require(number == PARAMETERS, f"gradients have {number} elements instead of {PARAMETERS}")
-
-
 @check(
     "image.compile",
     "torch.compile works without a device",

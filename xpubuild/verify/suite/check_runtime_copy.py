@@ -112,14 +112,11 @@ def copy_peer(context: SuiteContext) -> None:
     number = need_devices(context, 2)
     torch, module, name = context.torch, context.module, context.backend.name
     source = torch.arange(_NUMBER, dtype=torch.int32)
-    reach = getattr(module, "can_device_access_peer", None)
-    direct = 0
     for left in range(number):
         there = source.to(f"{name}:{left}")
         for right in range(number):
             if left == right:
                 continue
-            direct += bool(reach(left, right)) if reach else 0
             pair = f"from device {left} to {right}"
             copied = there.to(f"{name}:{right}")
             require(str(copied.device) == f"{name}:{right}", f"{pair}: the copy is on {copied.device}")
@@ -130,7 +127,6 @@ def copy_peer(context: SuiteContext) -> None:
             expected[:, 1:3] = source[:4000].reshape(1000, 4)[:, 2:]
             require(torch.equal(part.cpu(), expected), f"{pair}: a copy of a part is wrong")
     context.metric("pairs", number * (number - 1))
-    context.metric("direct_pairs", direct if reach else "unknown")
     load = Load(context, 60.0)
     other = (module.current_device() + 1) % number
     moved = load.queue().to(f"{name}:{other}", non_blocking=True)

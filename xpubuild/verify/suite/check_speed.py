@@ -6,7 +6,7 @@ import functools
 from typing import Any
 
 from .context import CheckSkippedError, SuiteContext, require
-from .hardware import has_float64, shared
+from .hardware import has_float64
 from .peaks import CAUSES, FAR_BELOW, FRACTION, FRACTIONS, find
 from .registry import SPEED, check
 from .stopwatch import seconds, wall_seconds
@@ -19,7 +19,7 @@ def _against(context: SuiteContext, name: str, value: float, peak: float) -> Non
     context.metric(f"{name}_of_peak", round(value / peak, 4))
     if value < FRACTIONS.get(name, FRACTION) * peak:
         said = f"{name} is {value:.4g}, {value / peak:.0%} of the device's peak of {peak:.4g}"
-        context.warn(f"{said}: {CAUSES}{shared(context)}" if value < FAR_BELOW * peak else said)
+        context.warn(f"{said}: {CAUSES}" if value < FAR_BELOW * peak else said)
 
 
 def _peak(context: SuiteContext) -> Any:

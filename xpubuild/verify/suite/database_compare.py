@@ -65,23 +65,6 @@ class Comparison:
             value = wanted["value"].expand(one.shape) if wanted["value"].dim() == 0 else wanted["value"]
             self.close(f"gradient {number}: ", one, {**wanted, "value": value}, DERIVATIVE)
 
-    def nan_arrives(self, results: list[Any], expected: list[dict[str, Any]]) -> bool:
-        """Compare where results are NaN, of an input with a NaN: where the CPU's are, at least.
-
-        Returns False: nothing else is to be compared.
-
-        Raises:
-            WrongError: an element is a number that is NaN on the CPU.
-        """
-        for number, (result, wanted) in enumerate(zip(results, expected)):
-            found, value = dense(self.torch, result).cpu(), wanted.get("cpu", wanted["value"])
-            if not _rounds(found) or not _rounds(value) or found.shape != value.shape:
-                continue
-            lost = int((self.torch.isnan(value) & ~self.torch.isnan(found)).sum())
-            if lost:
-                raise WrongError(f"NaN does not arrive at {lost} elements of result {number}")
-        return False
-
     def close(self, which: str, result: Any, wanted: dict[str, Any], factor: float = 1.0) -> None:
         """Compare one result with its reference; whole numbers have to be equal.
 
@@ -97,20 +80,18 @@ class Comparison:
             if wrong:
                 raise WrongError(f"{which}{wrong} of {reference.numel()} elements are wrong")
             return
-        limits = self._limits(found, factor, numpy=wanted.get("from") == "numpy")
+        limits = self._limits(found, factor)
         problem = _beyond(torch, found, reference, wanted["spread"], limits)
         if problem:
             raise WrongError(which + problem)
 
-    def _limits(self, found: Any, factor: float, *, numpy: bool) -> Limits:
+    def _limits(self, found: Any, factor: float) -> Limits:
         u = unit_roundoff(self.torch, found.dtype)
         relative, absolute = tolerance(self.info, found.dtype, self.device)
         for dtype in {one.dtype for one in self.inputs} | {self.dtype}:  # the coarsest counts
             if dtype.is_floating_point or dtype.is_complex:
                 own = tolerance(self.info, dtype, self.device)
                 relative, absolute = max(relative, own[0]), max(absolute, own[1])
-        if numpy:  # NumPy's functions have roundings of their own
-            relative = max(relative, 1e-6)
         # Sums of many numbers: types that are short are added up in float32.
         terms = max([one.numel() for one in self.inputs], default=1) / max(1, found.numel())
         relative += _SUMS * min(u, 2.0**-24) * math.sqrt(max(1.0, terms))

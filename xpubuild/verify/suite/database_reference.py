@@ -1,6 +1,6 @@
 """References of the operator database, computed by another process on the CPU.
 
-A reference is that of the ``OpInfo`` (a function of NumPy) where it has one, else torch's own on the CPU in
+A reference is torch's own on the CPU in
 double precision: the inputs are those of the type under test, converted without rounding. Each comes with how
 much it changes with its inputs, so that a limit can be what a backward stable algorithm keeps to. The same
 operator on the CPU in the type under test says which types results have.
@@ -28,15 +28,12 @@ from .database_calls import (
 )
 from .database_choice import has_derivative
 from .database_samples import evenly, leaves, mapped, samples
-from .references import CHANGE, _moved, _rounds
+from .references import CHANGE, _moved
 
 #: Samples of a type for which gradients are computed; the others have forward results alone.
 GRADIENTS = 4
 #: Operators that round a quotient to the type, and then to a whole number.
 _JUMPS = ("div.floor_rounding", "div.trunc_rounding", "floor_divide", "remainder", "fmod", "__rmod__")
-#: Operators whose reference in the database is another function: NumPy divides by n where torch does by
-#: n - 1; that of ihfft2 is SciPy's ihfftn, which transforms all dimensions.
-_OTHER_FUNCTIONS = ("std", "var", "fft.ihfft2")
 
 
 def compute(torch: Any, name: str, type_name: str, device: str) -> list[dict[str, Any]]:
@@ -46,12 +43,10 @@ def compute(torch: Any, name: str, type_name: str, device: str) -> list[dict[str
     against = objections(torch, info, dtype, device)
     with quiet():
         made = samples(torch, info, dtype, grad=grad)
-        records = []
-        for number, (kind, sample) in enumerate(made):
-            wanted = grad and (kind == "again" or evenly(made, number, GRADIENTS))
-            record = Reference(torch, info, sample).record(against, gradients=wanted)
-            records.append({**record, "kind": kind})
-    return records
+        return [
+            Reference(torch, info, sample).record(against, gradients=grad and evenly(made, number, GRADIENTS))
+            for number, sample in enumerate(made)
+        ]
 
 
 class Reference:
@@ -111,38 +106,9 @@ class Reference:
             return results_of(self.torch, self.sample, self.info.op(source, *args, **kwargs))
 
     def _forward(self) -> list[dict[str, Any]]:
-        torch = self.torch
-        results = [dense(torch, one).clone() for one in self._run(self.arguments())]
-        spreads = spread(torch, results, lambda seed: self._run(self.arguments(seed)))
-        own = self._numpy(results)
-        made = []
-        for number, (result, changes) in enumerate(zip(results, spreads)):
-            entry = {"value": result, "spread": changes, "from": "cpu"}
-            if own is not None:
-                entry |= {"value": own[number].to(wide(torch, result).dtype), "from": "numpy"}
-                entry["cpu"] = result
-            made.append(entry)
-        return made
-
-    def _numpy(self, results: list[Any]) -> list[Any] | None:
-        """Return the results of the ``OpInfo``'s own reference; None where it is for other arguments."""
-        if self.info.ref is None or self._jumps() or name_of(self.info) in _OTHER_FUNCTIONS:
-            return None
-        torch, made = self.torch, type(self.sample)
-        source, args, kwargs = self.arguments()
-        try:
-            arrays = made(source, args=args, kwargs=kwargs).numpy()
-            found = self.info.ref(arrays.input, *arrays.args, **arrays.kwargs)
-            found = found if isinstance(found, (tuple, list)) else [found]
-            own = [torch.as_tensor(one) for one in found]
-        except Exception:  # noqa: BLE001 - it is for other arguments
-            return None
-        fits = len(own) == len(results) and all(a.shape == b.shape for a, b in zip(own, results))
-        # Of int8 NumPy makes float16: such a reference would be coarser than what is compared with it.
-        same = fits and all(
-            a.dtype == b.dtype or not (_rounds(a) or _rounds(b)) for a, b in zip(own, results)
-        )
-        return own if same else None
+        results = [dense(self.torch, one).clone() for one in self._run(self.arguments())]
+        spreads = spread(self.torch, results, lambda seed: self._run(self.arguments(seed)))
+        return [{"value": one, "spread": changes} for one, changes in zip(results, spreads)]
 
     def _types(self) -> tuple[list[str] | None, bool]:
         """Return the results' types on the CPU, and whether two runs differ: random or not initialised."""

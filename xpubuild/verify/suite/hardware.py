@@ -67,26 +67,6 @@ def free_memory(context: SuiteContext) -> int:
     return int(module.get_device_properties().total_memory)
 
 
-#: What a process that does nothing holds on a device: contexts of a driver, kernels that were loaded.
-_IDLE = 2**30
-
-
-def _taken_by_others(context: SuiteContext) -> int:
-    """Return the bytes of the device that other processes hold, 0 if that cannot be found out."""
-    module = context.module
-    if context.backend.name == "cpu" or not hasattr(module, "mem_get_info"):
-        return 0
-    free, total = module.mem_get_info()
-    own = module.memory_reserved() if hasattr(module, "memory_reserved") else 0
-    return max(0, int(total) - int(free) - int(own) - _IDLE)
-
-
-def shared(context: SuiteContext) -> str:
-    """Return the text that says that other processes hold memory of the device, empty if they do not."""
-    taken = _taken_by_others(context)
-    return f"; other processes hold {taken / 2**30:.1f} GiB of this device" if taken else ""
-
-
 @contextlib.contextmanager
 def memory_of(context: SuiteContext, needed: int) -> Iterator[None]:
     """Skip the check where ``needed`` bytes are not free, also if others take them while it runs.
@@ -116,6 +96,4 @@ def is_out_of_memory(torch: Any, error: BaseException) -> bool:
 def _require_free(context: SuiteContext, needed: int, own: int = 0) -> None:
     free = free_memory(context) + own
     if free < needed:
-        raise CheckSkippedError(
-            f"{free / 2**30:.1f} GiB free, but this needs {needed / 2**30:.1f} GiB{shared(context)}"
-        )
+        raise CheckSkippedError(f"{free / 2**30:.1f} GiB free, but this needs {needed / 2**30:.1f} GiB")
