@@ -36,17 +36,22 @@ def _plumbing(function: Callable[..., Any]) -> Callable[..., Any]:
         kinds = typing.get_args(hint) or (hint,)
         kind: Any = click.Path(path_type=Path) if Path in kinds else int if int in kinds else str
         required = parameter.default is parameter.empty
+        # Plans set these two for their steps: they decide nothing of what comes out.
+        variable = f"XPUBUILD_{parameter.name.upper()}" if parameter.name in ("mirror", "offline") else None
         if parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
             nargs = -1 if several else 1
             params.append(click.Argument([parameter.name], type=kind, nargs=nargs, required=True))
         elif hint is bool:
             words = f"--{name}/--no-{name}" if parameter.default else f"--{name}"
-            params.append(click.Option([words], is_flag=True, default=parameter.default))
+            params.append(click.Option([words], is_flag=True, default=parameter.default, envvar=variable))
         else:
             default = None if required or several else parameter.default
             params.append(
-                click.Option([f"--{name}"], type=kind, multiple=several, required=required, default=default)
-            )
+                click.Option(
+                    [f"--{name}"], type=kind, multiple=several, required=required, default=default,
+                    envvar=variable,
+                )
+            )  # fmt: skip
     name = function.__name__.replace("_", "-")
     command.add_command(click.Command(name, params=params, callback=function, help=function.__doc__))
     return function
