@@ -24,7 +24,7 @@ from xpubuild.artifacts.site_packages import site_packages_of
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import AuditError
 from xpubuild.machine.make_env import make_env
-from xpubuild.machine.python_choice import resolve_python
+from xpubuild.machine.pythons import resolve_python
 from xpubuild.resources import recipes_dir
 
 

@@ -13,7 +13,7 @@ from xpubuild.artifacts.configure import LEGACY, check, look
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import RecipeError
 from xpubuild.machine.make_env import make_env
-from xpubuild.machine.python_choice import resolve_python
+from xpubuild.machine.pythons import resolve_python
 
 COMPONENTS = Path(__file__).parent.parent / "data/components/components.yaml"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

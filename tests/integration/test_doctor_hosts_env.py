@@ -13,10 +13,9 @@ from support.doctor_shows import shows
 from support.small_elf import library
 
 from xpubuild.doctor.kit import Outcome
-from xpubuild.machine.capacity import cpu_facts, memory_facts
-from xpubuild.machine.cgroup import cgroup_limits
+from xpubuild.machine.capacity import cgroup_limits, cpu_facts, memory_facts
+from xpubuild.machine.compilers import CompilerFacts, ToolFacts
 from xpubuild.machine.disk import disk_facts
-from xpubuild.machine.tools import CompilerFacts, ToolFacts
 from xpubuild.recipe.model import LoadedRecipe
 
 NEW, OLD = {**standin.BUNDLE_2025_3, "mkl": "2025.3"}, {**standin.BUNDLE_2025_1, "mkl": "2025.1"}

@@ -20,8 +20,8 @@ from xpubuild.errors import FetchError, RecipeError, SourceIntegrityError, XpuBu
 from xpubuild.install.fetch_packages import fetch_wheels, lacking, needs_of, wheels_here
 from xpubuild.install.inputs import Inputs, OpenWheel, RequirementFile
 from xpubuild.machine.make_env import make_env
-from xpubuild.machine.python_choice import resolve_python
 from xpubuild.machine.python_environment import env_python, install_command
+from xpubuild.machine.pythons import resolve_python
 from xpubuild.supply.depot.entries import PAGE, index_of
 from xpubuild.supply.depot.examine import damages
 from xpubuild.supply.depot.folder import Depot

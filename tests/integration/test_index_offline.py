@@ -16,8 +16,8 @@ from xpubuild.engine.environment import base_environment
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.machine.make_env import make_env
 from xpubuild.machine.pip_failures import explain_pip_failure
-from xpubuild.machine.python_choice import resolve_python
 from xpubuild.machine.python_environment import env_python, install_command
+from xpubuild.machine.pythons import resolve_python
 from xpubuild.supply.index.pipconf import links_page, offline_environment
 
 NO_NETWORK = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--net"]

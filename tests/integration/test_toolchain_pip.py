@@ -35,13 +35,13 @@ from xpubuild.errors import (
 from xpubuild.install.complete import explain_held
 from xpubuild.machine.make_env import make_env
 from xpubuild.machine.pip_failures import explain_pip_failure
-from xpubuild.machine.python_choice import resolve_python
 from xpubuild.machine.python_environment import (
     env_python,
     install_command,
     leave_out_command,
     write_constraints,
 )
+from xpubuild.machine.pythons import resolve_python
 
 
 class Index:

@@ -26,7 +26,7 @@ from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import AuditError, ToolchainError
 from xpubuild.machine.make_env import make_env
-from xpubuild.machine.python_choice import resolve_python
+from xpubuild.machine.pythons import resolve_python
 from xpubuild.supply.index.pipconf import links_page, offline_environment
 from xpubuild.supply.uv.install import Installation, install
 from xpubuild.supply.uv.settings import find_uv

@@ -24,11 +24,11 @@ from xpubuild.doctor.kit import Check, Fix, Look, Outcome
 from xpubuild.doctor.registry import arranged, select, shipped
 from xpubuild.doctor.runner import run_checks
 from xpubuild.machine.capacity import CpuFacts, MemoryFacts
+from xpubuild.machine.compilers import CompilerFacts, ToolFacts
 from xpubuild.machine.disk import DiskFacts, disk_facts
 from xpubuild.machine.host_report import PythonReport
 from xpubuild.machine.pythons import PythonFacts
 from xpubuild.machine.system import OsFacts
-from xpubuild.machine.tools import CompilerFacts, ToolFacts
 from xpubuild.recipe.load import load
 from xpubuild.recipe.model import Component, LoadedRecipe
 

@@ -12,7 +12,7 @@ from support.cli import child
 from xpubuild.engine.child import resolve_executable
 from xpubuild.engine.environment import base_environment, usable_path
 from xpubuild.errors import ToolchainError
-from xpubuild.machine.tools import locate
+from xpubuild.machine.compilers import locate
 
 PLANTED = (
     "git", "gcc", "g++", "cc", "c++", "clang", "icpx", "icx", "cmake", "ninja", "sycl-ls", "ocloc", "rpm",

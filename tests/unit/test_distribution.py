@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from xpubuild.distribution import Need, System, install, install_line, install_oneapi, packages, row_of, table
-from xpubuild.machine.packages import system_of
-from xpubuild.machine.system import OsFacts
+from xpubuild.machine.system import OsFacts, system_of
 
 SYSTEMS = {
     "Debian 12": System(("debian",), "12"),

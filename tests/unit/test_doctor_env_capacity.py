@@ -15,8 +15,8 @@ from support.doctor_shows import shows
 from xpubuild.doctor.checks import build
 from xpubuild.doctor.look import filesystem
 from xpubuild.machine.capacity import MemoryFacts
+from xpubuild.machine.compilers import CompilerFacts
 from xpubuild.machine.disk import DiskFacts
-from xpubuild.machine.tools import CompilerFacts
 from xpubuild.recipe.load import load
 
 

@@ -15,7 +15,7 @@ from xpubuild.doctor.checks import oneapi, python, toolchain
 from xpubuild.doctor.kit import Check, Outcome
 from xpubuild.doctor.look.compatible import situation
 from xpubuild.doctor.look.toolkits import sourced, toolkits
-from xpubuild.machine.tools import CompilerFacts, ToolFacts
+from xpubuild.machine.compilers import CompilerFacts, ToolFacts
 from xpubuild.recipe.constraints import solve
 from xpubuild.recipe.load import load
 

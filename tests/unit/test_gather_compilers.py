@@ -12,9 +12,8 @@ from xpubuild.errors import ToolchainError
 from xpubuild.install.build_compilers import build_compilers
 from xpubuild.install.target import Compilers, OneapiFacts
 from xpubuild.install.xpu_toolchain import unknown_targets
-from xpubuild.machine.compilers import HostCompilers
+from xpubuild.machine.compilers import CompilerFacts, HostCompilers
 from xpubuild.machine.system import OsFacts
-from xpubuild.machine.tools import CompilerFacts
 
 DEBIAN = OsFacts(id="debian", version="12")
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xpubuild.machine.capacity import cpu_facts, memory_facts
-from xpubuild.machine.cgroup import CgroupLimits, cgroup_limits
+from xpubuild.machine.capacity import CgroupLimits, cgroup_limits, cpu_facts, memory_facts
 from xpubuild.machine.jobs import LargeUnit, plan_jobs
 
 GIB = 1 << 30
@@ -113,17 +112,6 @@ def test_version_1_with_joined_controllers_and_its_word_for_no_limit(root: Path)
     assert cgroup_limits(root) == CgroupLimits(
         cpus=2.5, memory_limit_bytes=6 * GIB, memory_room_bytes=3 * GIB
     )
-
-
-def test_version_1_without_a_limit(root: Path) -> None:
-    lay(
-        root,
-        {
-            "proc/self/cgroup": "4:memory:/\n",
-            "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
-        },
-    )
-    assert cgroup_limits(root) == CgroupLimits()
 
 
 def test_cores_memory_and_what_may_be_used(root: Path) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from xpubuild.machine.drivers import driver_family, family_of_version, find_drivers, parse_rpms
-from xpubuild.machine.host_report import host_report
 
 LTS = "/gpu/ubuntu jammy/lts/2350 unified"
 LTS2 = "/gpu/ubuntu noble/lts/2523 unified"
@@ -75,14 +74,6 @@ def test_the_family(
     assert all(item.source == "dpkg" for item in drivers)
 
 
-def test_removed_packages_do_not_count(tmp_path: Path) -> None:
-    gone = package("libze-intel-gpu1", "25.18.33578.38-1", "deinstall ok config-files")
-    assert find_drivers(tree(tmp_path, gone)) == ()
-    held = package("libze-intel-gpu1", "25.18.33578.38-1", "hold ok installed")
-    (found,) = find_drivers(tree(tmp_path, held))
-    assert found.source == "dpkg (hold ok installed)"
-
-
 def test_packages_of_an_image_without_a_package_manager(tmp_path: Path) -> None:
     text = "Package: libze-intel-gpu1\nVersion: 26.05.37020.3-1\n"
     root = tree(tmp_path, files={"var/lib/dpkg/status.d/libze": text})
@@ -126,18 +117,3 @@ def test_a_damaged_database_does_no_harm(tmp_path: Path, text: str) -> None:
     (tmp_path / "var/lib/dpkg/status").unlink()
     (tmp_path / "var/lib/dpkg/status").mkdir()
     assert find_drivers(tmp_path) == ()
-
-
-def test_the_host_report_holds_drivers_and_oneapi(tmp_path: Path) -> None:
-    files = {"opt/intel/oneapi/compiler/2025.3/env/vars.sh": "", "opt/intel/oneapi/setvars.sh": ""}
-    root = tree(tmp_path, package("libze-intel-gpu1", "25.18.33578.38-1"), files=files)
-    document = host_report(root).to_json()
-    assert document["drivers"] == [
-        {
-            "family": "lts2-2523",
-            "package": "libze-intel-gpu1",
-            "version": "25.18.33578.38-1",
-            "source": "dpkg",
-        }
-    ]
-    assert document["oneapi"] == [{"root": "/opt/intel/oneapi", "component": "compiler", "version": "2025.3"}]

@@ -14,15 +14,7 @@ from unit.test_host_capacity import lay
 
 from xpubuild.distribution import System
 from xpubuild.machine import drivers
-from xpubuild.machine.disk import DiskFacts, disk_facts
-from xpubuild.machine.drivers import DriverFacts, find_drivers
-from xpubuild.machine.host_report import OneapiFacts, host_report
-from xpubuild.machine.ocloc import OclocAnswer, try_ocloc
-from xpubuild.machine.packages import system_of
-from xpubuild.machine.pythons import PythonFacts, find_pythons
-from xpubuild.machine.readers import LIVE_ROOT
-from xpubuild.machine.system import OsFacts, os_facts
-from xpubuild.machine.tools import (
+from xpubuild.machine.compilers import (
     COMPILERS,
     TOOLS,
     CompilerFacts,
@@ -31,6 +23,13 @@ from xpubuild.machine.tools import (
     probe_compiler,
     probe_tool,
 )
+from xpubuild.machine.disk import DiskFacts, disk_facts
+from xpubuild.machine.drivers import DriverFacts, find_drivers
+from xpubuild.machine.host_report import OneapiFacts, host_report
+from xpubuild.machine.ocloc import OclocAnswer, try_ocloc
+from xpubuild.machine.pythons import PythonFacts, find_pythons
+from xpubuild.machine.readers import LIVE_ROOT
+from xpubuild.machine.system import OsFacts, os_facts, system_of
 
 
 def dpkg(*stanzas: str) -> str:

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from xpubuild.engine.environment import base_environment
+from xpubuild.machine.compilers import parse_compiler, probe_compiler
 from xpubuild.machine.host_report import host_report
 from xpubuild.machine.pythons import find_pythons, probe_python
-from xpubuild.machine.tools import parse_compiler, probe_compiler
 
 GCC_V = """Using built-in specs.
 Target: x86_64-redhat-linux

@@ -11,9 +11,9 @@ from unit.test_host_pythons_and_tools import script
 
 from xpubuild.machine import host_report as report
 from xpubuild.machine import readers
+from xpubuild.machine.compilers import locate
 from xpubuild.machine.readers import read_bytes
 from xpubuild.machine.system import OsFacts, os_facts
-from xpubuild.machine.tools import locate
 
 
 def test_large_files_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from xpubuild.machine.disk import disk_facts
-from xpubuild.machine.packages import install_commands, package_names
-from xpubuild.machine.system import OsFacts, os_facts
+from xpubuild.machine.system import OsFacts, install_commands, os_facts, package_names
 
 
 def lay(root: Path, files: dict[str, str]) -> Path:

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from xpubuild.errors import ToolchainError, UnsatisfiableError
-from xpubuild.machine.compilers import _names, choose_compilers, other_versions
+from xpubuild.machine.compilers import CompilerFacts, _names, choose_compilers, other_versions
 from xpubuild.machine.system import OsFacts
-from xpubuild.machine.tools import CompilerFacts
 
 DEBIAN = OsFacts(id="debian")
 

@@ -17,20 +17,12 @@ from xpubuild.machine.pip_failures import explain_pip_failure
 from xpubuild.machine.python_environment import (
     env_python,
     install_command,
-    leave_out_command,
-    make_env_command,
     repair_env_command,
     write_constraints,
 )
 
 ENV = "/data/my wörk/env"
 INDEX = "https://download.pytorch.org/whl/cpu"
-
-
-def test_making_the_environment() -> None:
-    command = make_env_command(ENV, "/usr/bin/python3.11")
-    assert command.argv == ("xpubuild", "plumbing", "make-env", ENV, "--python", "/usr/bin/python3.11")
-    assert command.portable == ("/usr/bin/python3.11 -m venv '/data/my wörk/env'",)
 
 
 def test_the_commands_that_repair_and_fill_an_environment() -> None:
@@ -66,17 +58,6 @@ def test_the_recipes_index_is_tried_only_after_pip_as_configured() -> None:
         "--retries",
         "1",
     )
-
-
-def test_a_file_that_leaves_dependencies_out_is_installed_as_it_is() -> None:
-    assert "--no-deps" not in install_command(ENV, "a.txt").argv
-    command = install_command(ENV, "a.txt", indexes=[INDEX], whole=False)
-    assert all("--no-deps" in argv for argv in (command.argv, *command.alternatives))
-    assert command.portable is not None
-    assert "--require-hashes --no-deps" in command.portable[0]
-    away = leave_out_command(ENV, ["tbb", "umf"])
-    assert away.argv[:6] == (env_python(ENV), "-I", "-u", "-m", "pip", "uninstall")
-    assert (away.argv[-2:], away.portable) == (("tbb", "umf"), ())
 
 
 def test_constraints_keep_what_was_built() -> None:

@@ -12,8 +12,7 @@ from support.said import Program, program, sleeper
 from xpubuild.errors import XpuBuildError
 from xpubuild.machine import make_env
 from xpubuild.machine.envmark import MARK, check_name, read_mark, require_ours, write_mark
-from xpubuild.machine.python_choice import require_python, resolve_python
-from xpubuild.machine.pythons import PythonFacts
+from xpubuild.machine.pythons import PythonFacts, require_python, resolve_python
 from xpubuild.machine.system import OsFacts
 
 DEBIAN = OsFacts(id="debian")
@@ -123,7 +122,7 @@ GOOD = PythonFacts(
 def test_interpreters_that_cannot_be_used(changes: dict[str, object], needs: str) -> None:
     facts = PythonFacts(**{**vars(GOOD), **changes})  # type: ignore[arg-type]
     if facts.error:
-        from xpubuild.machine.python_choice import _require_kind
+        from xpubuild.machine.pythons import _require_kind
 
         refuses(lambda: _require_kind(facts))
         return

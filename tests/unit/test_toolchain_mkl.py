@@ -61,14 +61,6 @@ def test_a_damaged_archive(env: Path, content: bytes) -> None:
     assert "not a static library" in caught.value.why
 
 
-@pytest.mark.parametrize("name", ["mkl.h", "mkl_version.h"])
-def test_a_missing_header(env: Path, name: str) -> None:
-    (env / "include" / name).unlink()
-    with pytest.raises(ToolchainError) as caught:
-        MklStaticProof(str(env), "2026.2.0").check()
-    assert f"include/{name} is missing" in caught.value.why
-
-
 def test_headers_of_another_release(env: Path) -> None:
     (env / "include/mkl_version.h").write_text(HEADER.format(year=2025, update=3))
     with pytest.raises(ToolchainError) as caught:
@@ -83,10 +75,3 @@ def test_a_package_of_another_patch_release(env: Path) -> None:
     with pytest.raises(ToolchainError) as caught:
         MklStaticProof(str(env), "2026.2.0").check()
     assert "mkl_static is 2026.2.1" in caught.value.why
-
-
-def test_a_package_that_left_its_files_behind(env: Path) -> None:
-    (env / "lib/python3.11/site-packages/mkl_static-2026.2.0.dist-info").rmdir()
-    with pytest.raises(ToolchainError) as caught:
-        MklStaticProof(str(env), "2026.2.0").check()
-    assert "mkl_static is not installed" in caught.value.why

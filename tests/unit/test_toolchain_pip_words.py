@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from xpubuild.machine.pip_failures import explain_pip_failure, not_fetched, not_offered
-from xpubuild.machine.python_environment import install_command, repair_env_command
+from xpubuild.machine.pip_failures import explain_pip_failure, not_fetched
 
 INDEX = "https://extra.example/whl"
 MISSING = "ERROR: No matching distribution found for torch==2.13.0+cpu"
@@ -57,20 +56,3 @@ def test_retries_that_may_go_well_are_no_failure() -> None:
     assert not_fetched(["connection broken by x Retry(total=3, x)"], "a") is None
     assert not_fetched(["connection broken by x Retry(total=0, x)"], "a") is not None
     assert not_fetched(["nothing", ""], "a") is None
-
-
-def test_a_package_that_nobody_offers() -> None:
-    assert not_offered("a==1").evidence == {"package": "a==1", "indexes": []}
-    assert not_offered("a==1", (INDEX, "x")).evidence == {"package": "a==1", "indexes": [INDEX, "x"]}
-
-
-@pytest.mark.parametrize("constraints", [None, "c.txt", ("c.txt", "d.txt")])
-def test_constraints_are_handed_on(constraints: str | tuple[str, ...] | None) -> None:
-    words = install_command("/e", "a.txt", constraints=constraints).argv
-    assert words.count("--constraint") == len(
-        [constraints] if isinstance(constraints, str) else constraints or ()
-    )
-
-
-def test_what_is_held_is_handed_on() -> None:
-    assert repair_env_command("/e", held="h.txt").argv[-2:] == ("--held", "h.txt")

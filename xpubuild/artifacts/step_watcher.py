@@ -14,8 +14,7 @@ from xpubuild.explain.load import shipped_rules
 from xpubuild.explain.rank import LikelyCause
 from xpubuild.explain.signature import Code
 from xpubuild.explain.watch import LogWatcher
-from xpubuild.machine.packages import system_of
-from xpubuild.machine.system import os_facts
+from xpubuild.machine.system import os_facts, system_of
 
 _ERRORS: dict[Code, type[XpuBuildError]] = {"no-space": NoSpaceError, "no-xpu": NoXpuError}
 #: One of these is in every line that can stop a command.

@@ -24,8 +24,7 @@ def command(log: str | None, list_: bool, doctor: Path | None, here: bool) -> in
     from xpubuild.explain.checks import read_checks
     from xpubuild.explain.document import Circumstances, conclude, list_document
     from xpubuild.explain.scan import scan, scan_file
-    from xpubuild.machine.packages import system_of
-    from xpubuild.machine.system import os_facts
+    from xpubuild.machine.system import os_facts, system_of
     from xpubuild.ui.diagnosis_views import explain_view, signatures_view
 
     if list_:

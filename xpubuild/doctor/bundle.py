@@ -140,8 +140,7 @@ def workspace_evidence(root: Path, checks: Mapping[str, str]) -> dict[str, Any]:
     """Return section -> what a workspace has of it, unmasked; ``checks`` are the results of doctor."""
     from xpubuild.engine.journal import Journal  # noqa: PLC0415 - this and the others: with a workspace only
     from xpubuild.explain.document import Circumstances, explain_file  # noqa: PLC0415
-    from xpubuild.machine.packages import system_of  # noqa: PLC0415
-    from xpubuild.machine.system import os_facts  # noqa: PLC0415
+    from xpubuild.machine.system import os_facts, system_of  # noqa: PLC0415
     from xpubuild.workspace.layout import Layout  # noqa: PLC0415
     from xpubuild.workspace.status import status_document  # noqa: PLC0415
 

@@ -19,7 +19,7 @@ from xpubuild.distribution import (
 )
 from xpubuild.doctor.kit import Look
 from xpubuild.machine.drivers import driver_family
-from xpubuild.machine.packages import system_of
+from xpubuild.machine.system import system_of
 
 
 def distribution(look: Look) -> str:

@@ -16,8 +16,7 @@ from xpubuild.machine.compilers import choose_compilers
 from xpubuild.machine.host_report import HostReport
 from xpubuild.machine.oneapi_bundles import nothing_found
 from xpubuild.machine.oneapi_installed import candidates
-from xpubuild.machine.python_choice import resolve_python
-from xpubuild.machine.pythons import probe_python
+from xpubuild.machine.pythons import probe_python, resolve_python
 from xpubuild.machine.readers import UNKNOWN
 from xpubuild.recipe.compatible_host import CMAKE_ID, of_host
 from xpubuild.recipe.constraints import solve

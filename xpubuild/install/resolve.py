@@ -36,7 +36,7 @@ from xpubuild.machine.compilers import choose_compilers
 from xpubuild.machine.disk import disk_facts
 from xpubuild.machine.envmark import check_name
 from xpubuild.machine.host_report import HostReport, host_report
-from xpubuild.machine.python_choice import require_python, resolve_python
+from xpubuild.machine.pythons import require_python, resolve_python
 from xpubuild.recipe.compatible_host import of_host
 from xpubuild.recipe.lint import unused_switches
 from xpubuild.recipe.load import load, requirement_file

@@ -24,8 +24,7 @@ from xpubuild.install.locked import conda_lock_beside, options_of
 from xpubuild.install.options import EnvKind, Options, is_lock
 from xpubuild.install.resolve import conda_lock_of, prepare, requirement_texts, resolve_commits
 from xpubuild.install.target import Target
-from xpubuild.machine.python_choice import resolve_python
-from xpubuild.machine.pythons import probe_python
+from xpubuild.machine.pythons import probe_python, resolve_python
 from xpubuild.recipe.choices import python_lines
 from xpubuild.recipe.load import load
 from xpubuild.supply.conda.lockfile import read_lock as read_conda_lock

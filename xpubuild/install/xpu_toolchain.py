@@ -16,8 +16,7 @@ from xpubuild.machine.envdiff import PathChange, apply
 from xpubuild.machine.ocloc import driver_folders, find_ocloc, try_ocloc
 from xpubuild.machine.oneapi_environment import oneapi_environment
 from xpubuild.machine.oneapi_select import OneapiNeeds
-from xpubuild.machine.packages import install_commands, package_names
-from xpubuild.machine.system import OsFacts
+from xpubuild.machine.system import OsFacts, install_commands, package_names
 from xpubuild.recipe.aot_targets import aot_lists
 from xpubuild.recipe.conditions import Case
 from xpubuild.recipe.situation import Situation

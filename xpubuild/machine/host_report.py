@@ -16,16 +16,8 @@ from xpubuild.engine.answers import FRESH, Answers
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import UsageError
 from xpubuild.frozen import frozen
-from xpubuild.machine.capacity import CpuFacts, MemoryFacts, cpu_facts, memory_facts
-from xpubuild.machine.cgroup import cgroup_limits
-from xpubuild.machine.disk import DiskFacts, disk_facts
-from xpubuild.machine.drivers import DriverFacts, find_drivers
-from xpubuild.machine.gpus import GpuFacts, find_gpus
-from xpubuild.machine.oneapi_installed import find_installations
-from xpubuild.machine.pythons import PythonFacts, find_pythons, probe_python
-from xpubuild.machine.readers import LIVE_ROOT
-from xpubuild.machine.system import OsFacts, os_facts
-from xpubuild.machine.tools import (
+from xpubuild.machine.capacity import CpuFacts, MemoryFacts, cgroup_limits, cpu_facts, memory_facts
+from xpubuild.machine.compilers import (
     COMPILERS,
     TOOLS,
     CompilerFacts,
@@ -34,6 +26,13 @@ from xpubuild.machine.tools import (
     probe_compiler,
     probe_tool,
 )
+from xpubuild.machine.disk import DiskFacts, disk_facts
+from xpubuild.machine.drivers import DriverFacts, find_drivers
+from xpubuild.machine.gpus import GpuFacts, find_gpus
+from xpubuild.machine.oneapi_installed import find_installations
+from xpubuild.machine.pythons import PythonFacts, find_pythons, probe_python
+from xpubuild.machine.readers import LIVE_ROOT
+from xpubuild.machine.system import OsFacts, os_facts
 
 T = TypeVar("T")
 

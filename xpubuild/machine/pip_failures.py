@@ -49,33 +49,20 @@ def explain_pip_failure(tail: Sequence[str], *, indexes: Sequence[str] = ()) -> 
     ``tail`` are the last lines of its output, ``indexes`` those that were tried after the configured ones.
     """
     lines = [line.rstrip() for line in tail if line.strip()]
-    found = (
-        _no_space(lines)
-        or _wrong_hash(lines)
-        or _wrong_python(lines)
-        or _missing(lines, indexes)
-        or _network(lines)
-    )
+    full = next((line for line in lines if NO_SPACE.search(line)), None)
+    if full is not None:
+        return NoSpaceError(
+            "no space left while Python packages were installed",
+            why=full.strip(),
+            fix=f"free some space where the workspace and TMPDIR are (about 3 GiB), {_AGAIN}",
+            commands=("df -h",),
+        )
+    found = _wrong_hash(lines) or _wrong_python(lines) or _missing(lines, indexes) or _network(lines)
+    first = (match[2] for line in lines if (match := _ERROR.match(line)))
     return found or ToolchainError(
         "pip failed",
-        why=_first_error(lines) or (lines[-1] if lines else "it printed nothing"),
+        why=next(first, lines[-1] if lines else "it printed nothing"),
         fix=f"read the log and fix the cause, {_AGAIN}",
-    )
-
-
-def _first_error(lines: Sequence[str]) -> str:
-    return next((match[2] for line in lines if (match := _ERROR.match(line))), "")
-
-
-def _no_space(lines: Sequence[str]) -> XpuBuildError | None:
-    line = next((line for line in lines if NO_SPACE.search(line)), None)
-    if line is None:
-        return None
-    return NoSpaceError(
-        "no space left while Python packages were installed",
-        why=line.strip(),
-        fix="free some space where the workspace and TMPDIR are (MKL and torch need about 3 GiB), " + _AGAIN,
-        commands=("df -h",),
     )
 
 
@@ -107,19 +94,19 @@ def _wrong_python(lines: Sequence[str]) -> XpuBuildError | None:
         listed = _OTHER_PYTHON.search(line)
         for item in listed[1].split("; ") if listed and version else ():
             if item.startswith(f"{version} "):
-                return _python_error(package, item.partition(" ")[2])
-        if told := _NEEDS_PYTHON.search(line):
-            return _python_error(package or "a package", told[1] or told[2])
+                needs = item.partition(" ")[2]
+                break
+        else:
+            told = _NEEDS_PYTHON.search(line)
+            needs = (told[1] or told[2]) if told else ""
+        if needs:
+            return UnsatisfiableError(
+                f"{package or 'a package'} is not available for this Python",
+                why=needs,
+                fix="use another interpreter with --python",
+                evidence={"package": package},
+            )
     return None
-
-
-def _python_error(package: str, needs: str) -> XpuBuildError:
-    return UnsatisfiableError(
-        f"{package} is not available for this Python",
-        why=needs,
-        fix="use another interpreter with --python",
-        evidence={"package": package},
-    )
 
 
 def _missing_package(lines: Sequence[str]) -> str:

@@ -5,17 +5,23 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from packaging.specifiers import SpecifierSet
+
 from xpubuild.engine.answers import FRESH, Answers
+from xpubuild.engine.child import resolve_executable
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import QueryResult
-from xpubuild.errors import XpuBuildError
+from xpubuild.errors import ToolchainError, UnsatisfiableError, UsageError, XpuBuildError
 from xpubuild.frozen import frozen
 from xpubuild.machine.readers import LIVE_ROOT, UNKNOWN, exists, inside, read_bytes, read_text
+from xpubuild.machine.system import OsFacts, install_commands, package_names
+from xpubuild.machine.versions import parse
 
 _DEADLINE_S = 10.0
 PATIENT_S = 180.0
@@ -183,3 +189,105 @@ def _from_files(executable: Path, root: Path) -> PythonFacts | None:
         headers=exists(include / "Python.h", root),
         ensurepip=exists(library / "ensurepip/__init__.py", root) if library else None,
     )
+
+
+_BITS = 64
+
+
+def resolve_python(given: str | None, environment: Mapping[str, str]) -> Path:
+    """Return the path of the interpreter that ``--python`` names; without one, that of xpubuild itself.
+
+    A name without a slash is looked up on the PATH of ``environment``. Of a virtual environment that xpubuild
+    runs in, the Python behind it is meant: the workspace must not depend on that environment.
+
+    Raises:
+        UsageError: there is no such file, or it is a folder.
+        ToolchainError: no program of that name is on PATH.
+    """
+    if given is None:
+        return Path(os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable))
+    if os.sep not in given and given not in ("", os.curdir, os.pardir):
+        try:
+            return Path(resolve_executable(given, environment)).absolute()
+        except ToolchainError as error:
+            name = f"python{given}" if given[:1].isdigit() else "python3"
+            error.what = f"there is no Python interpreter '{given}'"
+            error.fix = f"pass the path or the name of an interpreter, such as --python {name}"
+            raise
+    path = Path(given).expanduser().absolute()
+    if path.is_dir():
+        inside = path / "bin" / "python3"
+        raise UsageError(
+            f"--python {given} is a folder",
+            why="the path of an interpreter is needed",
+            fix=f"use the program inside: --python {inside}"
+            if inside.exists()
+            else "pass the path of the python3 program",
+        )
+    if not path.exists():
+        raise UsageError(
+            f"--python {given} was not found",
+            why="there is no such file",
+            fix="pass the path or the name of a Python interpreter, such as --python python3",
+        )
+    return path
+
+
+def require_python(
+    executable: Path,
+    needs: str,
+    *,
+    system: OsFacts,
+    environment: Mapping[str, str] | None = None,
+    known: PythonFacts | None = None,
+) -> PythonFacts:
+    """Return the facts of an interpreter that can make the environment and build extensions.
+
+    ``needs`` is the recipe's version specifier; what the host report knows (``known``) is not asked again.
+
+    Raises:
+        UnsatisfiableError: its version is not what the recipe needs.
+        ToolchainError: it does not run, is not CPython with 64 bits, or Python.h is missing.
+    """
+    facts = known if known is not None and known.executable == str(executable) and not known.error else None
+    facts = facts or probe_python(executable, environment, deadline_s=PATIENT_S)
+    _require_kind(facts)
+    _require_version(facts, needs)
+    if not facts.headers:
+        short = ".".join(facts.version.split(".")[:2])
+        raise ToolchainError(
+            f"the headers of Python {facts.version} are missing",
+            why=f"{facts.include}/Python.h does not exist, but all extensions need it",
+            fix=f"install {package_names('python-headers', system, short)}, or choose another --python",
+            commands=install_commands("python-headers", system, short),
+            evidence={"python": str(executable), "include": facts.include},
+        )
+    return facts
+
+
+def _require_kind(facts: PythonFacts) -> None:
+    if facts.error:
+        what, why = "is not a working Python", facts.error
+    elif facts.implementation != "CPython":
+        what, why = f"is {facts.implementation}", "PyTorch only supports CPython"
+    elif facts.bits != _BITS:
+        what, why = f"is a {facts.bits}-bit program", "PyTorch needs a 64-bit Python"
+    else:
+        return
+    raise ToolchainError(
+        f"{facts.executable} {what}",
+        why=why,
+        fix="use another interpreter with --python",
+        commands=(f"'{facts.executable}' --version",),
+    )
+
+
+def _require_version(facts: PythonFacts, needs: str) -> None:
+    version = parse(facts.version)
+    if version is None or not SpecifierSet(needs).contains(version, prereleases=True):
+        raise UnsatisfiableError(
+            f"Python {facts.version} is not supported by the recipe",
+            why=f"the recipe needs Python {needs}; {facts.executable} is {facts.version}",
+            fix=f"use an interpreter with version {needs} with --python",
+            evidence={"found": facts.version, "needs": needs},
+        )

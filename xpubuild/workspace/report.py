@@ -16,8 +16,7 @@ from xpubuild.engine.redact import Redactor
 from xpubuild.errors import XpuBuildError
 from xpubuild.explain.document import Circumstances, explain_file
 from xpubuild.frozen import frozen
-from xpubuild.machine.packages import system_of
-from xpubuild.machine.system import os_facts
+from xpubuild.machine.system import os_facts, system_of
 from xpubuild.supply.caching import rows
 from xpubuild.untrusted import UntrustedError, json_value, read_bytes
 from xpubuild.workspace.layout import Layout

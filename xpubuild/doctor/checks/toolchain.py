@@ -14,9 +14,9 @@ from xpubuild.doctor.look.toolkits import compiler_of, for_cpu, needs_of, select
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import probe
 from xpubuild.errors import XpuBuildError
+from xpubuild.machine.compilers import locate, probe_tool
 from xpubuild.machine.oneapi_bundles import compiler_version
 from xpubuild.machine.readers import UNKNOWN, is_dir, is_file
-from xpubuild.machine.tools import locate, probe_tool
 from xpubuild.machine.versions import fits
 
 #: The requirement of source.git; importing that module takes longer than the whole check.

@@ -9,9 +9,8 @@ from xpubuild.doctor.kit import Look, once
 from xpubuild.doctor.look.sites import interpreter
 from xpubuild.doctor.look.toolkits import toolkits
 from xpubuild.errors import XpuBuildError
-from xpubuild.machine.compilers import choose_compilers
+from xpubuild.machine.compilers import CompilerFacts, choose_compilers
 from xpubuild.machine.readers import UNKNOWN
-from xpubuild.machine.tools import CompilerFacts
 
 if TYPE_CHECKING:
     from xpubuild.recipe.model import Recipe

@@ -13,8 +13,8 @@ from xpubuild.engine.process import probe, query
 from xpubuild.engine.temporary import new_draft
 from xpubuild.errors import XpuBuildError
 from xpubuild.frozen import frozen
+from xpubuild.machine.compilers import locate
 from xpubuild.machine.readers import LIVE_ROOT, read_text
-from xpubuild.machine.tools import locate
 
 _DEADLINE_S = 5.0
 # lfs is asked twice; a server that does not answer holds it up until the client gives up.
