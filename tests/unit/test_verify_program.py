@@ -6,7 +6,6 @@ A script in the place of that interpreter declares a few checks beside the shipp
 
 from __future__ import annotations
 
-import io
 import os
 import sys
 from pathlib import Path
@@ -122,11 +121,13 @@ def run(folder: Path, names: list[str]) -> tuple[list[dict[str, Any]], list[tupl
         records.append(record)
         outputs.append(output)
 
+    log = (folder / "log").open("wb")
     child = Child(
         python, "cpu", ["vision", "ops"], {**base_environment(), "PYTHONPATH": str(folder)}, folder,
-        io.BytesIO(), dict.fromkeys(names, 60.0), on_record, options={"source": "/a=b", "tests": "t"},
+        log, dict.fromkeys(names, 60.0), on_record, options={"source": "/a=b", "tests": "t"},
     )  # fmt: skip
-    return records, outputs, child.run(names)
+    with log:
+        return records, outputs, child.run(names)
 
 
 def test_every_way_in_which_a_check_ends(tmp_path: Path) -> None:
