@@ -108,7 +108,7 @@ def said(verdict: Verdict) -> set[str]:
         ({"versions": {"vision": "newest", "gone": "1", "ops": "0.1"}},
          {"vision builds unknown", "gone builds no", "ops builds unknown"}),
     ],
-    ids=repr,
+    ids=lambda value: repr(sorted(value) if isinstance(value, set) else value),
 )  # fmt: skip
 def test_each_situation_has_its_verdict(here: dict[str, Any], expected: set[str]) -> None:
     verdict = solve(recipe(), replace(GOOD, **here))
