@@ -5,6 +5,7 @@
 # make verify-mutants  break operators of torch (VERIFY_PYTHON) and list what verify does not notice
 # make torture         kill, starve and mislead real installs at random, and count what became of them
 # make regen           rewrite everything that is generated: docs, schemas, stored plans and views
+# make xpu             build a recipe for XPU, audit it, run it on the stand-in device (RECIPE=2.6 WORKSPACE=DIR; hours, resumable)
 #
 # CONTRIBUTING.md lists what else there is to run. PYTHON=... is the interpreter that .venv is made with, PYTEST_ARGS=... goes to
 # pytest, MUTANTS_ARGS=..., TORTURE_ARGS=... and BENCH_ARGS=... to the scripts of these names (--help lists the options).
@@ -20,7 +21,7 @@ VERIFY_PYTHON ?= python3
 PY_WORKS := $(shell test -x "$(PY)" && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test collected lint bench mutants verify-mutants torture regen release clean python-gone
+.PHONY: help quickstart test collected lint bench mutants verify-mutants torture regen xpu release clean python-gone
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -62,6 +63,17 @@ regen: .venv/.dev
 	@"$(PY)" scripts/generate-docs.py
 	@"$(PY)" scripts/update-plans.py
 	@PYTHONPATH=tests:scripts "$(PY)" -m support.view_files
+
+# MIRROR=DIR builds without a network, ONEAPI_ROOT=DIR uses that oneAPI, XPU_ARGS=... goes to install. An interrupted run is continued.
+XPUBUILD := "$(PY)" -m xpubuild
+xpu: .venv/.installed
+	@test -n "$(RECIPE)" -a -n "$(WORKSPACE)" || { echo "make xpu: set RECIPE and WORKSPACE, such as RECIPE=2.6 WORKSPACE=/local/xpu" >&2; exit 2; }
+	@$(XPUBUILD) install "$(RECIPE)" --target xpu --workspace "$(WORKSPACE)" $(if $(MIRROR),--mirror "$(MIRROR)" --offline) \
+		$(if $(ONEAPI_ROOT),--oneapi-root "$(ONEAPI_ROOT)") $(XPU_ARGS)
+	@$(XPUBUILD) status "$(WORKSPACE)" --html "$(WORKSPACE)/report.html"
+	@$(XPUBUILD) check "$(WORKSPACE)"/wheels/torch-*.whl
+	@$(XPUBUILD) verify --workspace "$(WORKSPACE)" --device xpu --stand-in --suite full
+	@$(XPUBUILD) verify --workspace "$(WORKSPACE)" --device xpu --stand-in --suite operators
 
 release: .venv/.dev
 	@sh scripts/release.sh "$(PY)"
