@@ -133,7 +133,7 @@ def fetched(cli: Cli, upstream: tuple[Path, Path], tmp_path_factory: pytest.Temp
     mirror = folder / "second site é"
     shutil.copytree(folder / "first", mirror)
     shutil.rmtree(folder / "first")
-    cli("fetch", "--mirror", mirror, "--check", network=False).must(0)
+    cli("check", mirror, network=False).must(0)
     return Fetched(recipe, lock, mirror, answer)
 
 

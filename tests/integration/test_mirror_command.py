@@ -87,7 +87,7 @@ def test_offline_without_what_is_needed_ends_with_30(here: World, tmp_path: Path
     [
         (["site"], "--mirror DIR"),
         (["site", "--mirror", "m", "--for-python", "snake"], "3.10,3.11"),
-        (["site", "--mirror", "m", "--for-python", ","], "has no version"),
+        (["site", "--mirror", "m", "--for-python", ","], "must be versions"),
         (["site", "--mirror", "wheels"], "is not a mirror"),
     ],
 )

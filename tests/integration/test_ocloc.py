@@ -74,11 +74,8 @@ def test_flash_attention_for_a_target_that_ocloc_does_not_know_is_refused(
     gcc = fake_gcc(tmp_path / "gcc", "13.2.0")
     path = f"{gcc}:{lts}:/usr/bin:/bin"
     args = ("plan", "2.12", "--oneapi-root", str(oneapi), "--arch", "pvc")
-    for name in ("g++-9", "g++-12", "g++-13"):
-        (gcc / name).touch(0o755)
     refused = xpubuild(*args, PATH=path)
     assert refused.status == 22
-    assert "export CC=gcc-12 CXX=g++-12" in refused.err
     assert "ocloc here does not know bmg, and --arch does not change these targets" in said(refused.err)
     assert "set CC and CXX to GCC 12 or older" in said(refused.err)
     fake_gcc(gcc, "12.3.0")

@@ -194,3 +194,17 @@ def test_a_second_install_takes_or_builds_the_wheel(
         assert second.found.differs
         assert not second.keep([made], [{BARE: True}], []), "both are kept"
         assert keeper(here, store, monkeypatch).found.record is not None
+
+
+def test_what_cannot_be_looked_at_differs_and_ends_nothing(
+    kept: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the record names may lie in the home of another user, or be no possible name."""
+    contents = Contents(tmp_path / "contents.json")
+    assert unlike(replace(kept, searched={str(tmp_path / ("n" * 300)): NOTFOUND}), contents) == ""
+
+    def closed(_self: Contents, _path: Path) -> str:
+        raise PermissionError
+
+    monkeypatch.setattr(Contents, "sha256", closed)
+    assert unlike(replace(kept, searched={}), contents) == next(iter(kept.read))

@@ -57,7 +57,8 @@ def test_a_copy_is_refused_and_the_workspace_it_was_copied_from_is_left_alone(
 ) -> None:
     old, new = tmp_path / "ws", tmp_path / "ws2"
     shutil.copytree(old, new, symlinks=True)
-    assert xpubuild("clean", "--workspace", str(new), "--yes").status == 2
+    for words in (("clean", "--yes"), ("check",), ("check", "--repair")):
+        assert xpubuild(words[0], "--workspace", str(new), *words[1:]).status == 2
     assert (old / "src" / "top" / "setup.py").is_file()
     for command in ("env", "status"):
         assert f"made in {old}" in " ".join(xpubuild(command, "--workspace", str(new)).err.split())

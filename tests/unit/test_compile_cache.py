@@ -160,7 +160,7 @@ def test_counts_by_family_with_reasons(tmp_path: Path) -> None:
     assert cpp.reasons == {
         "not seen before: source, options or compiler": 1,
         "an included file changed": 1,
-        "an option that cannot be cached": 1,
+        "unsupported compiler option": 1,
     }
     assert (found["link"].calls, found["link"].not_cached) == (1, 1)
     assert (found["AOT"].calls, found["SYCL"].hits) == (1, 1)

@@ -85,7 +85,16 @@ def test_the_later_wins(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     assert params(monkeypatch, "plan", recipe, "--jobs", "8", XPUBUILD_JOBS="7")["jobs"] == "8"
     # The project's file is beside this recipe, and no other has it.
     assert params(monkeypatch, "plan", "quickstart")["jobs"] == "5"
+    assert params(monkeypatch, "plan", XPUBUILD_RECIPE=recipe)["jobs"] == "6"
     assert params(monkeypatch, "install", "quickstart")["jobs"] == "9"
+
+
+def test_a_name_of_all_commands_is_not_that_of_another_option(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files.write(user='[options]\npython = "python3.12"\nformat = "sh"\n')
+    assert params(monkeypatch, "plan", "quickstart")["form"] == "sh"
+    assert params(monkeypatch, "env")["form"] != "sh"
 
 
 def test_plan_shows_what_install_would_do(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import unicodedata
 from pathlib import Path
 
 import pytest
 from support.doctor_frame import a_check, a_context, report_of
 
 from xpubuild.doctor.bundle import bundle_text, write_bundle
-from xpubuild.doctor.identity import Anonymiser, Identity
+from xpubuild.doctor.identity import Anonymiser, Identity, Words
 from xpubuild.doctor.report import doctor_document
 from xpubuild.engine.redact import Redactor
 from xpubuild.errors import UsageError
@@ -178,3 +179,11 @@ def test_a_report_of_an_image_masks_who_is_in_it_and_who_makes_it(tmp_path: Path
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         write_bundle(doctor_document(report_of(a_check("a.b"))), {}, tmp_path)
+
+
+def test_a_word_is_removed_however_its_accents_are_stored() -> None:
+    for word in ("NFC", "NFD"):
+        mask = Words([unicodedata.normalize(word, "müller")])
+        assert [mask(unicodedata.normalize(form, "/proj/Müller")) for form in ("NFC", "NFD")] == [
+            "/proj/REDACTED"
+        ] * 2

@@ -208,6 +208,7 @@ def test_the_command(xpubuild: Xpubuild, tmp_path: Path) -> None:
         "# Made by: xpubuild image"
     )
     assert xpubuild.ok(*words, "--output", "-").out == text
+    assert xpubuild(*words, "--output", "/proc/none/Containerfile").status == 2
     document = check(xpubuild.json(*words, "--output", str(tmp_path / "Containerfile")), "image")
     assert document["text"] == (tmp_path / "Containerfile").read_text() == text
     assert document["files"] == []

@@ -15,10 +15,12 @@ from xpubuild import __version__
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Plan, Step
 from xpubuild.engine.monitor import WATCHED
+from xpubuild.errors import UsageError
 from xpubuild.install.options import Resolved
 from xpubuild.install.receipt import make_receipt, write_receipt
 from xpubuild.install.target import OneapiFacts, Prepared
 from xpubuild.supply.depot.evidence import TAKEN
+from xpubuild.workspace.activation import read_receipt
 from xpubuild.workspace.layout import Layout
 
 STEPS = ("env", "torch", "ops.source", "ops.wheel", "vision.wheel", "vision.portable", "verify")
@@ -158,3 +160,14 @@ def test_without_a_report_a_receipt_says_nothing_of_verify(tmp_path: Path, damag
     assert [item["file"] for item in receipt["wheels"]][1:] == (
         [] if damage == "not done" else ["vision-1-many.whl"]
     )
+
+
+@pytest.mark.parametrize(
+    "document",
+    [[], {"activation": None}, {"summary": 1}, {"verify": "pass"}, {"wheels": 3}, {"prebuilt": ["torch"]}],
+)
+def test_a_receipt_of_another_shape_is_refused_by_name(tmp_path: Path, document: object) -> None:
+    (tmp_path / "receipt.json").write_text(json.dumps(document))
+    with pytest.raises(UsageError, match="is damaged") as caught:
+        read_receipt(tmp_path)
+    assert str(tmp_path / "receipt.json") in caught.value.what

@@ -37,6 +37,8 @@ def command(given: tuple[str, ...], workspace: Path | None, repair: bool, **more
     from xpubuild.errors import UsageError
 
     kind = _kind_of(given, workspace)
+    if workspace is not None and kind != "workspace":
+        raise click.UsageError(f"--workspace is about workspaces, and this checks {_PLURAL[kind]}")
     _refuse_foreign(kind, repair=repair)
     if kind == "wheels":
         for item in given:

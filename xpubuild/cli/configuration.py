@@ -10,7 +10,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Collection, Iterator, Mapping, MutableMapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -84,21 +84,24 @@ class Configuration(NamedTuple):
 
     files: tuple[File, ...]
 
-    def merged(self, *tables: Key) -> dict[str, Value]:
-        """Return name -> value of tables: in one file the later table wins, and the later file over all."""
+    def merged(self, *tables: Key, own: Collection[str] = ()) -> dict[str, Value]:
+        """Return name -> value of tables: in one file the later table wins, and the later file over all.
+
+        The names in ``own`` mean something else in the table for all commands.
+        """
         return {
             key[-1]: value
             for file in self.files
             for table in tables
             for key, value in file.values.items()
-            if key[:-1] == table
+            if key[:-1] == table and not (table == (SHARED,) and key[-1] in own)
         }
 
     def defaults(self, command: str, environ: Mapping[str, str]) -> dict[str, Value]:
         """Return what click takes for the options of a command that are given nowhere else."""
-        found = self.merged(
-            (SHARED,), *([_LIKE[command]] if command in _LIKE else []), tuple(command.split())
-        )
+        own = {name for name in _settings(command) if not variable_of(key_of(command, name))}
+        like = [_LIKE[command]] if command in _LIKE else []
+        found = self.merged((SHARED,), *like, tuple(command.split()), own=own)
         if environ.get("XPUBUILD_ENTERED"):
             # In a shell that entered a workspace, that one is meant.
             found = {name: value for name, value in found.items() if name not in ("recipe", "workspace")}

@@ -157,12 +157,14 @@ class Command(click.Command):
         """Read configuration files first, unless help is asked for: the recipe says which."""
         if not ctx.resilient_parsing and self.key.partition(" ")[0] != "config":
             given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
-            recipe = given.get("recipe") or os.environ.get("XPUBUILD_RECIPE")
+            recipe = given.get("recipe")
+            if not isinstance(recipe, str):  # click has an object of its own for what is not given
+                recipe = os.environ.get("XPUBUILD_RECIPE")
             help_option = self.get_help_option(ctx)
             if help_option is None or not given.get(help_option.name or ""):
                 from xpubuild.cli.configuration import load
 
-                found = load(os.environ, recipe if isinstance(recipe, str) else None)
+                found = load(os.environ, recipe or None)
                 found.apply(os.environ)
                 ctx.default_map = found.defaults(self.key, os.environ)
                 ctx.meta[__name__] = found

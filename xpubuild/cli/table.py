@@ -180,7 +180,8 @@ OPTIONS: Mapping[str, Option] = {
         "Storage of objects that machines share: a folder, http, redis.", "DIR|URL"),
     "lock-timeout": O(NUMBER, "Seconds to wait for another process that uses the workspace (not about lock"
         " files).", "SECONDS", 10.0, shows_default=True),
-    "oneapi-root": O(PATH, "oneAPI installation to use."),
+    "oneapi-root": O(PATH, "oneAPI installation to use.", of={
+        "check": "oneAPI installation to compare with."}),
     "oneapi-mode": O(("components", "setvars", "unified"),
         "Scripts to run: those of the components (default), setvars.sh or oneapi-vars.sh.",
                      None, "components"),
@@ -268,8 +269,8 @@ TABLES: Mapping[tuple[str, ...], Mapping[str, Option]] = {
     ("places",): {
         "data": O(PATH, "Workspaces are created in xpubuild/ below this folder.",
             variables=("XDG_DATA_HOME",)),
-        "cache": O(PATH, "Sources, packages and captured oneAPI environments are kept in xpubuild/ below this"
-            " folder.", variables=("XDG_CACHE_HOME",)),
+        "cache": O(PATH, "Sources and packages are kept in xpubuild/ below this folder.",
+            variables=("XDG_CACHE_HOME",)),
     },
     ("proxies",): {
         "http": O(TEXT, "Proxy for http.", variables=("http_proxy", "HTTP_PROXY"), form=_PROXY),

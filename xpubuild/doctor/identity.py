@@ -12,6 +12,7 @@ import os
 import pwd
 import re
 import socket
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import quote
@@ -231,7 +232,9 @@ class Words:
                     why=f"short words match everywhere; a word needs at least {_SHORTEST_WORD} characters",
                     fix="pass a longer word",
                 )
-        spelt = {form for word in given for form in (word, word.upper(), word.casefold())}
+        cased = [form for word in given for form in (word, word.upper(), word.casefold())]
+        # One file system writes an accent as a character of its own, another does not.
+        spelt = {unicodedata.normalize(form, word) for word in cased for form in ("NFC", "NFD")}
         forms = {form for word in spelt for form in _forms(word)}
         # The longest first: of two words the one that holds the other is replaced whole.
         # White space between its parts may be any.

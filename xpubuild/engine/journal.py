@@ -8,9 +8,11 @@ checks its structure alone. A journal that cannot be read is set aside whole, an
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import sqlite3
+import tempfile
 import threading
 import time
 import zlib
@@ -20,7 +22,6 @@ from typing import Any, cast
 
 from xpubuild.engine.files import explained
 from xpubuild.engine.process import ProcessResult
-from xpubuild.engine.room import full_place
 from xpubuild.errors import NoSpaceError, ToolchainError
 from xpubuild.frozen import frozen
 
@@ -326,10 +327,21 @@ def _put_aside(path: Path) -> Path:
     return aside
 
 
+def _no_room(folder: Path) -> bool:
+    """Try to write: SQLite calls a used-up disk or quota an I/O error at times, as it does a failing disk."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            probe.write(bytes(256 * 1024))
+            probe.flush()
+            os.fsync(probe.fileno())
+    except OSError as reason:
+        return reason.errno in (errno.ENOSPC, errno.EDQUOT)
+    return False
+
+
 def translated(error: Exception, path: Path) -> NoSpaceError | ToolchainError:
     """Return what a user should read about a database at ``path``."""
-    # SQLite calls a full disk an I/O error where it enlarges its shared index; so it does a failing disk.
-    if "full" in str(error) or ("disk I/O error" in str(error) and full_place([path.parent]) is not None):
+    if "full" in str(error) or ("disk I/O error" in str(error) and _no_room(path.parent)):
         return NoSpaceError(
             "no space left while writing the journal",
             why=f"{path}: {error}",

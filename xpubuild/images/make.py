@@ -45,7 +45,14 @@ class Rendered:
     def write(self, file: Path) -> None:
         """Write the file, and beside it the folder with what it copies."""
         with files.explained(file.parent, "writing the image"):
-            file.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                file.parent.mkdir(parents=True, exist_ok=True)
+            except FileNotFoundError as error:  # below /proc, say
+                raise UsageError(
+                    f"{file.parent} cannot be created",
+                    why=str(error.strerror),
+                    fix="choose a folder where you have write permission with --output",
+                ) from error
             for name, content in self.files.items():
                 target = file.parent / CONTEXT / name
                 target.parent.mkdir(parents=True, exist_ok=True)

@@ -6,10 +6,10 @@ import itertools
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from xpubuild.errors import RecipeError, UsageError
 from xpubuild.safe_yaml import read_yaml_strict
@@ -26,19 +26,28 @@ class Row(NamedTuple):
     variant: str | None
 
 
+_Name = Annotated[str, Field(pattern=r"\S")]
+
+
 class _Exclusion(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
-    recipe: str | None = None
-    python: str | None = None
-    variant: str | None = None
+    recipe: _Name | None = None
+    python: _Name | None = None
+    variant: _Name | None = None
+
+    @model_validator(mode="after")
+    def _says_something(self) -> _Exclusion:
+        if not self.model_fields_set:
+            raise ValueError("an exclusion names a recipe, a python or a variant")
+        return self
 
 
 class _Matrix(BaseModel):
     # Strict: 2.10 without quotes is the number 2.1 in YAML, which nobody can tell from 2.1.
     model_config = ConfigDict(extra="forbid", strict=True)
-    recipes: list[str] = Field(min_length=1)
-    pythons: list[str] = []
-    variants: list[str] = []
+    recipes: list[_Name] = Field(min_length=1)
+    pythons: list[_Name] = []
+    variants: list[_Name] = []
     exclude: list[_Exclusion] = []
 
 

@@ -248,11 +248,8 @@ def _require_gcc(variable: str, facts: CompilerFacts, needs: str, search_path: s
     )
 
 
-def other_versions(needs: str, search_path: str, *, without: str | None = None) -> tuple[str, ...]:
-    """Return the line that selects an installed g++-N which would fit, newest first.
-
-    ``without`` is a specifier that it must not meet.
-    """
+def other_versions(needs: str, search_path: str) -> tuple[str, ...]:
+    """Return the line that selects an installed g++-N which would fit, newest first."""
     names = {
         entry.name
         for folder in search_path.split(":")
@@ -263,7 +260,6 @@ def other_versions(needs: str, search_path: str, *, without: str | None = None) 
     for name in sorted(names, key=lambda item: -int(item.rpartition("-")[2])):
         major = name.rpartition("-")[2]
         # A name tells the major version only; .99 stands for whatever minor release it is.
-        ruled_out = without is not None and SpecifierSet(without).contains(f"{major}.99")
-        if SpecifierSet(needs).contains(f"{major}.99") and not ruled_out:
+        if SpecifierSet(needs).contains(f"{major}.99"):
             return (f"export CC=gcc-{major} CXX=g++-{major}",)
     return ()

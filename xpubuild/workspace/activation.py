@@ -19,6 +19,14 @@ from xpubuild.workspace.layout import Layout
 ENTERED = "XPUBUILD_ENTERED"
 #: A receipt lists every command and package; that of a large build has 2 MB.
 _MOST_BYTES = 256 << 20
+#: What other modules read of a receipt without a look at its type.
+_SHAPE: dict[str, Any] = {
+    "summary": dict,
+    "activation": dict,
+    "verify": (dict, type(None)),
+    "wheels": list,
+    "prebuilt": list,
+}
 _UTF8 = re.compile(r"\.utf-?8(?:@|$)", re.IGNORECASE)
 
 
@@ -42,6 +50,12 @@ def read_receipt(root: Path) -> dict[str, Any]:
         raise _damaged(path, str(error)) from error
     if not isinstance(document, dict):
         raise _damaged(path, "it is no JSON object")
+    for field, kind in _SHAPE.items():
+        value = document.get(field)
+        if field in document and not isinstance(value, kind):
+            raise _damaged(path, f"{field} has another type than xpubuild writes")
+        if isinstance(value, list) and not all(isinstance(item, dict) for item in value):
+            raise _damaged(path, f"an item of {field} is no JSON object")
     return document
 
 

@@ -42,6 +42,7 @@ from xpubuild.supply.git.edits import read_built
 from xpubuild.supply.git.git import Git
 from xpubuild.supply.git.worktree import Missing, Repository, find_git_dir, inspect, walk
 from xpubuild.workspace.layout import Layout
+from xpubuild.workspace.moved import require_in_place
 from xpubuild.workspace.status import last_plan
 
 Kind = Literal["package", "start-up file", "wheel", "receipt", "source", "repository", "mirror"]
@@ -107,6 +108,7 @@ def check_workspace(root: Path, cache: Path, sink: Sink, cancel: Cancel) -> Foun
 
     Raises:
         ToolchainError: the journal or the folder cannot be read.
+        UsageError: the workspace was moved or copied.
         WorkspaceBusyError, InterruptedByUserError.
     """
     teller, layout, found = Teller(sink, cancel=cancel), Layout(root), Found()
@@ -116,6 +118,8 @@ def check_workspace(root: Path, cache: Path, sink: Sink, cancel: Cancel) -> Foun
         Journal(layout.journal, read_only=True) as journal,
         teller.run("check", str(root), parts),
     ):
+        # The journal of a copy names the files of the workspace that it was copied from.
+        require_in_place(root, journal)
         site = site_packages_of(layout.env) if layout.env.is_dir() else None
         with teller.doing(*parts[0]):
             if site is not None:

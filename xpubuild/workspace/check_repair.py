@@ -22,6 +22,7 @@ from xpubuild.supply.git.git import Git
 from xpubuild.supply.git.worktree import find_git_dir
 from xpubuild.workspace.check import Damage, Found
 from xpubuild.workspace.layout import Layout
+from xpubuild.workspace.moved import require_in_place
 from xpubuild.workspace.status import last_plan
 
 #: What an install makes again after it was removed here.
@@ -35,11 +36,15 @@ def repair(root: Path, found: Found, cancel: Cancel) -> tuple[Damage, ...]:
     """Remove what is damaged, so that an install recreates it; return what that is.
 
     Sources are recreated here. What nobody installed stays: it may be the user's.
+
+    Raises:
+        UsageError: the workspace was moved or copied.
     """
     with (
         workspace_lock(root, command="xpubuild check --repair", cancel=cancel),
         Journal(Layout(root).journal) as journal,
     ):
+        require_in_place(root, journal)
         return tuple(item for item in found.damaged if _repaired(Layout(root), journal, item))
 
 

@@ -73,7 +73,10 @@ def unlike(record: Record, contents: Contents) -> str:
         if _there(place) != found:
             return place
     for file, sha256 in record.read.items():
-        if not Path(file).is_file() or contents.sha256(Path(file)) != sha256:
+        try:
+            if not Path(file).is_file() or contents.sha256(Path(file)) != sha256:
+                return file
+        except OSError:  # it is here, and this user may not read it
             return file
     return ""
 
@@ -115,7 +118,8 @@ class _UnknownError(Exception):
 
 
 def _there(place: str) -> str:
-    return os.path.realpath(place) if Path(place).exists() else NOTFOUND
+    # A folder that this user may not enter has nothing for this user's compilers either.
+    return os.path.realpath(place) if os.access(place, os.F_OK) else NOTFOUND
 
 
 def _deps(folder: Path, manifest: str, ninja: str, environment: Mapping[str, str]) -> set[str]:
