@@ -14,6 +14,7 @@ from support.small_elf import library
 from xpubuild.doctor.checks.build import build_disk
 from xpubuild.doctor.checks.shadow_fabric import shadow_libfabric
 from xpubuild.doctor.kit import Outcome
+from xpubuild.doctor.look.filesystem import Room, quota_room
 
 FABRIC = "libfabric.so.1"
 OLD = ("FABRIC_1.0", "FABRIC_1.1", "FABRIC_1.2")
@@ -126,3 +127,4 @@ def test_lustre_with_a_path_on_a_line_of_its_own(host: EnvHost) -> None:
     assert (found.status, found.evidence["quota_free_bytes"]) == ("fail", 5 * GIB)
     assert found.evidence["quota_inodes_free"] == 1048576 - 908722
     assert "quota leaves 5 GiB" in found.detail
+    assert quota_room(host.folder / "gone", "/", "lustre", host.environ) == Room()

@@ -21,6 +21,7 @@ from xpubuild.doctor.checks.network import (
     network_reach,
     proxy_for,
     reach_all,
+    server_of,
 )
 from xpubuild.doctor.kit import Outcome
 
@@ -32,6 +33,9 @@ def ask(server: str, environ: Mapping[str, str] | None = None, deadline_s: float
 def test_a_server_that_answers_is_reached() -> None:
     with net.server() as port:
         assert ask(f"http://127.0.0.1:{port}")[0] == ""
+        assert ask(f"git://127.0.0.1:{port}/x", {"all_proxy": "socks5://127.0.0.1:1"}) == ("", "")
+        cause, told = ask("https://git.example", {"all_proxy": f"socks5h://me:secret@127.0.0.1:{port}"})
+    assert (cause, told) == ("", f"not asked (behind socks5h://127.0.0.1:{port}, which accepts connections)")
 
 
 def test_nobody_listens() -> None:
@@ -77,9 +81,13 @@ def test_a_proxy_that_passes_nothing_on() -> None:
     assert (answer[0], "403" in answer[1]) == ("proxy", True)
 
 
-def test_a_proxy_where_nobody_listens() -> None:
-    answer = ask("https://git.example", {"all_proxy": f"127.0.0.1:{net.free_port()}"})
-    assert answer[0] == "proxy"
+@pytest.mark.parametrize("scheme", ["", "socks5h://", "socks4://me:secret@"])
+def test_a_proxy_where_nobody_listens(scheme: str) -> None:
+    port = net.free_port()
+    cause, told = ask("https://git.example", {"all_proxy": f"{scheme}127.0.0.1:{port}"})
+    assert cause == "proxy"
+    assert told.startswith(f"the proxy 127.0.0.1:{port} refused the connection (through ")
+    assert "secret" not in told
 
 
 def test_a_server_that_speaks_something_else() -> None:
@@ -155,8 +163,45 @@ def test_indexes_of_pip_are_asked_and_components_left_out_are_not(tmp_path: Path
         del host.environ["PIP_NO_INDEX"]
         host.environ["PIP_INDEX_URL"] = f"http://me:secret@127.0.0.1:{port}/simple"
         found = reach_of(host, ipex=f"http://127.0.0.1:{dead}/ipex.git")
-    assert found.status == "ok"
-    assert found.evidence["servers"] == {f"http://127.0.0.1:{port}": "ok"}
+        host.environ.update(
+            all_proxy=f"socks5://127.0.0.1:{port}", PIP_INDEX_URL="https://near.example/simple"
+        )
+        behind = reach_of(host)
+    assert (found.status, found.evidence["servers"]) == ("ok", {f"http://127.0.0.1:{port}": "ok"})
+    assert behind.evidence["servers"] == {"https://near.example": "not asked"}
+    assert "responded" not in behind.detail
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://someone:se/cretpw@near.example/simple",
+        "https://someone:12/cretpw@near.example/simple",
+        "https://someone:12#cretpw@near.example/simple",
+        "https://someone:a@se/cretpw@near.example/simple",
+        "https://near.example:http/simple",
+        "htp://near.example/simple",
+    ],
+)
+def test_an_index_that_is_no_url_is_not_shown(tmp_path: Path, url: str) -> None:
+    host = EnvHost(tmp_path, environ={"PIP_NO_INDEX": "", "PIP_INDEX_URL": url})
+    found = reach_of(host)
+    assert found.status == "fail"
+    assert found.detail.startswith("pip's configuration has what is not the URL of a package index")
+    assert not [part for part in ("someone", "12", "se/", "cretpw", "near.example") if part in str(found)]
+
+
+@pytest.mark.parametrize(
+    ("url", "server"),
+    [
+        ("https://me:secret@near.example:8443/simple", "https://near.example:8443"),
+        ("https://near.example/FEED@VIEW/simple", "https://near.example"),
+        ("file:///srv/simple", ""),
+        ("git+https://near.example/x", ""),
+    ],
+)
+def test_the_server_of_a_url(url: str, server: str) -> None:
+    assert server_of(url) == server
 
 
 def test_an_index_of_the_recipe_alone_is_a_warning(tmp_path: Path) -> None:
@@ -236,6 +281,20 @@ def test_an_odd_proxy_is_a_warning(environ: dict[str, str], word: str) -> None:
     found = proxy(**environ)
     assert found.status == "warn"
     assert word in found.detail
+
+
+@pytest.mark.parametrize(
+    ("environ", "commands"),
+    [
+        ({"no_proxy": "*.a.org b.org"}, ("export no_proxy=.a.org,b.org NO_PROXY=.a.org,b.org",)),
+        ({"no_proxy": "10.0.0.0/8"}, ()),
+        ({"http_proxy": "http://p:1"}, ('export https_proxy="$http_proxy" HTTPS_PROXY="$http_proxy"',)),
+    ],
+)
+def test_what_is_typed_sets_both_spellings(environ: dict[str, str], commands: tuple[str, ...]) -> None:
+    fix = proxy(**environ).fix
+    assert fix is not None
+    assert fix.commands == commands
 
 
 @pytest.mark.parametrize(

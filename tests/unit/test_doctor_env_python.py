@@ -60,7 +60,24 @@ def test_setuptools_without_a_recipe_matter_beside_a_torch(host: EnvHost) -> Non
     assert python.python_setuptools(host.context()).status == "warn"
 
 
-def commands(host: EnvHost) -> tuple[str, ...]:
-    fix = python.python_pip_constraints(host.context()).fix
-    assert fix is not None
-    return fix.commands
+@pytest.mark.parametrize(
+    ("text", "variables", "status", "commands"),
+    [
+        ("[global]\ntarget = /a\n", {"PIP_TARGET": "/a"}, "fail", ("unset PIP_TARGET", "pip config debug")),
+        ("[install]\nuser = yes\n", {"PIP_USER": "no"}, "fail", ("pip config debug",)),
+        ("[wheel]\nno-deps = true\n", {}, "fail", ("pip config debug",)),
+        ("[download]\nconstraint = /c.txt\n", {}, "warn", ("pip config debug",)),
+        ("[list]\nuser = yes\n", {"PIP_TARGET": "/a"}, "warn", ("unset PIP_TARGET",)),
+    ],
+)
+def test_a_setting_of_a_file_counts_whatever_the_variable_says(
+    host: EnvHost, text: str, variables: dict[str, str], status: str, commands: tuple[str, ...]
+) -> None:
+    file = host.folder / "home" / ".config" / "pip" / "pip.conf"
+    standin.write(file, text)
+    host.environ.update(variables)
+    found = python.python_pip_constraints(host.context())
+    assert found.status == status
+    assert (str(file) in found.detail) == ("pip config debug" in commands)
+    assert found.fix is not None
+    assert found.fix.commands == commands

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import time
 from collections.abc import Iterator
@@ -226,4 +227,6 @@ def _times(look: Look) -> Iterator[tuple[str, float]]:
     if look.workspace is not None:
         top = look.path(look.workspace)
         for folder in (top, *top.glob("src/*"), *top.glob("build/*")):
-            yield from ((str(path), path.lstat().st_mtime) for path in entries(folder))
+            for path in entries(folder):
+                with contextlib.suppress(OSError):  # removed since, by a build that is running
+                    yield str(path), path.lstat().st_mtime

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import socket
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,13 +14,15 @@ from urllib.parse import urlsplit
 from xpubuild.doctor.kit import BUILD, Look, Outcome, check, finding, ok, skip, todo, warn
 from xpubuild.doctor.look.sites import interpreter
 from xpubuild.errors import ToolchainError
-from xpubuild.supply.index.pipconf import pip_settings, switched_on
+from xpubuild.supply.index.pipconf import local_path, pip_settings, switched_on
 
 if TYPE_CHECKING:
     from xpubuild.recipe.model import Recipe
 
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "ftp_proxy")
 _SCHEMES = ("http", "https", "socks5", "socks5h", "socks4", "socks4a")
+#: Scheme -> the port where a URL names none; what is not here is not contacted.
+_PORTS = dict.fromkeys(_SCHEMES, 1080) | {"http": 80, "https": 443, "git": 9418, "ssh": 22}
 # Written so that what masks passwords in URLs leaves it readable.
 _WITH_USER = "put a user name and password in front of HOST, as USER:PASSWORD@HOST"
 
@@ -45,7 +48,9 @@ def network_proxy(look: Look) -> Outcome:
         return finding(told, fix, variables=sorted(wrong))
     if odd := list(_odd(look.environ)):
         summary = "; ".join(dict.fromkeys(summary for _, summary, _ in odd))
-        return warn("; ".join(detail for detail, _, _ in odd), todo(summary, *(line for *_, line in odd)))
+        return warn(
+            "; ".join(detail for detail, _, _ in odd), todo(summary, *(line for *_, line in odd if line))
+        )
     used = sorted({server_of(value if "://" in value else f"http://{value}") for value in values.values()})
     return ok(f"proxy {', '.join(used)}" if used else "no proxy is set")
 
@@ -89,7 +94,8 @@ def _odd(environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
     for name, other in (("http", "https"), ("https", "http")):
         if has[name] and not has[other] and not has["all"]:
             told = f"there is no proxy for {other}, but one for {name}"
-            yield told, f"set the proxy for {other} too", f'export {other}_proxy="${has[name]}"'
+            line = f'export {other}_proxy="${has[name]}" {other.upper()}_PROXY="${has[name]}"'
+            yield told, f"set the proxy for {other} too", line
     name = "no_proxy" if environ.get("no_proxy") else "NO_PROXY"
     entries = environ.get(name, "").split(",")
     unclear = [item for item in entries if re.search(r"\s|^\*\.|^\d+(\.\d+){3}/\d+$", item)]
@@ -97,7 +103,9 @@ def _odd(environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
         told = f"{name} has entries that some programs do not support: {', '.join(map(repr, unclear[:4]))}"
         summary = f"in {name}, separate entries with commas only, write .domain instead of *.domain, and list"
         clear = ",".join(re.sub(r"^\*(?=\.)", "", ",".join(item.split())) for item in entries)
-        yield told, f"{summary} the hosts of a network one by one", f"export no_proxy={shlex.quote(clear)}"
+        line = f"export no_proxy={shlex.quote(clear)} NO_PROXY={shlex.quote(clear)}"
+        changes = clear != ",".join(entries)  # the hosts of a network are not known here
+        yield told, f"{summary} the hosts of a network one by one", line if changes else ""
 
 
 @check("network.reach", profiles=BUILD, needs="network.proxy", live=True)
@@ -108,9 +116,9 @@ def network_reach(look: Look) -> Outcome:
     clones while it configures, the package indexes of pip and of the recipe) as git and pip would:
     through the configured proxy, trusting the certificate bundles in `SSL_CERT_FILE`,
     `REQUESTS_CA_BUNDLE`, `PIP_CERT`, `CURL_CA_BUNDLE` and `GIT_SSL_CAINFO`. Any HTTP response is
-    sufficient; what is behind a SOCKS proxy, or has another protocol, is not asked. All servers are contacted
-    in parallel, within 5 seconds. An unreachable index that only the recipe lists is a warning, because pip
-    tries its own indexes first.
+    sufficient, and for another protocol a connection. Of a SOCKS proxy, only whether it accepts connections
+    is tested: the servers behind it are "not asked". All servers are contacted in parallel, within 5 seconds.
+    An unreachable index that only the recipe lists is a warning, because pip tries its own indexes first.
 
     Without a recipe nothing is contacted, unless this check is asked for by its name, its group or a
     pattern (`--only`): then the servers are those of the newest release, which `xpubuild install` builds.
@@ -132,6 +140,10 @@ def network_reach(look: Look) -> Outcome:
         return finding(f"{error.what}: {error.why}", todo(error.fix, *error.commands))
     own = () if switched_on(settings.get("no-index")) else ("index-url", "extra-index-url")
     indexes = " ".join(settings.get(name, "") for name in own).split()
+    if not all(server_of(index) or local_path(index) for index in indexes):
+        form = "index-url and extra-index-url have the form https://HOST/simple or https://HOST:PORT/simple"
+        fix = todo(f"correct it; {_WITH_USER}", "pip config debug")
+        return finding(f"pip's configuration has what is not the URL of a package index: {form}", fix)
     needed: dict[str, bool] = {}
     for url, must in (*(_urls(recipe) if recipe else ()), *((index, True) for index in indexes)):
         if server := server_of(url):
@@ -140,10 +152,17 @@ def network_reach(look: Look) -> Outcome:
         return skip("the recipe downloads nothing")
     answers = reach_all(needed, look.environ)
     bad = {server: answer for server, answer in answers.items() if answer[0]}
-    evidence = {"servers": {server: cause or "ok" for server, (cause, _) in answers.items()}}
+    states = {
+        server: cause or ("not asked" if detail else "ok") for server, (cause, detail) in answers.items()
+    }
+    evidence = {"servers": states}
     if not bad:
+        same: dict[str, list[str]] = {}
+        for server, (_, detail) in answers.items():
+            same.setdefault(detail or "responded", []).append(server)
+        told = "; ".join(f"{', '.join(servers)} {detail}" for detail, servers in same.items())
         of = f"; these are the servers of {recipe.name}" if recipe and look.recipe is None else ""
-        return ok(f"{', '.join(needed)} responded{of}", **evidence)
+        return ok(told + of, **evidence)
     told = "; ".join(f"{server}: {detail}" for server, (_, detail) in bad.items())
     server = min(bad, key=lambda name: list(_FIXES).index(bad[name][0]))
     summary, *commands = _FIXES[bad[server][0]]
@@ -224,9 +243,15 @@ def server_of(url: str) -> str:
     """Return scheme://host[:port] of a URL, without user and password; empty where it names no server."""
     try:
         parts = urlsplit(url)
+        names_one = parts.hostname and parts.port != 0 and parts.scheme in _PORTS
     except ValueError:
         return ""
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.scheme and parts.netloc else ""
+    # With '@' further on, what stands here may be the start of a password with '/' or '#'. After a plain
+    # host.domain it is part of the path: some services have indexes such as /FEED@VIEW/simple.
+    late = "@" in f"{parts.path}{parts.query}{parts.fragment}"
+    if not names_one or (late and not re.fullmatch(r"[\w-]+(\.[\w-]+)+", parts.netloc)):
+        return ""
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
 def proxy_for(server: str, environ: Mapping[str, str]) -> str:
@@ -246,7 +271,10 @@ def proxy_for(server: str, environ: Mapping[str, str]) -> str:
 def reach_all(
     servers: Iterable[str], environ: Mapping[str, str], *, deadline_s: float = DEADLINE_S
 ) -> dict[str, tuple[str, str]]:
-    """Contact all servers in parallel; return server -> cause and detail, both empty where it responded."""
+    """Contact all servers in parallel; return server -> cause and detail.
+
+    Both are empty where it responded, only the cause where no more than its proxy could be asked.
+    """
     found: dict[str, tuple[str, str]] = {}
 
     def ask(server: str) -> None:
@@ -269,27 +297,33 @@ def _reach(server: str, environ: Mapping[str, str], deadline_s: float) -> tuple[
 
     import requests  # noqa: PLC0415
 
-    parts, proxy = urlsplit(server), proxy_for(server, environ)
-    if parts.scheme not in ("http", "https") or proxy.startswith("socks"):
-        return "", ""
+    parts = urlsplit(server)
+    of_http = parts.scheme in ("http", "https")
+    proxy = proxy_for(server, environ) if of_http else ""  # git and ssh take no proxy from the variables
     via = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
-    through = f" (through {server_of(via.geturl()) or 'a proxy'})" if proxy else ""
+    named, socks = server_of(via.geturl()) or "a proxy", via.scheme.startswith("socks")
+    place = named.partition("://")[2]
+    through = f" (through {named})" if proxy else ""
     system = ssl.get_default_verify_paths()
     bundles = (environ.get(name) for name in _CA_FILES)
     try:
+        if socks or not of_http:
+            first = via if socks else parts
+            port = first.port or _PORTS.get(first.scheme, 1080)
+            socket.create_connection((first.hostname or "", port), deadline_s).close()
+            return "", f"not asked (behind {named}, which accepts connections)" if socks else ""
         with requests.Session() as session:
             session.trust_env = False
             session.verify = next(filter(None, bundles), None) or system.cafile or system.capath or True
             session.proxies = {parts.scheme: via.geturl()} if proxy else {}
             status = session.head(f"{server}/", timeout=deadline_s, allow_redirects=False).status_code
     except (OSError, ValueError) as error:
-        text, words = repr(error), {"host": parts.netloc, "error": type(error).__name__}
+        text = f"{'ProxyError ' if socks else ''}{error!r}"
+        words = {"host": place if socks else parts.netloc, "proxy": place, "error": type(error).__name__}
         match, cause, told = next(
             (match, cause, told) for pattern, cause, told in _CAUSES if (match := re.search(pattern, text))
         )
-        return cause, told.format(
-            match[0], *match.groups(), proxy=via.netloc.rpartition("@")[2], **words
-        ) + through
+        return cause, told.format(match[0], *match.groups(), **words) + through
     if status == _PROXY_AUTHENTICATION:
         return "proxy-auth", f"the proxy requires a user name and a password (407){through}"
     failed = proxy and status >= _SERVER_ERROR

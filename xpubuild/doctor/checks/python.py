@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+from collections.abc import Mapping
 
 from xpubuild.doctor.fixes import install_command
 from xpubuild.doctor.kit import BUILD, Look, Outcome, check, finding, ok, skip, todo, warn
@@ -12,7 +14,7 @@ from xpubuild.doctor.look.sites import interpreter, site
 from xpubuild.errors import ToolchainError
 from xpubuild.machine.readers import UNKNOWN, read_text
 from xpubuild.machine.versions import fits
-from xpubuild.supply.index.pipconf import pip_settings, switched_on
+from xpubuild.supply.index.pipconf import files_with, pip_settings, switched_on
 
 
 @check("python.runs", live=True)
@@ -147,38 +149,57 @@ _CHANGES = {
 }
 _LIMITS = {"constraint": "limits versions", "requirement": "adds requirements", "no-binary": "forbids wheels"}
 _SWITCHES = ("user", "no-deps", "dry-run")
+_COMMANDS = ("install", "wheel", "download")  # the commands of pip that xpubuild runs
+
+
+def _meanings(settings: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: meaning
+        for name, value in settings.items()
+        if (meaning := _CHANGES.get(name) or _LIMITS.get(name))
+        and (name not in _SWITCHES or switched_on(value))
+    }
 
 
 @check("python.pip_constraints", profiles=BUILD, live=True)
 def python_pip_constraints(look: Look) -> Outcome:
     """No setting changes what pip installs.
 
-    Reads pip's settings, those of its configuration files and of `PIP_` variables, without running pip.
+    Reads pip's settings without running pip: those of its configuration files, in the sections `[global]`,
+    `[install]`, `[wheel]` and `[download]`, and of `PIP_` variables.
     `target`, `prefix`, `root`, `user`, `no-deps` and `dry-run` in a file affect
     every pip, including the one that xpubuild runs in the workspace: a failure. The same settings as
     variables are warnings, because xpubuild does not pass them on. Constraints are warnings, because
     they may be intended; a constraint on torch or triton decides which build a later `pip install` puts
     in place of the XPU build. `pip config debug` shows which file has a setting.
     """
+    # Each by itself: xpubuild drops the variables and still reads the files.
+    files = {
+        name: value
+        for name, value in look.environ.items()
+        if name == "PIP_CONFIG_FILE" or not name.startswith("PIP_")
+    }
+    in_files: dict[str, str] = {}
     try:
-        settings = pip_settings(look.environ)
+        for command in _COMMANDS:
+            in_files.update(_meanings(pip_settings(files, ("global", command))))
     except ToolchainError as error:
         return finding(f"{error.what}: {error.why}", todo(error.fix, *error.commands))
-    variables = {name: f"PIP_{name.upper().replace('-', '_')}" for name in settings}
-    found = {
-        name: meaning
-        for name, value in settings.items()
-        if (meaning := _CHANGES.get(name) or _LIMITS.get(name))
-        and (name not in _SWITCHES or switched_on(value))
-    }
+    in_variables = _meanings(pip_settings({**look.environ, "PIP_CONFIG_FILE": os.devnull}))
+    found = in_files | in_variables
     if not found:
         return ok("no setting changes what pip installs")
-    of_files = [name for name in found if not look.environ.get(variables[name])]
+    origins = {
+        name: [
+            *(files_with(files, name, ("global", *_COMMANDS)) if name in in_files else ()),
+            *([f"PIP_{name.upper().replace('-', '_')}"] if name in in_variables else ()),
+        ]
+        for name in found
+    }
     told = "; ".join(
-        f"pip's setting {name} {meaning} ({'a configuration file' if name in of_files else variables[name]})"
-        for name, meaning in found.items()
+        f"pip's setting {name} {meaning} ({', '.join(origins[name])})" for name, meaning in found.items()
     )
-    lines = [f"unset {variables[name]}" for name in found if name not in of_files]
-    fix = todo("remove the settings", *lines, *(["pip config debug"] if of_files else []))
-    answer = finding if any(name in _CHANGES for name in of_files) else warn
+    lines = [f"unset {origins[name][-1]}" for name in in_variables]
+    fix = todo("remove the settings", *lines, *(["pip config debug"] if in_files else []))
+    answer = finding if any(name in _CHANGES for name in in_files) else warn
     return answer(told, fix, settings=found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import time
@@ -94,8 +95,10 @@ def quota_room(folder: Path, mount_point: str, filesystem: str | None, environ: 
         lines = (line.split() for line in _answer([program, "-u", "-w", "-p"], folder, environ).splitlines())
         source = _source(mount_point)
         return next((_left(words[1:]) for words in lines if words and words[0] == source), Room())
-    rooms = []
-    for kind, number in (("-u", os.getuid()), ("-g", folder.stat().st_gid)):
+    owners, rooms = [("-u", os.getuid())], []
+    with contextlib.suppress(OSError):
+        owners.append(("-g", folder.stat().st_gid))
+    for kind, number in owners:
         text = _answer([program, "quota", kind, str(number), mount_point], folder, environ)
         # Below the header are the path, on a line of its own if it is long, and the same columns (Lustre
         # manual, "Configuring and Managing Quotas"); a star marks an exceeded limit, brackets a guess.

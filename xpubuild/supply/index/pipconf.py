@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from xpubuild.errors import ToolchainError
 from xpubuild.untrusted import read_text
 
-#: Sections that count for ``pip install``, each overriding those before it; last comes the environment.
+#: Sections that count for ``pip install``; the environment overrides them.
 _SECTIONS = ("global", "install")
 # Where Linux distributions keep the authorities of the machine. pip 24.2 and later trust them; requests and
 # uv do not.
@@ -35,22 +35,30 @@ _EMPTIED = (
 )  # fmt: skip
 
 
-def pip_settings(env: Mapping[str, str]) -> dict[str, str]:
+def pip_settings(env: Mapping[str, str], sections: Iterable[str] = _SECTIONS) -> dict[str, str]:
     """Return long option name (without dashes) -> text, as ``pip install`` takes it; empty ones are left out.
+
+    ``sections`` of the files count, each overriding those before it; others for another command of pip.
 
     Raises:
         ToolchainError: a configuration file cannot be read.
     """
-    sections: dict[str, dict[str, str]] = {name: {} for name in _SECTIONS}
+    of_files: dict[str, dict[str, str]] = {name: {} for name in sections}
     for path in _files(env):
         for section, values in _read(path).items():
-            if section in sections:
-                sections[section].update(values)
+            if section in of_files:
+                of_files[section].update(values)
     variables = {_option(name[4:]): value for name, value in env.items() if name.startswith("PIP_")}
     merged: dict[str, str] = {}
-    for values in (*sections.values(), variables):
+    for values in (*of_files.values(), variables):
         merged.update({name: value for name, value in values.items() if value})
     return dict(sorted(merged.items()))
+
+
+def files_with(env: Mapping[str, str], name: str, sections: Iterable[str]) -> list[str]:
+    """Return the configuration files that have a setting in one of the sections."""
+    wanted = set(sections)
+    return [str(path) for path in _files(env) if any(name in _read(path).get(key, {}) for key in wanted)]
 
 
 def switched_on(text: str | None) -> bool:
