@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleDimensions, Group, OverflowMethod, RenderableType
@@ -12,40 +12,30 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from xpubuild.engine.events import (
-    Event,
-    Notice,
-    RunFinished,
-    RunForecast,
-    RunStarted,
-    StepFinished,
-    StepOutput,
-    StepProgress,
-    StepStarted,
-)
+from xpubuild.engine import events
 from xpubuild.ui import wording
 from xpubuild.ui.terminal import Terminal, clean, one_line
 from xpubuild.ui.wording import Level
 
-PENDING, RUNNING, DONE, UP_TO_DATE = "pending", "running", "done", "up-to-date"
-FAILED, CANCELLED = "failed", "cancelled"
+PENDING, RUNNING, UP_TO_DATE, FAILED, CANCELLED = "pending", "running", "up-to-date", "failed", "cancelled"
 _STYLES = {
-    PENDING: "dim", RUNNING: "cyan", DONE: "green", UP_TO_DATE: "green", FAILED: "bold red",
+    PENDING: "dim", RUNNING: "cyan", "done": "green", UP_TO_DATE: "green", FAILED: "bold red",
     CANCELLED: "yellow", "ok": "bold green", "warning": "yellow", "error": "red",
 }  # fmt: skip
 #: Marks by state, that of all others, frames of the spinner, both parts of a bar, what separates.
 _UNICODE = ({PENDING: "·", FAILED: "✗", CANCELLED: "■"}, "✓", "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "━─", " · ")
 _ASCII = ({PENDING: ".", FAILED: "x", CANCELLED: "-"}, "+", "|/-\\", "#-", ", ")
+#: Which steps are drawn first where not all of them fit.
+_ORDER = {RUNNING: 0, FAILED: 1, CANCELLED: 1, PENDING: 2}
 _FRAMES_PER_S = 8
-#: Rows of a window above which there is room for the footer, the header, and the longest commands.
-_FOOTER, _HEADER = 3, 7
+#: Rows of a window above which there is room for header, footer, and the number of what is left out.
+_ROOMY = 7
 #: The time of a step stays near its title in a wide window.
-_WIDEST = 110
-_LONGEST_ID = 24
+_WIDEST, _LONGEST_ID = 110, 24
 
 
 @dataclass
-class StepView:
+class _Step:
     """One step. ``began`` and ``progress.time`` are seconds since the epoch, ``duration_s`` is final."""
 
     id: str
@@ -55,80 +45,11 @@ class StepView:
     duration_s: float = 0.0
     detail: str = ""
     log: str = ""
-    progress: StepProgress | None = None
-
-    @property
-    def rows(self) -> int:
-        """How many rows it takes: what it does now, or where its log is, stands below it."""
-        return 2 if self.state == RUNNING or (self.state == FAILED and self.log) else 1
+    progress: events.StepProgress | None = None
 
 
-@dataclass
-class RunView:
-    """The whole run; ``steps`` keeps the plan's order."""
-
-    recipe: str = ""
-    workspace: str = ""
-    began: float = 0.0
-    ended: RunFinished | None = None
-    steps: dict[str, StepView] = field(default_factory=dict)
-    forecast: RunForecast | None = None
-
-    def apply(self, event: Event) -> None:
-        """Take one event."""
-        match event:
-            case RunStarted():
-                self.recipe, self.workspace, self.began = event.recipe, event.workspace, event.time
-                for name, title in event.steps:
-                    self.steps[name] = StepView(name, title, UP_TO_DATE if name in event.done else PENDING)
-            case StepStarted():
-                self.steps[event.step] = StepView(
-                    event.step, event.title, RUNNING, event.time, 0.0, event.reason, event.log
-                )
-            case StepProgress() if event.step in self.steps:
-                self.steps[event.step].progress = event
-            case StepFinished():
-                step = self.steps.setdefault(event.step, StepView(event.step, event.title))
-                step.state, step.duration_s, step.detail = event.status, event.duration_s, event.detail
-            case RunForecast():
-                self.forecast = event
-            case RunFinished():
-                self.ended = event
-
-    def break_off(self, now: float) -> None:
-        """Mark steps that still run as stopped: the run ended without reporting them."""
-        for step in self.steps.values():
-            if step.state == RUNNING:
-                step.state, step.duration_s = CANCELLED, max(0.0, now - step.began)
-
-    def of(self, *states: str) -> list[StepView]:
-        """Return the steps in one of the states."""
-        return [step for step in self.steps.values() if step.state in states]
-
-
-def choose(steps: Sequence[StepView], room: int) -> tuple[list[StepView], bool]:
-    """Return which steps fit into ``room`` rows, and whether there is room for their second rows.
-
-    Running and failed steps come first, then what was done last and what comes next. One row is kept for the
-    number of the steps that are left out.
-    """
-    if sum(step.rows for step in steps) <= room:
-        return list(steps), True
-    room = max(room - 1, 0)
-    wanted = [step for step in steps if step.state in (RUNNING, FAILED, CANCELLED)]
-    whole = sum(step.rows for step in wanted) <= room
-    chosen = wanted[:room]
-    left = room - sum(step.rows if whole else 1 for step in chosen)
-    done = [step for step in steps if step.state in (DONE, UP_TO_DATE)]
-    to_do = [step for step in steps if step.state == PENDING]
-    ahead = min(len(to_do), max(left // 2, left - len(done)))
-    chosen += [*to_do[:ahead], *(done[ahead - left :] if left > ahead else ())]
-    names = {step.id for step in chosen}
-    return [step for step in steps if step.id in names], whole
-
-
-class Painter:
-    """Draws the state of a run: with the time and the size of the window, what stands there."""
+class Picture:
+    """What the events of a run tell, drawn for a terminal: the time and the size of the window decide."""
 
     def __init__(self, terminal: Terminal) -> None:
         self._printable = terminal.printable
@@ -136,118 +57,132 @@ class Painter:
             _UNICODE if terminal.unicode else _ASCII
         )
         self._overflow: OverflowMethod = "ellipsis" if terminal.unicode else "crop"
+        self._run = events.RunStarted(0.0, "", "", (), ())
+        self._steps: dict[str, _Step] = {}
+        self._forecast: events.RunForecast | None = None
+        self._ended: events.RunFinished | None = None
 
-    def frame(self, run: RunView, now: float, rows: int, columns: int) -> RenderableType:
-        """Return the picture of a run that goes on, in fewer than ``rows`` rows."""
-        footer = [self._footer(run, now)] if rows >= _FOOTER else []
-        header = [self._header(run)] if rows >= _HEADER else []
-        steps = list(run.steps.values())
+    def apply(self, event: events.Event) -> None:
+        """Take one event."""
+        match event:
+            case events.RunStarted():
+                self._run = event
+                for name, title in event.steps:
+                    self._steps[name] = _Step(name, title, UP_TO_DATE if name in event.done else PENDING)
+            case events.StepStarted():
+                step = _Step(event.step, event.title, RUNNING, event.time, 0.0, event.reason, event.log)
+                self._steps[event.step] = step
+            case events.StepProgress() if event.step in self._steps:
+                self._steps[event.step].progress = event
+            case events.StepFinished():
+                step = self._steps.setdefault(event.step, _Step(event.step, event.title))
+                step.state, step.duration_s, step.detail = event.status, event.duration_s, event.detail
+            case events.RunForecast():
+                self._forecast = event
+            case events.RunFinished():
+                self._ended = event
+
+    def frame(self, now: float, rows: int, columns: int) -> RenderableType:
+        """Return the picture of a run that goes on, in fewer than ``rows`` rows.
+
+        Where not all steps fit, what runs or failed comes before what is to do and what is done.
+        """
+        drawn = {name: list(self._rows(step, now, columns)) for name, step in self._steps.items()}
+        room = max(rows - (4 if rows >= _ROOMY else 1), 0)
+        if sum(map(len, drawn.values())) > room + (rows >= _ROOMY):
+            chosen: set[str] = set()
+            for step in sorted(self._steps.values(), key=lambda step: _ORDER.get(step.state, 3)):
+                if len(drawn[step.id]) <= room:
+                    room -= len(drawn[step.id])
+                    chosen.add(step.id)
+            drawn = {name: lines for name, lines in drawn.items() if name in chosen}
+        left = len(self._steps) - len(drawn)
+        more = [self._line(f"  {wording.plural(left, 'more step')}", "dim")] if left else []
+        table = self._table((line for lines in drawn.values() for line in lines), columns)
+        if rows < _ROOMY:
+            return Group(table, Text())
         # The cursor rests on a line of its own below the block.
-        chosen, whole = choose(steps, rows - 1 - len(header) - len(footer))
-        left = len(steps) - len(chosen)
-        more = [self._line(f"  {wording.plural(left, 'more step')}", "dim")] if left and rows > 1 else []
-        return Group(*header, self._table(chosen, run, now, columns, whole=whole), *more, *footer, Text())
+        return Group(self._header(), table, *more, self._footer(now), Text())
 
-    def last_frame(self, run: RunView, now: float, columns: int) -> RenderableType:
+    def last_frame(self, now: float, columns: int) -> RenderableType:
         """Return the picture that stays: every step that ran, however many rows that takes, and the end."""
-        began = [step for step in run.steps.values() if step.state != PENDING]
+        for step in self._steps.values():
+            if step.state == RUNNING:  # the run ended without reporting it
+                step.state, step.duration_s = CANCELLED, max(0.0, now - step.began)
+        began = [step for step in self._steps.values() if step.state != PENDING]
         # Whole, to be read and copied: nothing is drawn over these any more.
         failed = [
             Text(self._say(f"{step.id}: {text}"), _STYLES[FAILED], overflow="fold", no_wrap=False)
             for step in began if step.state == FAILED
             for text in (step.detail, f"log: {step.log}" if step.log else "") if text
         ]  # fmt: skip
-        left = len(run.steps) - len(began)
+        left = len(self._steps) - len(began)
         idle = [self._line(f"  {self._marks[PENDING]} {wording.plural(left, 'step')} not started", "dim")]
-        if run.ended is None:
-            end = self._line(f"interrupted after {wording.duration(now - run.began)}", "bold yellow")
-        else:
-            end = self._line(wording.run_finished(run.ended), _STYLES.get(run.ended.status, "bold yellow"))
-        table = self._table(began, run, now, columns, whole=False, last=True)
-        return Group(self._header(run), table, *(idle if left else ()), *failed, end)
+        end = self._ended or events.RunFinished(now, CANCELLED, now - self._run.time)
+        table = self._table((next(self._rows(step, now, columns)) for step in began), columns)
+        last = self._line(wording.line(end), _STYLES.get(end.status, "bold yellow"))
+        return Group(self._header(), table, *(idle if left else ()), *failed, last)
 
-    def _table(
-        self,
-        steps: Iterable[StepView],
-        run: RunView,
-        now: float,
-        columns: int,
-        *,
-        whole: bool,
-        last: bool = False,
-    ) -> RenderableType:
-        names = max((cell_len(self._say(name)) for name in run.steps), default=1)
+    def _table(self, rows: Iterable[tuple[Text, Text, Text]], columns: int) -> RenderableType:
+        names = max((cell_len(self._say(name)) for name in self._steps), default=1)
         table = Table.grid(padding=(0, 2, 0, 0), pad_edge=False, expand=True)
         table.width = min(columns, _WIDEST)
         table.add_column(no_wrap=True, overflow=self._overflow, width=min(names, _LONGEST_ID) + 4)
         table.add_column(no_wrap=True, overflow=self._overflow, ratio=1)
         table.add_column(no_wrap=True, justify="right")
-        for step in steps:
-            style = _STYLES.get(step.state, "")
-            title = Text(self._say(step.title), "dim" if step.state in (PENDING, UP_TO_DATE) else "")
-            if step.state == FAILED and step.detail and not last:
-                title.append(f": {self._say(step.detail)}", style)
-            below = [self._activity(step, now, columns)] if whole and step.rows > 1 else []
-            name = Text(f"  {self._mark(step, now)} {self._say(step.id)}", style)
-            table.add_row(name, Group(title, *below), Text(self._took(step, now, whole), "dim"))
+        for row in rows:
+            table.add_row(*row)
         return table
 
-    def _took(self, step: StepView, now: float, whole: bool) -> str:
+    def _rows(self, step: _Step, now: float, columns: int) -> Iterator[tuple[Text, Text, Text]]:
+        """Yield the row of a step and, where it runs or failed, a second one with what it does or its log."""
+        style = _STYLES.get(step.state, "")
+        mark = self._marks.get(step.state, self._done)
+        took = "" if step.state == PENDING else wording.duration(step.duration_s)
         if step.state == RUNNING:
-            counted = step.progress if step.progress is not None and step.progress.total > 0 else None
-            percent = f"{wording.percent(counted)}%  " if counted is not None and not whole else ""
-            return percent + wording.clock(now - step.began)
-        if step.state in (UP_TO_DATE, PENDING):
-            return "up to date" if step.state == UP_TO_DATE else ""
-        return wording.duration(step.duration_s)
-
-    def _mark(self, step: StepView, now: float) -> str:
+            mark = self._spinner[int(max(0.0, now) * _FRAMES_PER_S) % len(self._spinner)]
+            took = wording.clock(now - step.began)
+        elif step.state == UP_TO_DATE:
+            took = "up to date"
+        title = Text(self._say(step.title), "dim" if step.state in (PENDING, UP_TO_DATE) else "")
+        yield Text(f"  {mark} {self._say(step.id)}", style), title, Text(took, "dim")
         if step.state == RUNNING:
-            return self._spinner[int(max(0.0, now) * _FRAMES_PER_S) % len(self._spinner)]
-        return self._marks.get(step.state, self._done)
+            yield Text(), self._activity(step, now, columns), Text()
+        elif step.state == FAILED and step.log:
+            yield Text(), self._line(f"log: {step.log}", "dim"), Text()
 
-    def _activity(self, step: StepView, now: float, columns: int) -> Text:
-        """Return the second row of a step: its log, what it works on, or a bar with how much is done."""
+    def _activity(self, step: _Step, now: float, columns: int) -> Text:
+        """Return what a step works on, or a bar with how much is done."""
         progress = step.progress
-        if step.state == FAILED:
-            return self._line(f"log: {step.log}", "dim")
         if progress is None or progress.total <= 0:
-            detail = progress.detail if progress is not None and progress.detail else step.detail
-            return self._line(detail, "dim")
+            return self._line(progress.detail if progress and progress.detail else step.detail, "dim")
         cells = min(max(columns // 8, 6), 30)
         full = cells * wording.percent(progress) // 100
-        # Of one width while it counts, so that what follows stands still.
-        counted, widest = (
-            wording.counted(done, progress.total, self._say(progress.unit))
-            for done in (progress.done, progress.total)
-        )
+        counted = wording.counted(progress.done, progress.total, self._say(progress.unit))
         # The estimate runs on between two events, down to nothing rather than to zero.
         left = progress.eta_s - max(0.0, now - progress.time)
-        parts = [
-            wording.rate(progress.rate, progress.unit),
-            f"ETA {wording.clock(left)}" if left >= 1 else "",
-        ]
+        eta = f"ETA {wording.clock(left)}" if left >= 1 else ""
+        parts = filter(None, (wording.rate(progress.rate, progress.unit), eta))
         return Text.assemble(
             (self._bar[0] * full, "green"), (self._bar[1] * (cells - full), "dim"),
-            f"  {counted.rjust(len(widest))} {wording.percent(progress):3d}%",
-            ("".join(f"  {part}" for part in parts if part), "cyan"),
-            (f"  {self._say(progress.detail)}", "dim"),
-            no_wrap=True, overflow=self._overflow,
+            f"  {counted} {wording.percent(progress):3d}%", ("".join(f"  {part}" for part in parts), "cyan"),
+            (f"  {self._say(progress.detail)}", "dim"), no_wrap=True, overflow=self._overflow,
         )  # fmt: skip
 
-    def _header(self, run: RunView) -> Text:
-        return self._line(run.recipe, "bold").append(f"  {self._say(run.workspace)}", "dim")
+    def _header(self) -> Text:
+        return self._line(self._run.recipe, "bold").append(f"  {self._say(self._run.workspace)}", "dim")
 
-    def _footer(self, run: RunView, now: float) -> Text:
-        failed = len(run.of(FAILED))
+    def _footer(self, now: float) -> Text:
+        states = [step.state for step in self._steps.values()]
+        failed, done = states.count(FAILED), states.count("done") + states.count(UP_TO_DATE)
         parts = [
-            f"{len(run.of(DONE, UP_TO_DATE))} of {wording.plural(len(run.steps), 'step')} done",
+            f"{done} of {wording.plural(len(states), 'step')} done",
             f"{failed} failed" if failed else "",
-            wording.clock(now - run.began),
-            wording.left(run.forecast) if run.forecast else "",
+            wording.clock(now - self._run.time),
+            wording.left(self._forecast) if self._forecast else "",
             "Ctrl-C stops; run again to resume",
         ]
-        return self._line(self._dot.join(part for part in parts if part), "dim")
+        return self._line(self._dot.join(filter(None, parts)), "dim")
 
     def _line(self, text: str, style: str) -> Text:
         return Text(self._say(text), style, no_wrap=True, overflow=self._overflow)
@@ -269,11 +204,8 @@ class RichSink:
     def __init__(
         self, terminal: Terminal, level: Level = Level.NORMAL, clock: Callable[[], float] = time.time
     ) -> None:
-        self.terminal = terminal
-        self.level = level
-        self._clock = clock
-        self._run = RunView()
-        self._painter = Painter(terminal)
+        self.terminal, self.level, self._clock = terminal, level, clock
+        self._picture = Picture(terminal)
         self._above: list[Text] = []
         self._over = False
         self._console = Console(
@@ -282,22 +214,25 @@ class RichSink:
         )  # fmt: skip
         self._live = Live(
             console=self._console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False,
-            get_renderable=self._picture,
+            get_renderable=self._draw,
         )  # fmt: skip
 
-    def emit(self, event: Event) -> None:
+    def emit(self, event: events.Event) -> None:
         """Take one event; it is drawn at the next tick."""
-        self._run.apply(event)
-        if isinstance(event, RunStarted):
+        self._picture.apply(event)
+        if isinstance(event, events.RunStarted):
             self._resize()
             self._live.start()
             # Whatever ends the program, SIGKILL included, leaves a terminal that needs no repair.
             self._console.show_cursor(True)
-        elif isinstance(event, Notice):
-            self._say_above(wording.notice(event), _STYLES.get(event.level, ""))
-        elif isinstance(event, StepOutput) and self.level is Level.VERBOSE:
-            self._say_above(f"{event.step} | {one_line(event.line)}")
-        elif isinstance(event, RunFinished):
+        elif isinstance(event, events.Notice) or (
+            isinstance(event, events.StepOutput) and self.level is Level.VERBOSE
+        ):
+            text = self.terminal.printable(clean(wording.line(event)).rstrip("\n"))
+            self._above.append(Text(text, _STYLES.get(getattr(event, "level", ""), "")))
+            if not self._live.is_started:
+                self.tick()
+        elif isinstance(event, events.RunFinished):
             self.close()
 
     def tick(self) -> None:
@@ -313,22 +248,16 @@ class RichSink:
     def close(self) -> None:
         """Draw the last picture, with the cursor on the line below it."""
         self._over = True
-        self._run.break_off(self._clock())
         self.tick()
         self._live.stop()
-
-    def _say_above(self, text: str, style: str = "") -> None:
-        self._above.append(Text(self.terminal.printable(clean(text).rstrip("\n")), style))
-        if not self._live.is_started:
-            self.tick()
 
     def _resize(self) -> None:
         columns, rows = self.terminal.size()
         # A row that is full would wrap in some terminals.
         self._console.size = ConsoleDimensions(max(columns - 1, 1), rows)
 
-    def _picture(self) -> RenderableType:
+    def _draw(self) -> RenderableType:
         rows, columns, now = self._console.height, self._console.width, self._clock()
         if self._over:
-            return self._painter.last_frame(self._run, now, columns)
-        return self._painter.frame(self._run, now, rows, columns)
+            return self._picture.last_frame(now, columns)
+        return self._picture.frame(now, rows, columns)

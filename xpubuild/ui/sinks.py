@@ -16,18 +16,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TextIO
 
-from xpubuild.engine.events import (
-    Event,
-    Notice,
-    RunFinished,
-    RunForecast,
-    RunStarted,
-    Sink,
-    StepFinished,
-    StepOutput,
-    StepProgress,
-    StepStarted,
-)
+from xpubuild.engine import events
 from xpubuild.engine.progress import is_counter
 from xpubuild.errors import UsageError
 from xpubuild.ui import wording
@@ -41,26 +30,27 @@ from xpubuild.ui.terminal import (
     harmless,
     one_line,
 )
-from xpubuild.ui.wording import Level, matters, shown
+from xpubuild.ui.wording import Level, shown
 
 KINDS = ("rich", "plain", "github", "jsonl")
 #: Lines of output that GithubSink keeps per step; the whole is in the step's log.
 _KEPT_LINES = 5000
 # CI services end a job that says nothing for 10 minutes, and linking device code can take longer than that.
 _SILENCE_S = 60.0
-_COLORS = {"done": "green", "failed": "red", "ok": "green", "warning": "yellow", "error": "red"}
+_COLORS = {
+    **dict.fromkeys(("done", "ok"), "green"), **dict.fromkeys(("failed", "error"), "red"),
+    **dict.fromkeys(("cancelled", "warning"), "yellow"),
+}  # fmt: skip
 
 
 @dataclass
-class _Pace:
-    """When a running step spoke last. A long step speaks less often: every 10 s at first, then every 60 s."""
+class _Running:
+    """A step that runs, and when it spoke last: every 10 s at first, then every 60 s."""
 
     began: float
     spoke: float
+    log: str = ""
     detail: str = ""
-
-    def due(self, event: StepProgress) -> bool:
-        return event.time - self.spoke >= min(max((event.time - self.began) / 10, 10.0), 60.0)
 
 
 class PlainSink:
@@ -72,175 +62,130 @@ class PlainSink:
     def __init__(
         self, terminal: Terminal, level: Level = Level.NORMAL, clock: Callable[[], float] = time.time
     ) -> None:
-        self.terminal = terminal
-        self.level = level
-        self._clock = clock
+        self.terminal, self.level, self._clock = terminal, level, clock
         self._began: float | None = None
-        self._running: dict[str, _Pace] = {}
-        self._logs: dict[str, str] = {}
+        self._running: dict[str, _Running] = {}
         self._next_forecast = 0.0
 
-    def emit(self, event: Event) -> None:
+    def emit(self, event: events.Event) -> None:
         """Take one event."""
         if self._began is None:
             self._began = event.time
-        self._note(event)
-        if shown(event, self.level):
-            self._tell(event)
+        if isinstance(event, events.StepStarted):
+            self._running[event.step] = _Running(event.time, event.time, event.log)
+        if self._due(event) and shown(event, self.level):
+            self.tell(event)
+        if isinstance(event, events.StepFinished):
+            self._running.pop(event.step, None)
+
+    def _due(self, event: events.Event) -> bool:
+        """Whether it is time to tell this; what counts up is told rarely."""
+        if isinstance(event, events.StepProgress):
+            step = self._running.setdefault(event.step, _Running(event.time, event.time))
+            step.detail = event.detail
+            if event.time - step.spoke < min(max((event.time - step.began) / 10, 10.0), 60.0):
+                return False
+            step.spoke = event.time
+        elif isinstance(event, events.RunForecast):
+            if event.time < self._next_forecast or not wording.left(event):
+                return False
+            self._next_forecast = event.time + max(_SILENCE_S, event.left_s / 10)
+        return True
+
+    def tell(self, event: events.Event) -> None:
+        """Write an event as a line, in a colour by its status or level."""
+        state = getattr(event, "level", "") or getattr(event, "status", "")
+        styles = [_COLORS[state]] if state in _COLORS else []
+        bold = ["bold"] if isinstance(event, (events.RunStarted, events.RunFinished)) else []
+        self.line(event.time, wording.line(event, self.log_of(event)), *bold, *styles)
 
     def tick(self) -> None:
         """Say that a step still runs when it has been silent for a minute."""
         now = self._clock()
-        for step, pace in self._running.items():
-            if now - pace.spoke >= _SILENCE_S and self.level is not Level.QUIET:
-                pace.spoke = now
-                detail = f": {pace.detail}" if pace.detail else ""
-                self.line(
-                    now, one_line(f"{step}: still running after {wording.duration(now - pace.began)}{detail}")
-                )
+        for name, step in self._running.items():
+            if now - step.spoke >= _SILENCE_S and self.level is not Level.QUIET:
+                step.spoke = now
+                detail = f": {step.detail}" if step.detail else ""
+                text = f"{name}: still running after {wording.duration(now - step.began)}{detail}"
+                self.line(now, one_line(text))
 
     def close(self) -> None:
         """Nothing to put back: every line is written when it is known."""
 
     def line(self, at: float, text: str, *styles: str) -> None:
         """Write text that may have several lines, each behind the time since the start."""
-        stamp = self.stamp(at)
         body = clean(text).rstrip("\n").split("\n")
-        lines = [self.terminal.paint(f"{stamp} {part}", *styles) for part in body]
+        lines = [self.terminal.paint(f"{self.stamp(at)} {part}", *styles) for part in body]
         self.terminal.write("\n".join(lines) + "\n")
 
     def stamp(self, at: float) -> str:
         """Return the time since the start, in brackets."""
         return f"[{wording.clock(at - (self._began if self._began is not None else at))}]"
 
-    def log_of(self, step: str) -> str:
-        """Return the log that the step named when it began."""
-        return self._logs.get(step, "")
-
-    def _note(self, event: Event) -> None:
-        if isinstance(event, StepStarted):
-            self._running[event.step] = _Pace(began=event.time, spoke=event.time)
-            self._logs[event.step] = event.log
-        elif isinstance(event, StepFinished):
-            self._running.pop(event.step, None)
-        elif isinstance(event, StepProgress) and event.step in self._running:
-            self._running[event.step].detail = event.detail
-
-    def _tell(self, event: Event) -> None:
-        match event:
-            case RunStarted():
-                self.line(event.time, wording.run_started(event), "bold")
-            case StepStarted():
-                self.line(event.time, wording.step_started(event))
-            case StepOutput():
-                self.line(event.time, f"{event.step} | {one_line(event.line)}")
-            case StepProgress():
-                self._tell_progress(event)
-            case RunForecast():
-                self._tell_forecast(event)
-            case StepFinished():
-                self.step_finished(event)
-            case Notice():
-                self.notice(event)
-            case RunFinished():
-                self.line(
-                    event.time, wording.run_finished(event), "bold", _COLORS.get(event.status, "yellow")
-                )
-
-    def _tell_progress(self, event: StepProgress) -> None:
-        pace = self._running.setdefault(event.step, _Pace(began=event.time, spoke=event.time))
-        if pace.due(event):
-            pace.spoke = event.time
-            self.line(event.time, wording.progress(event))
-
-    def _tell_forecast(self, event: RunForecast) -> None:
-        """Tell what is left at first, and then rarely: the time since is a tenth of what was left."""
-        if event.time >= self._next_forecast and (text := wording.left(event)):
-            self._next_forecast = event.time + max(_SILENCE_S, event.left_s / 10)
-            self.line(event.time, text)
-
-    def step_finished(self, event: StepFinished) -> None:
-        """Tell how a step ended."""
-        styles = (_COLORS[event.status],) if event.status in _COLORS else ()
-        self.line(event.time, wording.step_finished(event, self.log_of(event.step)), *styles)
-
-    def notice(self, event: Notice) -> None:
-        """Tell a notice."""
-        styles = (_COLORS[event.level],) if event.level in _COLORS else ()
-        self.line(event.time, wording.notice(event), *styles)
+    def log_of(self, event: events.Event) -> str:
+        """Return the log that the event's step named when it began."""
+        step = self._running.get(getattr(event, "step", ""))
+        return step.log if step else ""
 
 
 class GithubSink(PlainSink):
-    """Plain lines with folds and annotations."""
+    """Plain lines with folds and annotations; output goes into the folds, as --verbose would show it."""
 
     def __init__(
         self, terminal: Terminal, level: Level = Level.NORMAL, clock: Callable[[], float] = time.time
     ) -> None:
-        # Output goes into the folds, whole; that is what --verbose would add.
         super().__init__(terminal, min(level, Level.NORMAL), clock)
         self._output: dict[str, deque[str]] = {}
-        self._dropped: dict[str, int] = {}
+        self._count: dict[str, int] = {}
 
-    def emit(self, event: Event) -> None:
+    def emit(self, event: events.Event) -> None:
         """Take one event."""
         super().emit(event)
-        if isinstance(event, StepOutput):
-            self._keep(event)
-        elif isinstance(event, StepFinished):
+        if isinstance(event, events.StepOutput) and not is_counter(event.line):
+            self._count[event.step] = self._count.get(event.step, 0) + 1
+            kept = self._output.setdefault(event.step, deque(maxlen=_KEPT_LINES))
+            kept.append(f"{self.stamp(event.time)} {harmless(one_line(event.line))}\n")
+        elif isinstance(event, events.StepFinished):
             self._output.pop(event.step, None)
+
+    def tell(self, event: events.Event) -> None:
+        """Print the fold of a step that ended; make annotations of failures, warnings and errors."""
+        if isinstance(event, events.Notice) and event.level in ("warning", "error"):
+            self.terminal.write(annotation(event.level, event.text, event.step))
+            return
+        if isinstance(event, events.StepFinished):
+            self._fold(event.step, f"{event.step}: output", self.log_of(event))
+        super().tell(event)
+        if isinstance(event, events.StepFinished) and event.status == "failed":
+            message = event.detail or f"see {self.log_of(event) or 'its log'}"
+            self.terminal.write(annotation("error", message, f"{event.step} failed"))
 
     def close(self) -> None:
         """Print what steps said that never ended (the run was broken off)."""
         for step in list(self._output):
-            self._fold(step, f"{step}: interrupted")
+            self._fold(step, f"{step}: interrupted", "its log")
 
     def line(self, at: float, text: str, *styles: str) -> None:
         """Write lines in which no workflow command can hide."""
         super().line(at, harmless(text), *styles)
 
-    def step_finished(self, event: StepFinished) -> None:
-        """Print the fold of the step, then how it ended."""
-        self._fold(event.step, f"{event.step}: output")
-        super().step_finished(event)
-        if event.status == "failed":
-            message = event.detail or f"see {self.log_of(event.step) or 'its log'}"
-            self.terminal.write(annotation("error", message, f"{event.step} failed"))
-
-    def notice(self, event: Notice) -> None:
-        """Make annotations of warnings and errors."""
-        if event.level in ("warning", "error"):
-            self.terminal.write(annotation(event.level, event.text, event.step))
-        else:
-            super().notice(event)
-
-    def _keep(self, event: StepOutput) -> None:
-        if is_counter(event.line):
-            return
-        kept = self._output.setdefault(event.step, deque(maxlen=_KEPT_LINES))
-        if len(kept) == _KEPT_LINES:
-            self._dropped[event.step] = self._dropped.get(event.step, 0) + 1
-        kept.append(f"{self.stamp(event.time)} {harmless(one_line(event.line))}\n")
-
-    def _fold(self, step: str, title: str) -> None:
-        kept = self._output.pop(step, None)
-        if not kept:
-            return
-        dropped = self._dropped.pop(step, 0)
-        head = f"... {dropped} earlier lines are in {self.log_of(step)}\n" if dropped else ""
-        body = harmless(clean(head)) + "".join(kept)
-        self.terminal.write(f"::group::{escape_data(one_line(title))}\n{body}::endgroup::\n")
+    def _fold(self, step: str, title: str, log: str) -> None:
+        if kept := self._output.pop(step, None):
+            dropped = self._count.pop(step) - len(kept)
+            head = f"... {dropped} earlier lines are in {log}\n" if dropped else ""
+            body = harmless(clean(head)) + "".join(kept)
+            self.terminal.write(f"::group::{escape_data(one_line(title))}\n{body}::endgroup::\n")
 
 
 class JsonLinesSink:
     """Writes every event, also each line of output; with ``--quiet`` only failures and the end."""
 
     def __init__(self, terminal: Terminal, level: Level = Level.NORMAL) -> None:
-        self.terminal = terminal
-        self.level = level
+        self.terminal, self.level = terminal, level
 
-    def emit(self, event: Event) -> None:
+    def emit(self, event: events.Event) -> None:
         """Take one event."""
-        if self.level is not Level.QUIET or matters(event):
+        if shown(event, Level.QUIET if self.level is Level.QUIET else Level.VERBOSE):
             self.terminal.write(json.dumps(event.to_json(), ensure_ascii=True) + "\n")
 
     def close(self) -> None:
@@ -254,15 +199,12 @@ class SerialSink:
     must not end an install: the sink falls silent and ``broken`` is True from then on.
     """
 
-    def __init__(self, inner: Sink, stream: TextIO) -> None:
-        self.inner = inner
-        self.broken = False
-        self._stream = stream
+    def __init__(self, inner: events.Sink, stream: TextIO) -> None:
+        self.inner, self.broken, self._stream = inner, False, stream
         # A signal handler may emit while the same thread is inside emit: hence reentrant, with a queue.
         self._lock = threading.RLock()
-        self._queue: deque[Event] = deque()
-        self._busy = False
-        self._closed = False
+        self._queue: deque[events.Event] = deque()
+        self._busy = self._closed = False
         self._stop = threading.Event()
         self._ticker: threading.Thread | None = None
 
@@ -274,14 +216,16 @@ class SerialSink:
     ) -> None:
         self.close()
 
-    def emit(self, event: Event) -> None:
+    def emit(self, event: events.Event) -> None:
         """Take one event; after ``close`` it is dropped."""
         with self._lock:
             if self._closed:
                 return
             self._queue.append(event)
             if not self._busy:
-                self._start_ticker()
+                if self._ticker is None and hasattr(self.inner, "tick"):
+                    self._ticker = threading.Thread(target=self._tick, name="xpubuild-ui", daemon=True)
+                    self._ticker.start()
                 self._drain()
 
     def close(self) -> None:
@@ -300,46 +244,24 @@ class SerialSink:
         self._busy = True
         try:
             while self._queue:
-                event = self._queue.popleft()
-                self._guarded(functools.partial(self.inner.emit, event))
+                self._guarded(functools.partial(self.inner.emit, self._queue.popleft()))
         finally:
             self._busy = False
 
     def _guarded(self, action: Callable[[], None]) -> None:
-        if self.broken or self._stream.closed:
-            self.broken = True
-            return
+        self.broken = self.broken or self._stream.closed
         try:
-            action()
+            if not self.broken:
+                action()
         except OSError:
             self.broken = True
             disconnect(self._stream)
 
-    def _start_ticker(self) -> None:
-        tick = getattr(self.inner, "tick", None)
-        if tick is None or self._ticker is not None:
-            return
-        period_s = float(getattr(self.inner, "period_s", 1.0))
-        self._ticker = threading.Thread(
-            target=self._tick_until_closed, args=(tick, period_s), name="xpubuild-ui", daemon=True
-        )
-        self._ticker.start()
-
-    def _tick_until_closed(self, tick: Callable[[], None], period_s: float) -> None:
-        while not self._stop.wait(period_s):
+    def _tick(self) -> None:
+        while not self._stop.wait(getattr(self.inner, "period_s", 1.0)):
             with self._lock:
                 if not self._closed:
-                    self._guarded(tick)
-
-
-def choose(terminal: Terminal, env: Mapping[str, str]) -> str:
-    """Return the kind of sink for a stream: rich on a person's terminal, github in Actions, else plain.
-
-    NO_COLOR asks for no escape sequences and CI says that nobody watches, so both mean plain lines.
-    """
-    if terminal.live and not env.get("NO_COLOR") and not flag(env, "CI"):
-        return "rich"
-    return "github" if env.get("GITHUB_ACTIONS") == "true" else "plain"
+                    self._guarded(getattr(self.inner, "tick"))  # noqa: B009 - not every sink has one
 
 
 def make_sink(
@@ -356,32 +278,31 @@ def make_sink(
     failures and the end, ``verbose`` adds every line of output.
 
     ``rich`` needs a terminal that can move its cursor and becomes ``plain`` without one or with ``--quiet``.
+    NO_COLOR asks for no escape sequences and CI says that nobody watches, so both mean plain lines.
 
     Raises:
         UsageError: the kind is not one of ``KINDS``.
     """
-    stream = sys.stderr if stream is None else stream
-    env = os.environ if env is None else env
+    stream, env = sys.stderr if stream is None else stream, os.environ if env is None else env
     level = Level.QUIET if quiet else Level.VERBOSE if verbose else Level.NORMAL
     terminal = Terminal.detect(stream, env)
-    kind = kind or choose(terminal, env)
+    if kind is None and terminal.live and not env.get("NO_COLOR") and not flag(env, "CI"):
+        kind = "rich"
+    kind = kind or ("github" if env.get("GITHUB_ACTIONS") == "true" else "plain")
     if kind not in KINDS:
         raise UsageError(
             f"unknown log format '{kind}'",
             why=f"known formats: {', '.join(KINDS)}",
             fix="pass one of these to --log-format, or omit the option",
         )
-    return SerialSink(_make(kind, terminal, level), stream)
-
-
-def _make(kind: str, terminal: Terminal, level: Level) -> Sink:
+    inner: events.Sink = PlainSink(terminal, level)
     if kind == "jsonl":
-        return JsonLinesSink(terminal, level)
-    if kind == "github":
-        return GithubSink(terminal, level)
-    if kind == "rich" and terminal.live and level is not Level.QUIET:
+        inner = JsonLinesSink(terminal, level)
+    elif kind == "github":
+        inner = GithubSink(terminal, level)
+    elif kind == "rich" and terminal.live and level is not Level.QUIET:
         # Importing rich takes longer than many runs of xpubuild; only this sink needs it.
         from xpubuild.ui.live import RichSink  # noqa: PLC0415
 
-        return RichSink(terminal, level)
-    return PlainSink(terminal, level)
+        inner = RichSink(terminal, level)
+    return SerialSink(inner, stream)

@@ -4,30 +4,16 @@ from __future__ import annotations
 
 from enum import IntEnum, auto
 
-from xpubuild.engine.events import (
-    Event,
-    Notice,
-    RunFinished,
-    RunForecast,
-    RunStarted,
-    StepFinished,
-    StepOutput,
-    StepProgress,
-    StepStarted,
-)
+from xpubuild.engine import events
 from xpubuild.ui.terminal import one_line
 
 _MINUTE = 60
 _HOUR = 3600
 #: (below this time in seconds, a guess is rounded to this many)
 _STEPS = (
-    (10, 1),
-    (_MINUTE, 5),
-    (10 * _MINUTE, _MINUTE),
-    (_HOUR, 5 * _MINUTE),
-    (5 * _HOUR, _HOUR // 4),
+    (10, 1), (_MINUTE, 5), (10 * _MINUTE, _MINUTE), (_HOUR, 5 * _MINUTE), (5 * _HOUR, _HOUR // 4),
     (10**12, _HOUR),
-)
+)  # fmt: skip
 _DECIMAL = ("B", "kB", "MB", "GB", "TB")
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 # One decimal place would round up to the next digit from here.
@@ -57,8 +43,7 @@ def roughly(seconds: float) -> str:
     if whole < _MINUTE:
         return f"{whole} s"
     hours, minutes = divmod(whole // _MINUTE, 60)
-    parts = (f"{hours} h" if hours else "", f"{minutes} min" if minutes else "")
-    return " ".join(part for part in parts if part)
+    return " ".join(f"{count} {unit}" for count, unit in ((hours, "h"), (minutes, "min")) if count)
 
 
 def clock(seconds: float) -> str:
@@ -123,71 +108,66 @@ class Level(IntEnum):
     VERBOSE = auto()
 
 
-def matters(event: Event) -> bool:
-    """Whether an event is told even with ``--quiet``: failures, errors and how the run ended."""
-    if isinstance(event, Notice):
-        return event.level == "error"
-    if isinstance(event, StepFinished):
-        return event.status == "failed"
-    return isinstance(event, RunFinished)
+def shown(event: events.Event, level: Level) -> bool:
+    """Whether an event is told at this level; with ``--quiet`` failures, errors and how the run ended are."""
+    if level is not Level.QUIET:
+        return level is Level.VERBOSE or not isinstance(event, events.StepOutput)
+    match event:
+        case events.Notice(level="error") | events.StepFinished(status="failed") | events.RunFinished():
+            return True
+    return False
 
 
-def shown(event: Event, level: Level) -> bool:
-    """Whether a sink for people tells about this event at this level."""
-    if level is Level.QUIET:
-        return matters(event)
-    return level is Level.VERBOSE or not isinstance(event, StepOutput)
+_ENDED = {
+    "failed": "FAILED after", "cancelled": "interrupted after", "done": "done in", "ok": "finished in",
+}  # fmt: skip
 
 
-_ENDED = {"failed": "FAILED after", "cancelled": "interrupted after", "done": "done in"}
-_RUN_ENDED = {"ok": "finished in", "failed": "FAILED after", "cancelled": "interrupted after"}
-
-
-def run_started(event: RunStarted) -> str:
-    """Return what is to be done, and where."""
-    text = f"{event.recipe}: {plural(len(event.steps), 'step')}"
-    if event.done:
-        text += f", {len(event.done)} up to date"
-    return one_line(f"{text}; workspace {event.workspace}")
-
-
-def step_started(event: StepStarted) -> str:
-    """Return which step begins and why."""
-    reason = f" ({event.reason})" if event.reason else ""
-    return one_line(f"{event.step}: {event.title}{reason}")
-
-
-def step_finished(event: StepFinished, log: str = "") -> str:
-    """Return how a step ended; ``log`` is named where it failed."""
-    if event.status == "up-to-date":
-        return one_line(f"{event.step}: up to date")
-    text = f"{event.step}: {_ENDED.get(event.status, event.status)} {duration(event.duration_s)}"
-    if event.peak_bytes > 0:
-        text += f", peak memory {memory(event.peak_bytes)}"
-    if event.detail:
-        text += f": {event.detail}"
-    if log and event.status == "failed":
-        text += f" (log: {log})"
+def line(event: events.Event, log: str = "") -> str:
+    """Return what an event tells; ``log`` is that of its step. Only a notice may have several lines."""
+    match event:
+        case events.RunStarted():
+            done = f", {len(event.done)} up to date" if event.done else ""
+            text = f"{event.recipe}: {plural(len(event.steps), 'step')}{done}; workspace {event.workspace}"
+        case events.StepStarted():
+            text = f"{event.step}: {event.title}" + (f" ({event.reason})" if event.reason else "")
+        case events.StepOutput():
+            text = f"{event.step} | {event.line}"
+        case events.StepProgress():
+            text = _progress(event)
+        case events.StepFinished(status="up-to-date"):
+            text = f"{event.step}: up to date"
+        case events.StepFinished():
+            text = f"{event.step}: {_ENDED.get(event.status, event.status)} {duration(event.duration_s)}"
+            text += f", peak memory {memory(event.peak_bytes)}" if event.peak_bytes > 0 else ""
+            text += f": {event.detail}" if event.detail else ""
+            text += f" (log: {log})" if log and event.status == "failed" else ""
+        case events.RunForecast():
+            text = left(event)
+        case events.RunFinished():
+            text = f"{_ENDED.get(event.status, event.status)} {duration(event.duration_s)}"
+        case events.Notice():
+            level = "" if event.level == "info" else f"{event.level}: "
+            return f"{event.step}: {level}{event.text}" if event.step else f"{level}{event.text}"
     return one_line(text)
 
 
-def percent(event: StepProgress) -> int:
+def percent(event: events.StepProgress) -> int:
     """Return how much is done, 0 to 100; 100 only when all is."""
     return 100 * min(max(event.done, 0), event.total) // event.total if event.total > 0 else 0
 
 
-def progress(event: StepProgress) -> str:
+def _progress(event: events.StepProgress) -> str:
     """Return counted progress, or only what is worked on where nothing is counted."""
     parts = []
     if event.total > 0:
         parts.append(f"{counted(event.done, event.total, event.unit)} ({percent(event)} %)")
         parts.append(rate(event.rate, event.unit))
         parts.append(f"{duration(event.eta_s)} left" if event.eta_s > 0 else "")
-    amount = ", ".join(part for part in parts if part)
-    return one_line(f"{event.step}: " + ": ".join(part for part in (amount, event.detail) if part))
+    return f"{event.step}: " + ": ".join(filter(None, (", ".join(filter(None, parts)), event.detail)))
 
 
-def left(event: RunForecast) -> str:
+def left(event: events.RunForecast) -> str:
     """Return how long the run will take yet; "" where nothing tells."""
     if event.left_s <= 0:
         return ""
@@ -195,14 +175,3 @@ def left(event: RunForecast) -> str:
         words = "less than a minute left"
         return f"{words}, without {', '.join(event.unknown)}" if event.unknown else words
     return f"{'at least' if event.unknown else 'about'} {roughly(event.left_s)} left"
-
-
-def notice(event: Notice) -> str:
-    """Return a notice with its step and, unless it only informs, its level; may have several lines."""
-    level = "" if event.level == "info" else f"{event.level}: "
-    return f"{event.step}: {level}{event.text}" if event.step else f"{level}{event.text}"
-
-
-def run_finished(event: RunFinished) -> str:
-    """Return how the run ended."""
-    return f"{_RUN_ENDED.get(event.status, event.status)} {duration(event.duration_s)}"
