@@ -14,11 +14,10 @@ from support.engine import make_plan, shell
 from xpubuild.artifacts.audit_report import AuditPolicy
 from xpubuild.artifacts.step_proofs import WheelProof
 from xpubuild.engine.model import Plan, Publish, Step
-from xpubuild.supply.depot.identity import identity
 from xpubuild.supply.depot.keeping import Store, WheelKeeper, look_up
 from xpubuild.supply.depot.kept_wheels import FolderStore
 from xpubuild.supply.depot.location import Trust
-from xpubuild.supply.depot.record import Record
+from xpubuild.supply.depot.record import Record, identity
 from xpubuild.supply.git.edits import BARE
 
 DIST = "small"
@@ -62,10 +61,9 @@ def keeper(
     key = identity(inputs)
     return WheelKeeper(
         identity=key,
-        inputs=inputs,
-        found=look_up(stores, DIST, key, inputs, 60.0),
+        found=look_up(stores, DIST, key, 60.0),
         writable=[store for store in stores if isinstance(store, FolderStore)],
-        again=lambda: after or inputs,
+        again=lambda: identity(after or inputs),
         record=lambda path, evidence, commands: record_of(path, inputs),
     )
 

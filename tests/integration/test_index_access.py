@@ -11,8 +11,8 @@ from support.index_demo import DATA, NAME, configure, remote
 from support.indexes import PackageIndex, RecordingProxy, certificate, sha256
 
 from xpubuild.errors import FetchError, XpuBuildError
-from xpubuild.supply.index.download import download
 from xpubuild.supply.index.files import RemoteFile
+from xpubuild.supply.index.transfer import download
 
 SECRET = "correct-horse"
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
+import contextlib
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -22,8 +23,11 @@ from xpubuild.errors import (
     RecipeError,
     SourceIntegrityError,
 )
-from xpubuild.supply.index.download import download
+from xpubuild.supply.depot.location import Location
+from xpubuild.supply.depot.served import Served
+from xpubuild.supply.index import transfer
 from xpubuild.supply.index.files import RemoteFile
+from xpubuild.supply.index.transfer import download
 
 
 @pytest.fixture(autouse=True)
@@ -71,17 +75,7 @@ def test_a_server_without_ranges_begins_again(index: PackageIndex, tmp_path: Pat
     index.faults.no_ranges = True
     seen: list[int] = []
     assert download(remote(index), tmp_path, on_bytes=seen.append).read_bytes() == DATA
-    assert 0 in seen
-
-
-def test_a_damaged_part_of_an_earlier_try_is_thrown_away(index: PackageIndex, tmp_path: Path) -> None:
-    index.faults.cut_after[PATH] = [200_000] + [0] * 9
-    with pytest.raises(FetchError):
-        download(remote(index), tmp_path)
-    (part,) = parts(tmp_path)
-    part.write_bytes(b"?" + part.read_bytes()[1:])
-    index.faults.cut_after[PATH] = []
-    assert download(remote(index), tmp_path).read_bytes() == DATA
+    assert seen != sorted(seen)
 
 
 def test_another_file_than_the_pinned_one_is_refused_and_not_kept(
@@ -98,9 +92,9 @@ def test_another_file_than_the_pinned_one_is_refused_and_not_kept(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_where_nobody_states_a_hash_no_part_is_taken_over(index: PackageIndex, tmp_path: Path) -> None:
+def test_what_was_cut_leaves_nothing(index: PackageIndex, tmp_path: Path) -> None:
     index.faults.cut_after[PATH] = [200_000] + [0] * 9
-    with pytest.raises(FetchError):
+    with pytest.raises(FetchError, match=NAME.replace("+", r"\+")):
         download(remote(index, digest=None), tmp_path)
     assert list(tmp_path.iterdir()) == []
     index.faults.cut_after[PATH] = []
@@ -156,35 +150,62 @@ def test_a_transfer_can_be_stopped_while_the_server_is_silent(
         download(remote(index), tmp_path, on_bytes=on_bytes, cancel=cancel)
     assert time.monotonic() - started < 20
     index.faults.stall.set()
-    (part,) = parts(tmp_path)
-    assert part.stat().st_size > 100_000
-    index.requests.clear()
-    assert download(remote(index), tmp_path).read_bytes() == DATA
-    assert index.requests[0].headers["range"].startswith("bytes=")
+    assert not (tmp_path / NAME).exists()
 
 
-def test_two_at_once_do_not_share_a_part(index: PackageIndex, tmp_path: Path) -> None:
-    held = tmp_path / f".{NAME}.{sha256(DATA)[:12]}.part"
-    with held.open("wb") as stream:
-        stream.write(b"half of another process")
-        stream.flush()
-        fcntl.flock(stream, fcntl.LOCK_EX)
-        assert download(remote(index), tmp_path).read_bytes() == DATA
-        assert held.read_bytes() == b"half of another process"
-    threads = [threading.Thread(target=download, args=(remote(index), tmp_path / "both")) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [path.name for path in (tmp_path / "both").iterdir()] == [NAME]
-    assert (tmp_path / "both" / NAME).read_bytes() == DATA
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 900000\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        (b"", b""),
+        (b"HTTP/1.1 200 OK\r\n", b"X-One: more\r\n"),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+        (HEAD, b"x"),
+    ],
+    ids=["silent", "header", "continue", "body"],
+)
+def test_a_server_that_sends_hardly_anything_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bytes, then: bytes
+) -> None:
+    configure(monkeypatch, PIP_TIMEOUT="0.5", PIP_RETRIES="99")
+    monkeypatch.setattr(transfer, "GRACE_S", 1.0)
+    over = threading.Event()
+
+    def drip(connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):
+            connection.sendall(first)
+            while not over.wait(0.05):
+                connection.sendall(then)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def accept() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    threading.Thread(target=drip, args=server.accept()[:1], daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        started = time.monotonic()
+        try:
+            with pytest.raises(FetchError, match=NAME.replace("+", r"\+")) as caught:
+                download(RemoteFile("demo", "1.0", NAME, sha256(DATA), len(DATA), f"{url}/x"), tmp_path)
+            assert caught.value.exit_code == 30
+            assert "not waited for any longer" in caught.value.why
+            with pytest.raises(FetchError, match="cannot be reached"):
+                Served(Location("http", "127.0.0.1", "", server.getsockname()[1])).index()
+        finally:
+            over.set()
+    assert time.monotonic() - started < 15
 
 
 _ON_A_FULL_DISK = """
 import os, sys
 from pathlib import Path
 from xpubuild.errors import XpuBuildError
-from xpubuild.supply.index.download import download
+from xpubuild.supply.index.transfer import download
 from xpubuild.supply.index.files import RemoteFile
 into, url, name, digest = Path(sys.argv[1]), *sys.argv[2:]
 try:

@@ -112,17 +112,8 @@ def test_a_build_whose_compiler_changed_meanwhile_is_not_kept(tmp_path: Path) ->
     after = {**INPUTS, "machine": {"compilers": {"cc1plus": "b" * 64}}}
     built, told = run(plan_of(tmp_path / "ws", keeper([store], after=after)))
     assert built == ["built"]
-    assert "while it was built, compilers.cc1plus: " in told[0]
+    assert "changed while it was built" in told[0]
     assert list(store.records()) == []
-
-
-def test_a_kept_wheel_that_is_nearest_names_the_field_that_differs(tmp_path: Path) -> None:
-    store = built_once(tmp_path)
-    other = {**INPUTS, "machine": {"compilers": {"cc1plus": "b" * 64}}}
-    kept = keeper([store], other)
-    assert kept.to_json()["answer"] == "absent"
-    assert kept.found.differs == (f"compilers.cc1plus: {'a' * 12} there, {'b' * 12} here",)
-    assert "a kept 1.0 differs in compilers.cc1plus" in kept.describe()
 
 
 @pytest.mark.needs("mount")

@@ -19,9 +19,9 @@ from support.plan_files import plan_for
 
 from xpubuild.install import kept as keepers
 from xpubuild.supply.depot.build_reads import NOTFOUND, Places, build_reads, unlike
-from xpubuild.supply.depot.contents import Contents
 from xpubuild.supply.depot.keeping import WheelKeeper
 from xpubuild.supply.depot.kept_wheels import FolderStore
+from xpubuild.supply.depot.machine import Contents
 from xpubuild.supply.depot.record import Record
 from xpubuild.supply.git.edits import BARE
 
@@ -191,7 +191,7 @@ def test_a_second_install_takes_or_builds_the_wheel(
     second = keeper(here, store, monkeypatch)
     assert (second.found.record is not None) is taken
     if not taken:
-        assert second.found.differs
+        assert bool(second.found.differs) is (backend != "setuptools.build_meta")
         assert not second.keep([made], [{BARE: True}], []), "both are kept"
         assert keeper(here, store, monkeypatch).found.record is not None
 

@@ -14,11 +14,10 @@ from support.indexes import PackageIndex
 
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.install.kept import opened
-from xpubuild.supply.depot.identity import identity
 from xpubuild.supply.depot.keeping import Store, look_up
 from xpubuild.supply.depot.kept_wheels import FolderStore
 from xpubuild.supply.depot.location import Trust, parse_store, trust_from
-from xpubuild.supply.depot.record import Record
+from xpubuild.supply.depot.record import Record, identity
 
 KEY = identity(INPUTS)
 
@@ -69,7 +68,7 @@ def test_a_web_server_is_asked_for_two_files_and_an_altered_one_is_refused(
             brought(store, tmp_path / "two")
         assert list((tmp_path / "two").iterdir()) == []
         index.files[record.path] = b"{}"
-        found = look_up([store], DIST, KEY, INPUTS, 20.0)
+        found = look_up([store], DIST, KEY, 20.0)
         assert found.record is None
         assert "not xpubuild.kept-wheel/1" in found.unknown[store.name]
 
@@ -78,7 +77,7 @@ def test_a_server_that_is_not_named_is_not_asked(kept: FolderStore) -> None:
     with over_http(kept) as (_, url):
         store = opened(parse_store(url), Trust(frozenset(), frozenset()))
         assert store is not None
-        why = look_up([store], DIST, KEY, INPUTS, 20.0).unknown[url]
+        why = look_up([store], DIST, KEY, 20.0).unknown[url]
         assert why.startswith("it is on a server, and no [trust] stores of your configuration names it")
         assert opened(parse_store(url), Trust(frozenset(), frozenset()), offline=True) is None
 
@@ -89,6 +88,7 @@ class Silent:
 
     port: int
     name: str = "silent"
+    own: bool = False
 
     def why_not(self) -> str:
         return ""
@@ -105,8 +105,8 @@ class Silent:
 def test_a_store_that_never_answers_is_unknown_and_the_others_count(kept: FolderStore) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         silent = Silent(server.getsockname()[1])
-        found = look_up([silent], DIST, KEY, INPUTS, 0.2)
+        found = look_up([silent], DIST, KEY, 0.2)
         assert (found.record, found.unknown) == (None, {"silent": "it did not answer in time"})
         # Where one's own store has it, no other is asked.
-        found = look_up([silent, kept], DIST, KEY, INPUTS, 0.2)
+        found = look_up([silent, kept], DIST, KEY, 0.2)
         assert (found.store, found.unknown) == (kept, {})

@@ -12,7 +12,7 @@ from packaging.utils import parse_wheel_filename
 
 from xpubuild.errors import RecipeError
 from xpubuild.resources import recipes_dir
-from xpubuild.supply.index.files import can_install
+from xpubuild.supply.index.pip_download import can_install
 from xpubuild.supply.requirements import hashed_pins, pinned
 
 

@@ -19,7 +19,7 @@ from xpubuild.supply.index.pipconf import (
     pip_settings,
     switched_on,
 )
-from xpubuild.supply.index.session import Session
+from xpubuild.supply.index.transfer import Session
 
 SECRET = "correct-horse"
 
@@ -164,6 +164,6 @@ def test_a_session_has_the_settings_of_pip(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setattr(made, "get", lambda url, **options: asked.append({"url": url, **options}))
     made.ask("https://x.example/y", headers={"A": "b"})
     assert asked == [
-        {"url": "https://x.example/y", "headers": {"A": "b"}, "stream": True, "timeout": 7.0,
-         "verify": str(tmp_path), "proxies": {"http": "http://p:1", "https": "http://p:1"}}
+        {"url": "https://x.example/y", "headers": {"Accept-Encoding": "identity", "A": "b"}, "stream": True,
+         "timeout": 7.0, "verify": str(tmp_path), "proxies": {"http": "http://p:1", "https": "http://p:1"}}
     ]  # fmt: skip

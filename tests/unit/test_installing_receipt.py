@@ -19,7 +19,7 @@ from xpubuild.errors import UsageError
 from xpubuild.install.options import Resolved
 from xpubuild.install.receipt import make_receipt, write_receipt
 from xpubuild.install.target import OneapiFacts, Prepared
-from xpubuild.supply.depot.evidence import TAKEN
+from xpubuild.supply.depot.record import TAKEN
 from xpubuild.workspace.activation import read_receipt
 from xpubuild.workspace.layout import Layout
 

@@ -14,11 +14,10 @@ from support.documents import check
 from unit.test_store_folder import DIST, FILE, ME, age, record_of
 
 from xpubuild.engine.journal import Journal
-from xpubuild.supply.depot.evidence import IDENTITY, TAKEN, taken_from
 from xpubuild.supply.depot.keeping import look_up
 from xpubuild.supply.depot.kept_wheels import FolderStore
 from xpubuild.supply.depot.location import Trust
-from xpubuild.supply.depot.record import Record
+from xpubuild.supply.depot.record import IDENTITY, TAKEN, Record, taken_from
 
 
 @pytest.fixture
@@ -188,7 +187,7 @@ def test_a_store_that_is_not_there_does_not_look_empty(
         assert "it is not there" in " ".join(xpubuild.ok("store", command, "--store", gone).out.split())
     result = xpubuild("store", "gc", "--store", gone, "--yes")
     assert (result.status, f"there is no store at {gone}" in " ".join(result.err.split())) == (2, True)
-    found = look_up([own, FolderStore(Path(gone), own.trust)], DIST, "0" * 64, {}, 60.0)
+    found = look_up([own, FolderStore(Path(gone), own.trust)], DIST, "0" * 64, 60.0)
     assert found.unknown == {gone: "it is not there"}
 
 

@@ -13,10 +13,9 @@ import pytest
 
 from xpubuild.errors import SourceIntegrityError, ToolchainError, UsageError
 from xpubuild.supply.depot.collect import Used, collectable, remove
-from xpubuild.supply.depot.identity import identity
 from xpubuild.supply.depot.kept_wheels import FolderStore
 from xpubuild.supply.depot.location import Trust, parse_store, trust_from
-from xpubuild.supply.depot.record import Record
+from xpubuild.supply.depot.record import Record, identity
 
 DIST, FILE = "some-dist", "some_dist-1.0-py3-none-any.whl"
 ME = frozenset({0, os.geteuid()})

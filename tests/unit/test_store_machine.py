@@ -14,8 +14,14 @@ import pytest
 
 from xpubuild.errors import AuditError
 from xpubuild.install.kept import read_only_because, require_movable
-from xpubuild.supply.depot.contents import Contents, headers, libraries
-from xpubuild.supply.depot.machine import Toolchain, machine_inputs, system_inputs
+from xpubuild.supply.depot.machine import (
+    Contents,
+    Toolchain,
+    headers,
+    libraries,
+    machine_inputs,
+    system_inputs,
+)
 
 #: Answers what GCC answers about its folders.
 _COMPILER = """#!/bin/sh

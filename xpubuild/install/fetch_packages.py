@@ -26,11 +26,10 @@ from xpubuild.supply.conda.lockfile import read_lock
 from xpubuild.supply.depot.bytes import digest_of
 from xpubuild.supply.depot.entries import Entry, Kind, described, file_entry
 from xpubuild.supply.depot.folder import DOWNLOADS, Depot, archive_entry
-from xpubuild.supply.index.download import download
-from xpubuild.supply.index.files import RemoteFile, can_install, checked_pythons
-from xpubuild.supply.index.pip_download import Wheels, pip_download
+from xpubuild.supply.index.files import RemoteFile
+from xpubuild.supply.index.pip_download import Wheels, can_install, checked_pythons, pip_download
 from xpubuild.supply.index.pipconf import local_path, pip_settings
-from xpubuild.supply.index.session import Session, in_threads
+from xpubuild.supply.index.transfer import Session, download, in_threads
 from xpubuild.supply.requirements import HashedPin, hashed_pins, require_hashes
 
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import platformdirs
@@ -28,18 +28,12 @@ from xpubuild.install.build_steps import source_folder
 from xpubuild.install.options import Options
 from xpubuild.install.target import Prepared, Stores, Target
 from xpubuild.supply.depot.build_reads import Reads, build_reads, unlike
-from xpubuild.supply.depot.contents import Contents
-from xpubuild.supply.depot.identity import build_inputs, identity
 from xpubuild.supply.depot.keeping import NotKept, Store, WheelKeeper, look_up
 from xpubuild.supply.depot.kept_wheels import FolderStore
 from xpubuild.supply.depot.location import Location, Trust, trust_from
-from xpubuild.supply.depot.machine import Toolchain, machine_inputs, search_places, system_inputs
-from xpubuild.supply.depot.record import Record
-from xpubuild.supply.depot.wheel_server import ServedStore
+from xpubuild.supply.depot.machine import Contents, Toolchain, machine_inputs, search_places, system_inputs
+from xpubuild.supply.depot.record import Record, build_inputs, identity
 from xpubuild.workspace.layout import Layout
-
-if TYPE_CHECKING:
-    from xpubuild.supply.depot.served import Served
 
 #: A store that does not answer within this time is not waited for.
 _SECONDS = 10.0
@@ -71,12 +65,9 @@ def opened(place: Path | Location, trust: Trust, *, offline: bool = False) -> St
     if offline:
         return None
 
-    def connect() -> Served:
-        from xpubuild.supply.depot.served import Served  # noqa: PLC0415 - requests, for few
+    from xpubuild.supply.depot.served import Served  # noqa: PLC0415 - requests, for few
 
-        return Served(place)
-
-    return ServedStore(place, trust, connect)
+    return Served(place, trust)
 
 
 def read_only_because(asked: bool | None, environ: Mapping[str, str]) -> str:
@@ -175,16 +166,15 @@ def _keeper(prepared: Prepared, step: Step, name: str, machine: _Machine) -> Kee
     # A wheel of these tools is taken where all that its build read and looked for is here as it was there;
     # else one that was built with the same system.
     short = of(machine.short)
-    found = look_up(target.stores.every, dist, identity(short), short, _SECONDS)
+    found = look_up(target.stores.every, dist, identity(short), _SECONDS)
     differs = "" if found.record is None else unlike(found.record, machine.contents)
     machine.contents.save()
     inputs = short
     if found.record is None or differs:
         inputs = of(machine.whole())
-        nearest, why = found.record, f"what its build read or looked for: {differs}"
-        found = look_up(target.stores.every, dist, identity(inputs), inputs, _SECONDS)
+        found = look_up(target.stores.every, dist, identity(inputs), _SECONDS)
         if differs and found.record is None:
-            found = replace(found, nearest=nearest, differs=(why,))
+            found = replace(found, differs=f"what its build read or looked for: {differs}")
 
     @functools.cache
     def kept_as() -> tuple[Mapping[str, Any], Reads]:
@@ -199,9 +189,9 @@ def _keeper(prepared: Prepared, step: Step, name: str, machine: _Machine) -> Kee
             return of(machine.whole()) if inputs is short else inputs, Reads({}, {})
         return inputs, Reads({}, {})
 
-    def again() -> dict[str, Any]:
+    def again() -> str:
         tools = machine_inputs(machine.tools, machine.contents)
-        return of(tools if inputs is short else machine.whole(tools))
+        return identity(of(tools if inputs is short else machine.whole(tools)))
 
     def record(
         wheel: Path, evidence: Sequence[Mapping[str, Any]], commands: Sequence[Mapping[str, Any]]
@@ -231,7 +221,6 @@ def _keeper(prepared: Prepared, step: Step, name: str, machine: _Machine) -> Kee
 
     return WheelKeeper(
         identity=identity(inputs),
-        inputs=inputs,
         found=found,
         writable=target.stores.writable,
         again=again,

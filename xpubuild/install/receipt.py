@@ -22,7 +22,7 @@ from xpubuild.install.options import Resolved
 from xpubuild.install.target import Prepared
 from xpubuild.machine.host_report import HostReport
 from xpubuild.supply.caching import StepCounts, rows
-from xpubuild.supply.depot.evidence import taken_from
+from xpubuild.supply.depot.record import taken_from
 from xpubuild.workspace.layout import Layout
 
 _COMMAND = ("step", "argv", "started", "max_rss_bytes", "returncode", "log")

@@ -232,7 +232,7 @@ def _with_local_mirror(choice: Choice, cancel: Cancel | None) -> Choice:
     from xpubuild.supply.depot.served import Served, local_copy  # noqa: PLC0415 - requests, for few
 
     into = platformdirs.user_cache_path("xpubuild") / "mirrors" / options.mirror.folder_name
-    served = Served(options.mirror, cancel)
+    served = Served(options.mirror, cancel=cancel)
     mirror = local_copy(served, into, choice.recipe.name, sink=options.telling, cancel=cancel)
     return replace(choice, options=replace(options, mirror=mirror))
 

@@ -141,7 +141,7 @@ def bring(archive: Archive, supply: Supply, report: Callable[[str], None]) -> He
         return held
     if supply.offline:
         require_here([archive], supply)
-    from xpubuild.supply.index.download import download  # noqa: PLC0415 - requests, for few
+    from xpubuild.supply.index.transfer import download  # noqa: PLC0415 - requests, for few
 
     report(f"fetching {archive.url}")
     folder = _folder(archive, supply)

@@ -18,7 +18,7 @@ from xpubuild.engine.model import Plan, Step
 from xpubuild.engine.state import CHANGED, StepState, plan_states, settled_states
 from xpubuild.errors import XpuBuildError
 from xpubuild.supply.caching import rows
-from xpubuild.supply.depot.evidence import taken_from
+from xpubuild.supply.depot.record import taken_from
 from xpubuild.workspace.layout import Layout
 from xpubuild.workspace.moved import made_in, origin
 

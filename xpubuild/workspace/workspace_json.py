@@ -213,10 +213,8 @@ class PlanStore(TypedDict):
     wheel: NotRequired[str | None]
     unknown: NotRequired[dict[str, str]]
     """Stores that gave no answer, with the reason."""
-    nearest: NotRequired[str | None]
-    """Identity of the kept wheel of the same distribution that differs in the fewest fields."""
-    differs: NotRequired[list[str]]
-    """These fields: there and here."""
+    differs: NotRequired[str]
+    """Why a kept wheel of these tools is not taken; empty where there is none."""
     why: NotRequired[str | None]
     """Why the wheel of this step is never kept."""
 

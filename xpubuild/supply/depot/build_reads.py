@@ -20,7 +20,7 @@ from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.engine.process import probe
 from xpubuild.errors import XpuBuildError
 from xpubuild.frozen import frozen
-from xpubuild.supply.depot.contents import Contents
+from xpubuild.supply.depot.machine import Contents, Places
 from xpubuild.supply.depot.record import Record
 
 NOTFOUND = "NOTFOUND"
@@ -53,16 +53,6 @@ class Reads:
 
     read: Mapping[str, str]
     searched: Mapping[str, str]
-
-
-@frozen
-class Places:
-    """Where compilers and CMake look: folders of headers and of libraries, prefixes, and those of PATH."""
-
-    includes: tuple[Path, ...]
-    libraries: tuple[Path, ...]
-    prefixes: tuple[Path, ...]
-    programs: tuple[Path, ...]
 
 
 def unlike(record: Record, contents: Contents) -> str:

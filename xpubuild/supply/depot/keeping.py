@@ -7,79 +7,64 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xpubuild.errors import XpuBuildError
 from xpubuild.frozen import frozen
-from xpubuild.supply.depot.evidence import IDENTITY, TAKEN
-from xpubuild.supply.depot.identity import differences
 from xpubuild.supply.depot.kept_wheels import FolderStore
-from xpubuild.supply.depot.record import Record
-from xpubuild.supply.depot.wheel_server import ServedStore
+from xpubuild.supply.depot.record import IDENTITY, TAKEN, Record
 from xpubuild.supply.git.edits import BARE
+
+if TYPE_CHECKING:
+    from xpubuild.supply.depot.served import Served
 
 #: Makes the record of a wheel from the file, the evidence of its step and the commands that were run.
 MakeRecord = Callable[[Path, Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]], Record]
-_NEAREST_OF = 200
-_TOLD = 3
-_SHORT = 12
-
-
 #: A place with kept wheels.
-Store = FolderStore | ServedStore
+Store: TypeAlias = "FolderStore | Served"
 
 
 @frozen
 class Found:
-    """What the stores answered: the record and whose it is, or what could not be asked, and what is nearest.
+    """What the stores answered: the record and whose it is.
 
-    ``unknown`` maps a store to why it gave no answer.
+    ``unknown`` maps a store to why it gave no answer; ``differs`` says why a kept wheel is not taken: what of
+    its build is another here.
     """
 
     record: Record | None = None
     store: Store | None = None
     unknown: Mapping[str, str] = field(default_factory=dict)
-    nearest: Record | None = None
-    differs: tuple[str, ...] = ()
+    differs: str = ""
 
 
-def look_up(stores: Sequence[Store], dist: str, key: str, inputs: Mapping[str, Any], seconds: float) -> Found:
+def look_up(stores: Sequence[Store], dist: str, key: str, seconds: float) -> Found:
     """Ask stores for a build; the first of them in order that has it counts.
 
     The user's own is asked first, and alone. The others are asked side by side, and one that has not answered
     after so many seconds is not waited for any longer: "unknown" is an answer.
     """
-    answers = {
-        index: _answer(store, dist, key)
-        for index, store in enumerate(stores)
-        if isinstance(store, FolderStore) and store.own
-    }
-    if not any(isinstance(answer, Record) for answer in answers.values()):
-        others = {index: store for index, store in enumerate(stores) if index not in answers}
-        answers |= _side_by_side(others, dist, key, seconds)
-    unknown = {stores[index].name: answer for index, answer in answers.items() if isinstance(answer, str)}
-    for index, answer in sorted(answers.items()):
-        if isinstance(answer, Record):
-            return Found(answer, stores[index], unknown)
-    nearest, differs = _nearest(stores, dist, inputs, unknown)
-    return Found(unknown=unknown, nearest=nearest, differs=tuple(differs))
+    given: dict[str, Record | str | None] = {}
 
+    def ask(store: Store) -> None:
+        given[store.name] = _answer(store, dist, key)
 
-def _side_by_side(
-    stores: Mapping[int, Store], dist: str, key: str, seconds: float
-) -> dict[int, Record | str | None]:
-    given: dict[int, Record | str | None] = {}
-
-    def ask(index: int, store: Store) -> None:
-        given[index] = _answer(store, dist, key)
-
-    threads = [threading.Thread(target=ask, args=item, daemon=True) for item in stores.items()]
-    for thread in threads:
-        thread.start()
-    end = time.monotonic() + seconds
-    for thread in threads:
-        thread.join(max(0.0, end - time.monotonic()))
-    return {index: given.get(index, "it did not answer in time") for index in stores}
+    for store in (store for store in stores if store.own):
+        ask(store)
+    if not any(isinstance(answer, Record) for answer in given.values()):
+        others = [store for store in stores if not store.own]
+        threads = [threading.Thread(target=ask, args=(store,), daemon=True) for store in others]
+        for thread in threads:
+            thread.start()
+        end = time.monotonic() + seconds
+        for thread in threads:
+            thread.join(max(0.0, end - time.monotonic()))
+        given |= {store.name: given.get(store.name, "it did not answer in time") for store in others}
+    unknown = {name: answer for name, answer in given.items() if isinstance(answer, str)}
+    for store in stores:
+        if isinstance(answer := given.get(store.name), Record):
+            return Found(answer, store, unknown)
+    return Found(unknown=unknown)
 
 
 def _answer(store: Store, dist: str, key: str) -> Record | str | None:
@@ -89,24 +74,6 @@ def _answer(store: Store, dist: str, key: str) -> Record | str | None:
         return f"{error.what}: {error.why}"
     except OSError as error:
         return str(error.strerror or error)
-
-
-def _nearest(
-    stores: Sequence[Store], dist: str, inputs: Mapping[str, Any], unknown: Mapping[str, str]
-) -> tuple[Record | None, list[str]]:
-    """Return the kept wheel of a distribution that differs in the fewest fields; folders can be listed."""
-    best: tuple[Record | None, list[str]] = (None, [])
-    for store in stores:
-        if not isinstance(store, FolderStore) or store.name in unknown:
-            continue
-        for count, (_, record) in enumerate(store.records(dist)):
-            if count >= _NEAREST_OF:
-                break
-            if isinstance(record, Record):
-                found = differences(inputs, record.inputs)
-                if best[0] is None or len(found) < len(best[1]):
-                    best = (record, found)
-    return best
 
 
 @frozen
@@ -141,15 +108,14 @@ class NotKept:
 class WheelKeeper:
     """The keeper of a step that builds a wheel.
 
-    ``writable`` are the stores to keep it in; ``again`` works out anew what decides the build, which may have
-    changed while it ran; ``record`` makes the record from a file and evidence, for the identity ``kept_as``.
+    ``writable`` are the stores to keep it in; ``again`` returns the identity as it is after the build: what
+    decides it may have changed; ``record`` makes the record from a file and evidence, for ``kept_as``.
     """
 
     identity: str
-    inputs: Mapping[str, Any]
     found: Found
     writable: Sequence[FolderStore]
-    again: Callable[[], Mapping[str, Any]]
+    again: Callable[[], str]
     record: MakeRecord
     kept_as: Callable[[], str] | None = None
     refused: str = ""
@@ -163,8 +129,7 @@ class WheelKeeper:
             "store": found.store.name if found.store else None,
             "wheel": found.record.file if found.record else None,
             "unknown": dict(found.unknown),
-            "nearest": found.nearest.identity if found.nearest else None,
-            "differs": list(found.differs),
+            "differs": found.differs,
         }
 
     def describe(self) -> str:
@@ -172,12 +137,8 @@ class WheelKeeper:
         found = self.found
         if found.store is not None:
             return f"from the store {found.store.name}"
-        told = list(self.unanswered())
-        if found.nearest is not None:
-            more = len(found.differs) - _TOLD
-            fields = "; ".join(found.differs[:_TOLD]) + (f"; {more} more" if more > 0 else "")
-            told.append(f"a kept {found.nearest.version} differs in {fields}")
-        return "; ".join(told)
+        differs = [f"a kept wheel differs in {found.differs}"] if found.differs else []
+        return "; ".join((*self.unanswered(), *differs))
 
     def unanswered(self) -> tuple[str, ...]:
         """Return which stores gave no answer, and why, one line each."""
@@ -230,9 +191,8 @@ class WheelKeeper:
             return ()
         if not any(item.get(BARE) for item in evidence):
             return ("the wheel is not kept in the store: its source tree was not proved before the build",)
-        changed = differences(self.again(), self.inputs)
-        if changed:
-            return (f"the wheel is not kept in the store: while it was built, {changed[0]}",)
+        if self.again() != self.identity:
+            return ("the wheel is not kept in the store: what decides it changed while it was built",)
         record, told = self.record(files[0], evidence, commands), list[str]()
         for store in self.writable:
             why = self._kept(store, record, files[0])

@@ -137,8 +137,8 @@ def _shown(text: str) -> str:
 class Trust:
     """``stores`` are URLs and paths that are believed, ``owners`` the ids of users."""
 
-    stores: frozenset[str]
-    owners: frozenset[int]
+    stores: frozenset[str] = frozenset()
+    owners: frozenset[int] = frozenset()
 
     def names(self, place: Path | Location) -> bool:
         """Whether a store is named in the configuration."""

@@ -8,10 +8,13 @@ and versions count.
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import platform
 import re
 import shutil
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
@@ -19,12 +22,21 @@ from typing import Any
 
 from xpubuild.artifacts.elf import is_elf
 from xpubuild.artifacts.linkage import system_libraries
-from xpubuild.engine.process import probe
-from xpubuild.errors import ToolchainError
+from xpubuild.engine.answers import Answers
+from xpubuild.engine.files import write_atomic
+from xpubuild.engine.fingerprint import digest, file_sha256
+from xpubuild.engine.process import QueryResult
+from xpubuild.errors import ToolchainError, XpuBuildError
 from xpubuild.frozen import frozen
 from xpubuild.machine.ocloc import find_ocloc
-from xpubuild.supply.depot.build_reads import Places
-from xpubuild.supply.depot.contents import Contents, headers, libraries
+from xpubuild.untrusted import json_value, read_bytes
+
+_SCHEMA = "xpubuild.contents/1"
+#: A file that was changed within this time may be changed again without another time of change.
+_SETTLED_S = 2.0
+_DIGITS = 64
+_LINKABLE = (".so", ".a")
+_LOADER_CACHE = "/etc/ld.so.cache"
 
 _PROGRAMS = ("cc1", "cc1plus", "collect2", "lto-wrapper", "lto1", "as", "ld", "ar")
 # What GCC links or loads by itself.
@@ -43,6 +55,74 @@ _CPU = re.compile(r"^(?:sse4_\d|avx\w*|fma|f16c|bmi\d|amx_\w+|sve\w*|asimd\w*)$"
 _SYSTEM = frozenset({"/", "/usr", "/usr/local"})
 # pip passes these on to the build of a wheel.
 _PIP = ("PIP_CONFIG_SETTINGS", "PIP_GLOBAL_OPTION", "PIP_BUILD_OPTION")
+
+
+class Contents:
+    """Hashes of files, which ``memory`` (a file of the cache) keeps, and what programs say of themselves.
+
+    No program can set the time of change (ctime) of a file, so a file with the same one has the same content.
+    """
+
+    def __init__(self, memory: Path) -> None:
+        self._memory, self._fresh = memory, False
+        self._files: dict[str, list[object]] = {}
+        self._answers = Answers(memory.with_name("answers"))
+        with contextlib.suppress(OSError, ValueError):
+            document = json_value(read_bytes(memory))
+            if isinstance(document, dict) and document.get("schema") == _SCHEMA:
+                found = document.get("files")
+                items = found.items() if isinstance(found, dict) else ()
+                self._files = {key: entry for key, entry in items if isinstance(entry, list) and entry}
+
+    def sha256(self, path: Path) -> str:
+        """Return the sha256 (hex) of the file that a path leads to; "" where none can be read."""
+        try:
+            real = path.resolve()
+            status = real.stat()
+            stamp = [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
+            known = self._files.get(str(real))
+            if known is not None and known[:-1] == stamp and len(str(known[-1])) == _DIGITS:
+                return str(known[-1])
+            found = file_sha256(real)
+        except (OSError, RuntimeError):  # a loop of links
+            return ""
+        if time.time() - status.st_ctime > _SETTLED_S:
+            self._files[str(real)] = [*stamp, found]
+            self._fresh = True
+        return found
+
+    def said(self, argv: Sequence[str], environment: Mapping[str, str]) -> str:
+        """Return what a program writes to both of its outputs, "" where it fails.
+
+        Remembered while the program, the loader's cache and the environment are the same. Scripts are asked
+        each time: what they start may have changed.
+
+        Raises:
+            ToolchainError: it cannot be started.
+        """
+
+        def decides(_: QueryResult, program: Path) -> Sequence[str] | None:
+            return [_LOADER_CACHE] if is_elf(program) else None
+
+        result = self._answers.probe(argv, env=environment, decides=decides)
+        return f"{result.stdout}\n{result.stderr}" if result.ok else ""
+
+    def save(self) -> None:
+        """Remember what was hashed; a cache that cannot be written is no failure."""
+        if self._fresh:
+            with contextlib.suppress(XpuBuildError, OSError):
+                write_atomic(self._memory, json.dumps({"schema": _SCHEMA, "files": self._files}).encode())
+            self._fresh = False
+
+
+@frozen
+class Places:
+    """Where compilers and CMake look: folders of headers and of libraries, prefixes, and those of PATH."""
+
+    includes: tuple[Path, ...]
+    libraries: tuple[Path, ...]
+    prefixes: tuple[Path, ...]
+    programs: tuple[Path, ...]
 
 
 @frozen
@@ -124,19 +204,9 @@ def _cpu() -> list[str]:
     return sorted(word for word in next(lines, "").split() if _CPU.match(word))
 
 
-def _said(argv: Sequence[str], environment: Mapping[str, str], contents: Contents) -> str:
-    """Return what a program writes, to both of its outputs."""
-
-    def ask() -> str:
-        result = probe(argv, env=environment)
-        return f"{result.stdout}\n{result.stderr}" if result.ok else ""
-
-    return contents.answer(argv, environment, ask)
-
-
 def _search(tools: Toolchain, contents: Contents) -> dict[str, tuple[Path, ...]]:
     """Return the folders in which a compiler looks for programs and libraries."""
-    said = _said([tools.cxx, "-print-search-dirs"], tools.environment, contents)
+    said = contents.said([tools.cxx, "-print-search-dirs"], tools.environment)
     found: dict[str, tuple[Path, ...]] = {"programs": (), "libraries": ()}
     for name, folders in _SEARCH_DIRS.findall(said):
         real = (Path(folder).resolve() for folder in folders.split(":") if folder)
@@ -147,7 +217,7 @@ def _search(tools: Toolchain, contents: Contents) -> dict[str, tuple[Path, ...]]
 def _includes(tools: Toolchain, contents: Contents) -> Iterator[Path]:
     """Yield the folders in which a compiler looks for headers, none that is inside of another."""
     argv = [tools.cxx, "-E", "-v", "-x", "c++", "/dev/null"]
-    match = _INCLUDES.search(_said(argv, tools.environment, contents))
+    match = _INCLUDES.search(contents.said(argv, tools.environment))
     folders = {Path(line.strip()).resolve() for line in match[1].splitlines()} if match else set()
     yield from sorted(path for path in folders if not folders.intersection(path.parents))
 
@@ -183,7 +253,7 @@ def _loaded(program: Path, environment: Mapping[str, str], contents: Contents) -
     try:
         if not is_elf(program):
             return {}
-        told = _said([str(program)], {**environment, "LD_TRACE_LOADED_OBJECTS": "1"}, contents)
+        told = contents.said([str(program)], {**environment, "LD_TRACE_LOADED_OBJECTS": "1"})
     except (OSError, ToolchainError):
         return {}
     return dict(_LOADED.findall(told))
@@ -191,7 +261,7 @@ def _loaded(program: Path, environment: Mapping[str, str], contents: Contents) -
 
 def _interpreter(tools: Toolchain, contents: Contents) -> str:
     question = "import sys, sysconfig as s; print(sys.version.split()[0], s.get_config_var('SOABI'))"
-    return _said([tools.python, "-I", "-c", question], tools.environment, contents).strip()
+    return contents.said([tools.python, "-I", "-c", question], tools.environment).strip()
 
 
 def _prefixes(search_path: str) -> dict[str, str]:
@@ -231,3 +301,37 @@ def _ocloc(environment: Mapping[str, str], contents: Contents) -> dict[str, str]
         if _OPENED.fullmatch(name):
             opened.setdefault(name, Path(paths[0]))
     return _contents({"ocloc": Path(program), **opened}, [Path(program)], environment, contents)
+
+
+def headers(folder: Path) -> str:
+    """Return a digest of the names and sizes of all files below a folder; "" where there are none."""
+    found = sorted(_below(os.fspath(folder), ""))
+    return digest(found) if found else ""
+
+
+def _below(folder: str, prefix: str) -> Iterator[list[object]]:
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            name = f"{prefix}{entry.name}"
+            with contextlib.suppress(OSError):
+                if entry.is_dir(follow_symlinks=False):
+                    yield from _below(entry.path, f"{name}/")
+                else:
+                    yield [name, entry.stat().st_size]
+
+
+def libraries(folder: Path) -> str:
+    """Return a digest of what a linker and CMake find in a folder of libraries; "" where that is nothing.
+
+    A shared library counts with the name that its link leads to, which has its version.
+    """
+    found: list[list[object]] = []
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):
+                if entry.name.endswith(_LINKABLE):
+                    link = Path(entry.path).readlink().name if entry.is_symlink() else ""
+                    found.append([entry.name, link or entry.stat().st_size])
+    with contextlib.suppress(OSError):
+        found += [["cmake", path.name] for path in (folder / "cmake").iterdir()]
+    return digest(sorted(found, key=str)) if found else ""

@@ -1,4 +1,9 @@
-"""The record of a kept wheel: its build identity with all that it was made from, its file, audit and receipt.
+"""A kept wheel: the build identity by which it is found, and its record.
+
+The identity is everything that decides the wheel, free of the workspace's folder: the steps of the plan that
+it rests on, and what of this machine decides a build (``depot.machine``). A step that states what decides its
+result (``relevant``: a pin, the digests of requirement files) counts with that; one that does not, and the
+build itself, counts with its commands too. Words stand for folders that differ from one user to the next.
 
 A store has ``wheels/DISTRIBUTION/IDENTITY.json``, one record each, and beside it the wheel as ``SHA256.whl``.
 Both are found by name alone.
@@ -8,26 +13,101 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
-from pathlib import PurePosixPath
 from typing import Any
 
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
+from xpubuild.engine.fingerprint import digest
+from xpubuild.engine.model import Plan, Step
 from xpubuild.frozen import frozen
 from xpubuild.supply.depot.entries import WHEELS
-from xpubuild.supply.depot.identity import identity
 from xpubuild.untrusted import json_value
 
 SCHEMA = "xpubuild.kept-wheel/1"
+#: Raised when the meaning of an identity changes; wheels that were kept before are then not found.
+FORMAT = 1
 #: The audit of PyTorch's wheel has some 200 kB.
 MOST_BYTES = 32 << 20
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 #: Name of a distribution, as a folder's name.
 DISTRIBUTION = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,100}[a-z0-9])?")
 RECORD = re.compile(r"(?P<identity>[0-9a-f]{64})\.json")
 WHEEL = re.compile(r"(?P<sha256>[0-9a-f]{64})\.whl")
+#: The name of the evidence that says by which identity a wheel was built.
+IDENTITY = "build identity"
+TAKEN = "taken from a store"
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+def build_inputs(
+    plan: Plan, step: str, dist: str, machine: Mapping[str, Any], places: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return what decides the wheel that a step of the plan builds.
+
+    ``places`` maps paths to the words that stand for them, such as ``{workspace}``; ``dist`` is the name of
+    the distribution, ``machine`` what ``depot.machine`` found.
+    """
+    return {
+        "format": FORMAT,
+        "distribution": dist,
+        # Steps that only put in place what another step of the plan built decide nothing.
+        "steps": {
+            item.id: _decisive(item, places)
+            for item in _below(plan, step)
+            if not item.id.endswith(".install")
+        },
+        "machine": dict(machine),
+    }
+
+
+def identity(inputs: Mapping[str, Any]) -> str:
+    """Return the build identity (sha256, hex) of what decides a wheel."""
+    return digest(inputs)
+
+
+def _below(plan: Plan, name: str) -> Iterator[Step]:
+    """Yield a step and all that it rests on, each once."""
+    waiting, seen = [name], set[str]()
+    while waiting:
+        step = plan.step(waiting.pop())
+        if step.id not in seen:
+            seen.add(step.id)
+            waiting += step.needs
+            yield step
+
+
+def _decisive(step: Step, places: Mapping[str, str]) -> dict[str, Any]:
+    found = {"relevant": _moved(dict(step.relevant), places)} if step.relevant else {}
+    if not step.relevant or step.publish is not None:
+        keys = (_moved(command.key(), places) for command in step.commands)
+        found["commands"] = [{name: value for name, value in key.items() if value} for key in keys]
+    return found
+
+
+def _moved(value: Any, places: Mapping[str, str]) -> Any:
+    """Return a value with the words of places instead of their paths, in keys too."""
+    if isinstance(value, str):
+        for path in sorted(places, key=len, reverse=True):
+            # A path that only begins alike is another one: /usr/bin/gcc and /usr/bin/gcc-12.
+            value = re.sub(re.escape(path) + r"(?![\w.+-])", places[path], value)
+        return value
+    if isinstance(value, Mapping):
+        return {_moved(key, places): _moved(item, places) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_moved(item, places) for item in value]
+    return value
+
+
+def taken_from(evidence: Iterable[Mapping[str, Any]]) -> str | None:
+    """Return the store that the wheel of a step was taken from, None where it was built."""
+    return next((str(item["store"]) for item in evidence if item.get("proof") == TAKEN), None)
+
+
+def identity_of(evidence: Iterable[Mapping[str, Any]]) -> str | None:
+    """Return the build identity of the wheel of a step, None where it has none."""
+    found = (item.get("identity") for item in evidence)
+    return next((value for value in found if isinstance(value, str)), None)
 
 
 #: The fields of a record and their types in JSON.
@@ -43,7 +123,7 @@ class RecordError(ValueError):
 
 @frozen
 class Record:
-    """A kept wheel. ``size`` is in bytes; ``inputs`` is what ``store.identity`` made the identity of.
+    """A kept wheel. ``size`` is in bytes; ``inputs`` is what the identity is made from.
 
     ``read`` and ``searched`` are what must be here as it was for the build (``depot.build_reads``); where
     they are empty, ``inputs`` has all of the system.
@@ -76,7 +156,7 @@ class Record:
     @property
     def wheel_path(self) -> str:
         """Where the wheel is in a store."""
-        return str(PurePosixPath(WHEELS, self.dist, f"{self.sha256}.whl"))
+        return f"{WHEELS}/{self.dist}/{self.sha256}.whl"
 
     def to_bytes(self) -> bytes:
         """Return the text of the record."""
@@ -85,7 +165,7 @@ class Record:
 
 def record_path(dist: str, key: str) -> str:
     """Return the path of a record in a store, by distribution and build identity."""
-    return str(PurePosixPath(WHEELS, dist, f"{key}.json"))
+    return f"{WHEELS}/{dist}/{key}.json"
 
 
 def read_record(data: bytes, dist: str, key: str) -> Record:

@@ -1,11 +1,12 @@
-"""A depot on a static web server, and its local copy; proxies, certificates and logins are those of pip.
+"""A depot on a static web server: read as a store of wheels, or copied to a depot in the user's cache.
 
-The copy is an ordinary depot in the user's cache with what the current recipe needs.
+Proxies, certificates and logins are those of pip. A server is only read.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shutil
 from collections.abc import Callable, Sequence
@@ -20,60 +21,81 @@ from xpubuild.engine.files import explained, remove_tree
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.redact import Redactor
 from xpubuild.engine.reporter import Teller
+from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import FetchError, SourceIntegrityError, XpuBuildError
 from xpubuild.supply.depot.bytes import compare
 from xpubuild.supply.depot.entries import INDEX, EntryError, FileRecord, Index, index_of, read_index
 from xpubuild.supply.depot.examine import damages, write_derived
 from xpubuild.supply.depot.folder import DOWNLOADS, MOST_BYTES, Depot
-from xpubuild.supply.depot.location import Location
+from xpubuild.supply.depot.location import Location, Trust
+from xpubuild.supply.depot.record import Record, RecordError, read_record, record_path
 from xpubuild.supply.git.git import locked
-from xpubuild.supply.index.download import download
 from xpubuild.supply.index.files import RemoteFile
-from xpubuild.supply.index.session import Session, explain, in_threads
+from xpubuild.supply.index.transfer import Pace, Session, TooSlowError, bounded, download, explain, in_threads
 
 #: Gets how many bytes more are here, and of which file; a negative number when some are discarded.
 Count = Callable[[int, str], None]
 
 _ABSENT, _CLOSED = frozenset({404, 410}), frozenset({401, 403, 407})
 _SERVER_FAILS = 500
-#: A server that is out of reach must show soon: there may be a copy that is good enough.
-_FIRST_RETRIES = 1
+_CHUNK = 1 << 16
 _AGAIN = "run the same command again; what was fetched is kept"
 
 
 class Served:
-    """The depot at ``location``, reached by pip's settings."""
+    """The depot at ``location``, reached by pip's settings; ``trust`` says whether to believe its wheels."""
 
-    def __init__(self, location: Location, cancel: Cancel | None = None) -> None:
-        self.location = location
-        self._session, self._patient = Session(_FIRST_RETRIES), Session()
-        self._cancel = cancel
+    own = False
 
-    def read(self, path: str) -> bytes | None:
-        """Return the content of a small file, None where there is none.
+    def __init__(
+        self, location: Location, trust: Trust | None = None, *, cancel: Cancel | None = None
+    ) -> None:
+        self.location, self._trust, self._cancel = location, trust or Trust(), cancel
+
+    @functools.cached_property
+    def _hasty(self) -> Session:
+        # A server that is out of reach must show soon: there may be a copy that is good enough.
+        return Session(retries=1)
+
+    @functools.cached_property
+    def _patient(self) -> Session:
+        return Session()
+
+    @property
+    def name(self) -> str:
+        """The depot as messages name it, without a login."""
+        return self.location.url
+
+    def why_not(self) -> str:
+        """Return why its wheels must not be used, "" where they may be."""
+        return self._trust.why_not(self.location, ())
+
+    def look(self, dist: str, key: str) -> Record | None:
+        """Return the record of a build, None where there is none.
 
         Raises:
-            FetchError: the server does not answer (``is_unreachable``), or refuses.
+            SourceIntegrityError: there is something else under its name.
+            FetchError: the server does not answer.
         """
-        shown, link = self._links(path)
+        path = record_path(dist, key)
+        data = self.read(path)
         try:
-            # What is compressed on the way would be another content.
-            with self._session.ask(link, headers={"Accept-Encoding": "identity"}) as response:
-                return self._content(response, path, shown)
-        except requests.RequestException as error:
-            raise self._unreachable(Redactor()(f"{shown}: {explain(error)}")) from None
-        except urllib3.exceptions.HTTPError as error:
-            raise self._lacks(path, f"the connection was interrupted: {error}") from None
+            return None if data is None else read_record(data, dist, key)
+        except RecordError as error:
+            raise self.damaged(path, str(error)) from None
 
-    def fetch(self, records: Sequence[FileRecord], into: Path, count: Count) -> None:
-        """Download each file as ``into/<sha256>``, every byte of it verified; several at a time.
+    def bring(self, record: Record, into: Path) -> Path:
+        """Put the wheel of a record into a folder under its own name, every byte of it hashed.
 
         Raises:
-            FetchError: one could not be fetched.
-            SourceIntegrityError: one is not what its record says; names it.
-            NoSpaceError, ToolchainError, InterruptedByUserError.
+            SourceIntegrityError: it is not the wheel that was kept.
+            FetchError: it did not come.
+            NoSpaceError, ToolchainError: the folder cannot be written.
         """
-        in_threads(lambda record: self._fetch(record, into, count), records, self._cancel)
+        wanted = FileRecord(record.wheel_path, record.size, record.sha256)
+        with explained(into, "taking a wheel from the store"), scratch_folder("store", into) as folder:
+            self.fetch([wanted], folder, lambda *_: None)
+            return (folder / record.sha256).rename(into / record.file)
 
     def index(self) -> Index:
         """Return what the depot lists.
@@ -88,70 +110,103 @@ class Served:
                 f"{self.location} is not a mirror",
                 f"it has no {INDEX}, and over http nothing else lists it",
                 "check the URL; if it is right, run 'xpubuild fetch RECIPE --mirror DIR' on the server",
-                reason="no-mirror",
+                "no-mirror",
             )
         try:
             return read_index(data)
         except EntryError as error:
             raise self.damaged(INDEX, str(error)) from None
 
-    def _fetch(self, record: FileRecord, into: Path, count: Count) -> None:
-        seen = 0
+    def read(self, path: str) -> bytes | None:
+        """Return the content of a small file, None where there is none.
 
-        def on_bytes(here: int) -> None:
-            nonlocal seen
-            count(here - seen, record.path)
-            seen = here
+        Raises:
+            FetchError: the server does not answer (``is_unreachable``), or refuses.
+        """
+        shown, link = self._links(path)
 
-        shown, link = self._links(record.path)
-        file = RemoteFile("", "", record.sha256, record.sha256, record.size, shown, origin=link)
+        def ask(pace: Pace) -> bytes | None:
+            with self._hasty.ask(link) as response:
+                if response.status_code in _ABSENT:
+                    return None
+                if not response.ok:
+                    raise self._refused(response, path, f"{shown}: answered {response.status_code}")
+                data = bytearray()
+                for chunk in response.raw.stream(_CHUNK, decode_content=False):
+                    data += chunk
+                    pace.size = len(data)
+                    if len(data) > MOST_BYTES:
+                        raise self._lacks(path, f"it has more than {MOST_BYTES} bytes")
+                return bytes(data)
+
         try:
-            download(file, into, on_bytes=on_bytes, cancel=self._cancel, session=self._patient)
-        except FetchError as error:
-            raise self._lacks(record.path, error.why) from None
-        except SourceIntegrityError as error:
-            raise self.damaged(record.path, error.why) from None
+            return bounded(ask, self._hasty, self._cancel)
+        except requests.RequestException as error:
+            raise self._unreachable(Redactor()(f"{shown}: {explain(error)}")) from None
+        except TooSlowError as error:
+            raise self._unreachable(f"{shown}: {error}") from None
+        except urllib3.exceptions.HTTPError as error:
+            raise self._lacks(path, f"the connection was interrupted: {error}") from None
+
+    def fetch(self, records: Sequence[FileRecord], into: Path, count: Count) -> None:
+        """Download each file as ``into/<sha256>``, every byte of it verified; several at a time.
+
+        Raises:
+            FetchError: one could not be fetched.
+            SourceIntegrityError: one is not what its record says; names it.
+            NoSpaceError, ToolchainError, InterruptedByUserError.
+        """
+
+        def fetch(record: FileRecord) -> None:
+            seen = 0
+
+            def on_bytes(here: int) -> None:
+                nonlocal seen
+                count(here - seen, record.path)
+                seen = here
+
+            shown, link = self._links(record.path)
+            file = RemoteFile("", "", record.sha256, record.sha256, record.size, shown, origin=link)
+            try:
+                download(file, into, on_bytes=on_bytes, cancel=self._cancel, session=self._patient)
+            except FetchError as error:
+                raise self._lacks(record.path, error.why) from None
+            except SourceIntegrityError as error:
+                raise self.damaged(record.path, error.why) from None
+
+        in_threads(fetch, records, self._cancel)
+
+    def _refused(self, response: requests.Response, path: str, why: str) -> FetchError:
+        if response.status_code in _CLOSED:
+            fix = "put user and password in the URL or in ~/.netrc (NETRC), or fix its permissions"
+            return self._failed(f"access to the mirror {self.location} was denied", why, fix, "refused")
+        return self._unreachable(why) if response.status_code >= _SERVER_FAILS else self._lacks(path, why)
 
     def _links(self, path: str) -> tuple[str, str]:
         below = quote(os.fsencode(path))
         return f"{self.location.url}/{below}", f"{self.location.link}/{below}"
 
-    def _content(self, response: requests.Response, path: str, shown: str) -> bytes | None:
-        why = f"{shown}: answered {response.status_code} {response.reason}"
-        if response.status_code in _ABSENT:
-            return None
-        if response.status_code in _CLOSED:
-            fix = "put user and password in the URL or in ~/.netrc (NETRC), or fix its permissions"
-            raise self._failed(f"access to the mirror {self.location} was denied", why, fix, reason="refused")
-        if response.status_code >= _SERVER_FAILS:
-            raise self._unreachable(why)
-        if not response.ok:
-            raise self._lacks(path, why)
-        data: bytes = response.raw.read(MOST_BYTES, decode_content=False)
-        return data
-
     def _unreachable(self, why: str) -> FetchError:
         fix = f"check the name, the network and the proxy (HTTPS_PROXY, NO_PROXY), then {_AGAIN}"
-        what = f"the mirror {self.location} cannot be reached"
-        return self._failed(what, why, fix, reason="unreachable")
+        return self._failed(f"the mirror {self.location} cannot be reached", why, fix, "unreachable")
 
     def _lacks(self, path: str, why: str) -> FetchError:
         what = f"{path} could not be fetched from the mirror {self.location}"
-        fix = f"check the server that serves the mirror, then {_AGAIN}"
-        return self._failed(what, why, fix, reason="not-fetched", path=path)
+        return self._failed(
+            what, why, f"check the server that serves the mirror, then {_AGAIN}", "not-fetched"
+        )
 
-    def _failed(self, what: str, why: str, fix: str, **evidence: str) -> FetchError:
-        return FetchError(what, why=why, fix=fix, evidence={**evidence, "mirror": self.location.url})
+    def _failed(self, what: str, why: str, fix: str, reason: str) -> FetchError:
+        evidence = {"reason": reason, "mirror": self.location.url}
+        return FetchError(what, why=why, fix=fix, evidence=evidence)
 
     def damaged(self, path: str, why: str) -> SourceIntegrityError:
         """Return the error of a file that is not what the index of the depot says."""
         return SourceIntegrityError(
             f"the mirror {self.location} is damaged: {path}",
             why=why,
-            fix=(
-                "repair it on the server: the first command below lists all damage, and a fetch with a "
-                "network repairs it; this file was not used"
-            ),
+            fix="repair it on the server: the first command below lists all damage, and a fetch with a "
+            "network repairs it; this file was not used",
             commands=("xpubuild check DIR", "xpubuild fetch RECIPE --mirror DIR"),
             evidence={
                 "mirror": self.location.url,

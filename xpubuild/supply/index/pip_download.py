@@ -1,4 +1,7 @@
-"""Fetches wheels for other interpreters than this one, with ``pip download``.
+"""Fetches wheels for other interpreters with ``pip download``; which of them an interpreter can install.
+
+Every manylinux counts, whatever glibc it asks for: which of them can be installed depends on the C library of
+the machine that installs. musllinux is left out, PyTorch for XPU needs glibc.
 
 The pip is the one that virtualenv ships, run from its wheel: the interpreter that runs xpubuild may have
 none, and the words of an older one would be others.
@@ -6,22 +9,35 @@ none, and the words of an older one would be others.
 
 from __future__ import annotations
 
+import functools
 import os
+import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from packaging.tags import compatible_tags, cpython_tags
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.version import InvalidVersion
 from virtualenv.seed.wheels.embed import get_embed_wheel  # type: ignore[import-untyped]
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import Cancel, run
-from xpubuild.errors import FetchError, SourceIntegrityError, ToolchainError, UnsatisfiableError
+from xpubuild.errors import FetchError, SourceIntegrityError, ToolchainError, UnsatisfiableError, UsageError
 from xpubuild.errors import XpuBuildError as AnyError
 from xpubuild.frozen import frozen
 from xpubuild.machine.pip_failures import explain_pip_failure
-from xpubuild.supply.index.files import PLATFORMS, abi_of
 from xpubuild.supply.index.pipconf import pip_settings
 
+_PYTHON = re.compile(r"3\.\d+(\.\d+)?t?")
+_NEWEST_GLIBC = 50
+#: Of the platforms that it is given, pip takes the first that has a file: the oldest C library first, so that
+#: what is fetched can be installed on as many machines as possible.
+PLATFORMS = (
+    *(f"manylinux{name}_x86_64" for name in ("1", "2010", "2014")),
+    *(f"manylinux_2_{minor}_x86_64" for minor in range(5, _NEWEST_GLIBC)),
+    "linux_x86_64",
+)
 # A release of a Python that is named by its minor version only: no CPython line had as many.
 _LAST_MICRO = 99
 # Where packages come from; a wheel without a known hash comes from the recipe's own index alone.
@@ -86,7 +102,7 @@ def _argv(wheels: Wheels, into: Path, requirements: Path) -> Sequence[str]:
         sys.executable, "-I", "-u", f"{pip}/pip", "download", "--no-deps", "--only-binary", ":all:",
         "--no-input", "--disable-pip-version-check", "--progress-bar", "raw",
         *(("--require-hashes",) if wheels.hashed else ()),
-        "--python-version", full, "--implementation", "cp", "--abi", abi_of(wheels.python),
+        "--python-version", full, "--implementation", "cp", "--abi", _abi(wheels.python),
         *(word for platform in PLATFORMS for word in ("--platform", platform)),
         "--dest", str(into), "--requirement", str(requirements),
     )  # fmt: skip
@@ -113,3 +129,43 @@ def _explained(wheels: Wheels, tail: Sequence[str]) -> AnyError:
         f"{found.what} (for Python {wheels.python})", why=found.why, fix=found.fix, commands=found.commands,
         evidence={**found.evidence, "python": wheels.python},
     )  # fmt: skip
+
+
+def checked_pythons(pythons: Iterable[str]) -> tuple[str, ...]:
+    """Return the interpreters without repetition.
+
+    Raises:
+        UsageError: one is no version of CPython 3 ("3.11", "3.11.7", "3.13t").
+    """
+    found = tuple(dict.fromkeys(pythons))
+    for python in found:
+        if not _PYTHON.fullmatch(python):
+            raise UsageError(
+                f"'{python}' is not a version of Python",
+                fix="write it as 3.11, 3.11.7, or 3.13t for a free-threaded build",
+            )
+    return found
+
+
+def can_install(filename: str, python: str) -> bool:
+    """Return whether ``python`` on a glibc Linux of x86_64 can install the wheel of this name."""
+    try:
+        tags = parse_wheel_filename(filename)[3]
+    except (InvalidWheelFilename, InvalidVersion):
+        return False
+    return not tags.isdisjoint(_tags(python))
+
+
+@functools.cache
+def _tags(python: str) -> frozenset[object]:
+    abi, (major, minor) = _abi(python), map(int, python.removesuffix("t").split(".")[:2])
+    return frozenset({
+        *cpython_tags((major, minor), abis=[abi], platforms=PLATFORMS),
+        *compatible_tags((major, minor), interpreter=abi.removesuffix("t"), platforms=PLATFORMS),
+    })  # fmt: skip
+
+
+def _abi(python: str) -> str:
+    """Return the ABI tag of a CPython: cp313t for 3.13t."""
+    major, minor = python.removesuffix("t").split(".")[:2]
+    return f"cp{major}{minor}{'t' if python.endswith('t') else ''}"
