@@ -218,7 +218,6 @@ def test_the_matrix_keeps_building_and_running_apart() -> None:
     rows = matrix_document([SHIPPED[name] for name in ("2.14.1", "2.13.0", "2.12.1")], SITE)["releases"]
     told = sentence(rows)
     assert told.startswith("newest that builds here: 2.13.0; it runs here too")
-    assert "the driver runs 2.14.1 too, which this oneAPI builds with patches alone" in told
     assert (rows[0]["toolkits"][-1]["standing"], len(rows[0]["toolkits"][-1]["patches"])) == ("patched", 3)
 
 

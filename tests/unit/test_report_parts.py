@@ -1,4 +1,4 @@
-"""The parts of a report that are computed: ninja's log, lanes, the time axis, pictures, kept measurements."""
+"""The parts of a report that are computed: ninja's log, lanes, pictures, kept measurements."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from xpubuild.ui.report.pictures import Axis, Window, jobs_picture, lanes, memory_picture
+from xpubuild.ui.report.pictures import Window, jobs_picture, lanes, memory_picture
 from xpubuild.workspace.layout import Layout
 from xpubuild.workspace.ninja_log import Edge, ninja_builds, read
 
@@ -88,17 +88,6 @@ def test_lanes() -> None:
     assert lanes([(0, 2), (0, 1), (1, 3), (2, 4), (1.5, 1.6)]) == [1, 0, 0, 1, 2]
     assert lanes([(0, 2.01), (2, 3), (2.99, 4)]) == [0, 0, 0]
     assert lanes([(0, 0.02), (0, 0.03)]) == [0, 1]
-
-
-def test_a_long_pause_is_drawn_short_and_told() -> None:
-    axis = Axis([(0, 50), (10, 40), (1000, 1050)])
-    assert axis.ran_s == 100
-    ((at, seconds),) = axis.pauses
-    assert seconds == 950
-    assert axis.at(0) == 0
-    assert axis.at(1050) == axis.at(5000) == 100
-    assert 48 < axis.at(50) < axis.at(1000) == at < 52
-    assert axis.at(1025) - axis.at(1000) == pytest.approx(axis.at(25), rel=1e-6)
 
 
 def test_jobs_are_those_of_each_moment() -> None:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from support.cli import child
 
 from xpubuild.errors import FetchError
+from xpubuild.ui.console import summarise, summarise_error
 from xpubuild.ui.parts import Commands, Facts, Sentences, Table, markdown
-from xpubuild.ui.step_summary import summarise, summarise_error
 
 
 def table(*rows: tuple[str, ...], title: str = "") -> Table:

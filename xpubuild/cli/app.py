@@ -162,8 +162,7 @@ def _document(error: XpuBuildError, arguments: Sequence[str]) -> None:
 def _failed(error: XpuBuildError, arguments: Sequence[str]) -> int:
     from xpubuild.engine.environment import ERROR_FILE
     from xpubuild.engine.redact import Redactor
-    from xpubuild.ui.console import render_error
-    from xpubuild.ui.step_summary import summarise_error
+    from xpubuild.ui.console import render_error, summarise_error
 
     # What is wrong in a file is quoted, wherever in it a URL with a login stands.
     redact = Redactor()

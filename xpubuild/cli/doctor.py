@@ -135,9 +135,8 @@ def _list(profiles: tuple[Profile, ...], only: tuple[str, ...], skip: tuple[str,
 def _show(document: Mapping[str, Any], said: options.Speech) -> None:
     """Write the result to standard output, annotations for GitHub beside it."""
     from xpubuild.errors import NoSpaceError, ToolchainError
-    from xpubuild.ui.console import json_text, write_out
+    from xpubuild.ui.console import json_text, summarise, write_out
     from xpubuild.ui.diagnosis_views import doctor_annotations, doctor_summary_view, doctor_text
-    from xpubuild.ui.step_summary import summarise
     from xpubuild.ui.terminal import Terminal
 
     summarise(f"xpubuild doctor: {document['status']}", doctor_summary_view(document))

@@ -28,8 +28,8 @@ def command(
     from xpubuild.install.install import apply, check_until, prepare_as_asked
     from xpubuild.install.modulefiles import Modules
     from xpubuild.install.options import LockOptions, Options
+    from xpubuild.ui.console import summarise
     from xpubuild.ui.run_views import final_view
-    from xpubuild.ui.step_summary import summarise
 
     with options.interruptible() as cancel:
         lock = LockOptions(locked, lock_file, lock_policy)

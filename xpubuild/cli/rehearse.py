@@ -24,9 +24,8 @@ def command(dry_run: bool, locked: bool, lock_file: Path | None, lock_policy: Po
     from xpubuild.install.install import prepare_as_asked
     from xpubuild.install.options import LockOptions, Options
     from xpubuild.install.rehearse import planned, rehearse
-    from xpubuild.ui.console import show
+    from xpubuild.ui.console import show, summarise
     from xpubuild.ui.run_views import rehearsal_view
-    from xpubuild.ui.step_summary import summarise
 
     build["editable"] = build["portable"] = False
     with options.interruptible() as cancel:

@@ -40,7 +40,7 @@ def command(recipe: str | None, workspace: Path | None, stand_in: bool) -> int:
     from xpubuild.cli.configuration import of_caller
     from xpubuild.cli.workspace import workspace_of
     from xpubuild.engine.child import become
-    from xpubuild.ui.invocation import program
+    from xpubuild.ui.invocation import how_called
     from xpubuild.verify.target import on_stand_in
     from xpubuild.workspace.activation import environment
     from xpubuild.workspace.shells import start, users_shell
@@ -52,5 +52,5 @@ def command(recipe: str | None, workspace: Path | None, stand_in: bool) -> int:
         env = on_stand_in(root, env)
     if words:
         become(words, env)
-    begin = start(users_shell(env), root, program(), env, asks=sys.stdin.isatty())
+    begin = start(users_shell(env), root, how_called(), env, asks=sys.stdin.isatty())
     become(begin.argv, begin.env)

@@ -36,8 +36,8 @@ def command(
     from xpubuild.cli.workspace import workspace_of
     from xpubuild.engine.lock import require_free
     from xpubuild.engine.temporary import scratch_folder
+    from xpubuild.ui.console import summarise
     from xpubuild.ui.run_views import CheckPrinter, verify_checks_view, verify_summary_view, verify_view
-    from xpubuild.ui.step_summary import summarise
     from xpubuild.verify import baseline as speeds
     from xpubuild.verify.catalogue import list_checks, select
     from xpubuild.verify.harness import run_suite

@@ -1,6 +1,8 @@
-"""Writes results to standard output and errors to standard error.
+"""Writes results to standard output, errors to standard error, and both to the summary of a job.
 
 A terminal gets tables drawn by rich and colours; a pipe gets aligned text that is never cut, without frames.
+GitHub Actions names a file for the summary in ``GITHUB_STEP_SUMMARY``; it refuses one above 1 MiB as a whole
+(docs.github.com, workflow commands), so what would not fit is left out, and said.
 """
 
 from __future__ import annotations
@@ -11,13 +13,17 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, TextIO
 
 from xpubuild.engine.events import Notice
 from xpubuild.errors import NoSpaceError, ToolchainError, XpuBuildError
 from xpubuild.ui.diagnosis_views import error_text
-from xpubuild.ui.parts import Part, plain
+from xpubuild.ui.parts import Commands, Part, Sentences, markdown, plain
 from xpubuild.ui.terminal import READER_GONE, Terminal, annotation, clean, disconnect
+
+_MOST_BYTES = 1 << 20
+_TOO_LONG = "\nThe rest does not fit into a summary; it is in the log of the job.\n"
 
 
 def print_json(document: Mapping[str, Any], stream: TextIO | None = None) -> None:
@@ -107,6 +113,33 @@ def warn(text: str) -> None:
         terminal.try_write(json.dumps(event.to_json()) + "\n")
     else:
         terminal.try_write(clean(f"warning: {text}\n"))
+
+
+def summarise(title: str, parts: Iterable[Part], env: Mapping[str, str] | None = None) -> None:
+    """Append a result to the summary of the job, where there is one.
+
+    A file that cannot be written is a warning: the command did what it was asked for.
+    """
+    named = (os.environ if env is None else env).get("GITHUB_STEP_SUMMARY")
+    if not named:
+        return
+    try:
+        with Path(named).open("ab") as file:
+            room = _MOST_BYTES - file.tell() - len(_TOO_LONG)
+            data = markdown(title, parts).encode("utf-8", "replace")
+            if len(data) > room:
+                data = data[: max(data.rfind(b"\n", 0, max(room, 0)), 0)] + _TOO_LONG.encode()
+            file.write(data)
+    except OSError as error:
+        warn(f"the summary of the job could not be written: {error.strerror}")
+
+
+def summarise_error(error: XpuBuildError, env: Mapping[str, str] | None = None) -> None:
+    """Append what happened, why, what to do and to type."""
+    named = (("why", error.why), ("fix", error.fix), ("likely cause", error.likely_cause()))
+    told = [error.what, *(f"{name}: {text}" for name, text in named if text)]
+    parts = (Sentences(tuple(told)), Commands(tuple(error.commands), "Next steps"))
+    summarise(f"xpubuild: {error.code} (exit code {error.exit_code})", parts, env)
 
 
 def _wants_json_lines() -> bool:

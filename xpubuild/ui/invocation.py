@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import shutil
 import sys
@@ -10,21 +9,10 @@ from pathlib import Path
 
 
 def how_called(argv0: str | None = None) -> str:
-    """Return the words, quoted for a shell, that start this xpubuild again."""
+    """Return the words, quoted for a shell, that start this xpubuild again, from any folder."""
     called = Path(sys.argv[0] if argv0 is None else argv0)
-    if called.name == "__main__.py":
-        return f"{shlex.quote(sys.executable)} -m xpubuild"
-    found = shutil.which(called.name)
-    if found is not None and Path(found).absolute() == called.absolute():
-        return shlex.quote(called.name)
-    full = str(called.absolute())
-    near = os.path.relpath(full)
-    return shlex.quote(near if "/" in near and not near.startswith("..") else full)
-
-
-def program() -> str:
-    """Return the words, quoted for a shell, that start this xpubuild from any folder."""
-    called = Path(sys.argv[0])
     if called.name == "__main__.py" or not called.is_file():
         return f"{shlex.quote(sys.executable)} -m xpubuild"
-    return shlex.quote(str(called.absolute()))
+    found = shutil.which(called.name)
+    on_path = found is not None and Path(found).absolute() == called.absolute()
+    return shlex.quote(called.name if on_path else str(called.absolute()))

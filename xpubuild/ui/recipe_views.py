@@ -307,12 +307,6 @@ def _newest(builds: Sequence[Row], rows: Sequence[Row]) -> str:
         texts.append("it runs here too" if runs == "yes" else "it is unknown whether it runs here")
     lost = [item["feature"] for item in first["verdict"]["loses"] if item["certain"]]
     texts += [f"it lacks {', '.join(lost)}"] if lost else []
-    # The newest release that this driver runs although this oneAPI does not build it.
-    for row in rows[: rows.index(first)]:
-        if row["verdict"]["runs"] == "yes" and _reasons(row, "no", "constraint") == ["oneapi"]:
-            how = "with patches alone" if row["verdict"]["toolkit"] else "not"
-            texts.append(f"the driver runs {row['release']} too, which this oneAPI builds {how}")
-            break
     return "; ".join((*texts, f"{len(builds)} of {len(rows)} releases build"))
 
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 from xpubuild.engine.forecast import Estimate, total
 from xpubuild.engine.model import Plan
@@ -250,19 +250,6 @@ def _standard(group: Document) -> str:
     return host or "default"
 
 
-class Result(Protocol):
-    """What is shown of a check: its id, how it ended, the seconds it took, and why."""
-
-    @property
-    def id(self) -> str: ...  # noqa: D102
-    @property
-    def status(self) -> str: ...  # noqa: D102
-    @property
-    def duration_s(self) -> float: ...  # noqa: D102
-    @property
-    def detail(self) -> str: ...  # noqa: D102
-
-
 class CheckPrinter:
     """Writes ``[3/28] pass aten.sort 0.1 s`` to standard error as each check ends."""
 
@@ -272,8 +259,8 @@ class CheckPrinter:
         self._quiet = quiet
         self._stream = sys.stderr if stream is None else stream
 
-    def emit(self, result: Result) -> None:
-        """Take one result."""
+    def emit(self, result: Any) -> None:
+        """Take one result of verify."""
         self._done += 1
         if not self._quiet or result.status not in ("pass", "skip"):
             detail = f": {result.detail}" if result.detail and result.status != "pass" else ""

@@ -16,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from xpubuild.engine.unprintable import without_unprintable
 from xpubuild.ui import wording as show
-from xpubuild.ui.report.pictures import build_figures, operator_table, slowest_edges, timeline
+from xpubuild.ui.report.pictures import build_figures, operator_table, slowest_edges, step_rows
 from xpubuild.ui.views import share, why
 
 Document = Mapping[str, Any]
@@ -59,7 +59,7 @@ def page(document: Document) -> str:
         report=document,
         style=(_HERE / "page.css").read_text("utf-8"),
         head=_head(document),
-        timeline=timeline(document),
+        step_rows=step_rows(document),
         figures_of_builds=list(build_figures(document)),
         slowest=slowest_edges(document),
         runs=runs,

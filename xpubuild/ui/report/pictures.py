@@ -1,9 +1,9 @@
-"""What a report draws, as numbers and paths of SVG: steps on a time axis, builds, memory, operators."""
+"""What a report draws, as numbers and paths of SVG: times of steps, builds over time, memory; operators."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from xpubuild.frozen import frozen
@@ -14,10 +14,6 @@ Span = tuple[float, float]
 WIDTH = 1000
 #: Units that a memory or jobs picture is high.
 HEIGHT = 60
-#: A longer pause is drawn as long as this share of all the time in which something ran.
-_LONGEST_PAUSE = 0.03
-#: Percent of the width that a bar of the time axis has at least, to be seen.
-_NARROWEST_BAR = 0.4
 _LANE, _LEAST_LANE, _MOST_HEIGHT = 14, 3, 320
 _BINS = 250
 _NARROWEST, _GAP = 0.6, 1.0
@@ -30,71 +26,21 @@ _LEAST_POINTS = 12
 _TOLERANCE_S = 1.0
 #: ninja begins the next edge a moment before it notes the end of the one whose place it takes.
 _OVERLAP_S = 0.05
-_ROW, _MOST_BAD = 10, 300
+_MOST_BAD = 300
 _BAD = ("failed", "crashed", "timed out", "known failure")
 
 
-class Axis:
-    """Maps moments (seconds since the epoch) to percent of the width, without long pauses."""
-
-    def __init__(self, spans: Iterable[Span]) -> None:
-        busy: list[list[float]] = []
-        for start, end in sorted(spans):
-            if busy and start <= busy[-1][1]:
-                busy[-1][1] = max(busy[-1][1], end)
-            else:
-                busy.append([start, end])
-        self.ran_s = sum(end - start for start, end in busy)
-        self._pieces: list[tuple[float, float, float]] = []
-        cut, drawn, before, longest = [], 0.0, busy[0][0] if busy else 0.0, self.ran_s * _LONGEST_PAUSE
-        for start, end in busy:
-            drawn += min(start - before, longest)
-            if start - before > longest:
-                cut.append((drawn, start - before))
-            self._pieces.append((start, end, drawn))
-            drawn, before = drawn + end - start, end
-        self._length = drawn or 1.0
-        #: Where pauses that are drawn shorter end (percent), and how long they were.
-        self.pauses = [(100 * at / self._length, seconds) for at, seconds in cut]
-
-    def at(self, moment: float) -> float:
-        """Return where a moment is drawn, in percent; what is between two spans is drawn at the second."""
-        for start, end, drawn in self._pieces:
-            if moment <= end:
-                return 100 * (drawn + max(0.0, moment - start)) / self._length
-        return 100.0
-
-    def bar(self, start: float, duration: float) -> dict[str, str]:
-        """Return left end and width of a bar, in percent."""
-        left, right = self.at(start), self.at(start + duration)
-        width = max(right - left, _NARROWEST_BAR)
-        return {"left": f"{min(left, 100 - width):.2f}", "width": f"{width:.2f}"}
-
-
-def timeline(document: Document) -> dict[str, Any]:
-    """Return for each step its bars, one per command of any attempt, and the pauses between attempts."""
-    took = {
-        step["id"]: document["created"] - step["started"]
-        if step["status"] == "running"
-        else step["duration_s"]
-        for step in document["steps"]
-    }
-    begun = [step for step in document["steps"] if took[step["id"]] is not None]
-    axis = Axis([*map(_span, document["commands"]), *(_span(step, took[step["id"]]) for step in begun)])
-    rows = [
-        {
-            "step": step,
-            "bars": [
-                {**axis.bar(item["started"], item["duration_s"]), "bad": item["returncode"] != 0}
-                for item in document["commands"]
-                if item["step"] == step["id"]
-            ],
-            "whole": axis.bar(step["started"], took[step["id"]]) if step in begun else None,
-        }
+def step_rows(document: Document) -> list[dict[str, Any]]:
+    """Return each step with the percent of a bar: its last attempt, compared with that of the longest."""
+    took = [
+        document["created"] - step["started"] if step["status"] == "running" else step["duration_s"] or 0.0
         for step in document["steps"]
     ]
-    pauses = [{"at": f"{at:.2f}", "took": show.duration(seconds)} for at, seconds in axis.pauses]
-    return {"rows": rows, "ran": show.duration(axis.ran_s), "pauses": pauses}
+    longest = max(took, default=0.0) or 1.0
+    return [
+        {"step": step, "percent": f"{100 * seconds / longest:.1f}"}
+        for step, seconds in zip(document["steps"], took, strict=True)
+    ]
 
 
 def _span(item: Document, length: float | None = None) -> Span:
@@ -135,14 +81,6 @@ def build_figures(document: Document) -> Iterator[dict[str, Any]]:
             "ninja": _ninja(builds, window) if builds else None,
             "memory": memory_picture(commands, window), "earlier": earlier,
         }  # fmt: skip
-    for build in document["builds"]:
-        if not build["step"]:  # its own clock counts
-            yield {
-                "name": build["folder"], "title": "nothing tells when this was built",
-                "took": show.duration(build["span_s"]),
-                "ninja": _ninja([{**build, "started": 0.0}], Window(0.0, build["span_s"])),
-                "memory": None, "earlier": 0,
-            }  # fmt: skip
 
 
 def _ninja(builds: Sequence[Document], window: Window) -> dict[str, Any]:
@@ -247,27 +185,15 @@ def slowest_edges(document: Document) -> dict[str, Any]:
 
 
 def operator_table(document: Document) -> dict[str, Any]:
-    """Return how many operators of each type are in each state, a picture, and what did not pass."""
+    """Return how many operators of each type are in each state, and what did not pass."""
     cells, states = document["cells"], list(document["states"])
-    types = list(dict.fromkeys(cell["type"] for cell in cells))
-    column = {name: number for number, name in enumerate(sorted({cell["operator"] for cell in cells}))}
-    width = WIDTH / max(1, len(column))
-    counts, paths = Counter((cell["type"], cell["state"]) for cell in cells), dict[str, list[str]]()
-    # One column per operator and one row per type: a path for each state.
-    for cell in cells:
-        left, top = column[cell["operator"]] * width, types.index(cell["type"]) * _ROW
-        shape = f"M{left:.1f} {top}h{width:.2f}v{_ROW - 1}h-{width:.2f}z"
-        paths.setdefault(cell["state"], []).append(shape)
+    counts = Counter((cell["type"], cell["state"]) for cell in cells)
+    types = dict.fromkeys(cell["type"] for cell in cells)
     bad = [cell for cell in cells if cell["state"] in _BAD]
     return {
         "states": states,
         "rows": [(kind, [counts[kind, state] for state in states]) for kind in types],
         "all": [document["states"][state] for state in states],
-        "picture": {
-            "height": len(types) * _ROW,
-            "paths": [{"state": state, "d": "".join(shapes)} for state, shapes in sorted(paths.items())],
-            "operators": len(column),
-        },
         "bad": bad[:_MOST_BAD],
         "more": max(0, len(bad) - _MOST_BAD),
     }
