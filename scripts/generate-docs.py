@@ -29,7 +29,7 @@ from docgen import (
 )
 from docgen.schemas import DOCUMENTS, file_name, json_schema
 
-from xpubuild.cli.settings import json_schema as configuration_schema
+from xpubuild.cli.config import json_schema as configuration_schema
 
 #: The pages of docs/reference that people write.
 BY_HAND = frozenset(

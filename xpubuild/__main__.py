@@ -32,8 +32,7 @@ def main() -> None:
         # pydantic would look through every installed distribution for plug-ins. Of the three words that it
         # knows this one is xpubuild's own: cli.configuration takes it out for the user's commands.
         os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-        from xpubuild.cli.app import run
-        from xpubuild.cli.bugs import excepthook
+        from xpubuild.cli.app import excepthook, run
 
         sys.excepthook = excepthook
         status = run(sys.argv[1:])

@@ -16,7 +16,7 @@ from typing_extensions import get_type_hints, is_typeddict
 
 from xpubuild import errors_json
 from xpubuild.artifacts import audit_report, wheel_repair
-from xpubuild.cli import config_json, report_json
+from xpubuild.cli import config, report_json
 from xpubuild.doctor import report as doctor_report
 from xpubuild.explain import explain_json
 from xpubuild.images import image_json
@@ -30,7 +30,7 @@ from xpubuild.workspace import workspace_json
 _MODULES = (
     doctor_report, rehearse, receipt, report_json, verify_json, audit_report, wheel_repair,
     explain_json, recipe_json, matrix_json, lock_file, fetch_json, workspace_json, store_json,
-    jobs_json, image_json, config_json, errors_json,
+    jobs_json, image_json, config, errors_json,
 )  # fmt: skip
 
 

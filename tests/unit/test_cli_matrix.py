@@ -105,11 +105,20 @@ def test_matrix_and_plan_name_the_same_release(xpubuild: Xpubuild) -> None:
     assert told.startswith(f"newest that builds here: {planned['summary']['chosen'].split()[0]} ")
 
 
-@pytest.mark.parametrize("option", ["--gcc", "--oneapi", "--python", "--cmake", "--triton", "--vision"])
-def test_what_is_no_version_is_a_wrong_command_line(xpubuild: Xpubuild, option: str) -> None:
-    result = xpubuild("recipes", "matrix", option, "newest")
+@pytest.mark.parametrize(
+    "option", [("--gcc", "newest"), ("--python", "newest"), ("--component", "vision=newest")]
+)
+def test_what_is_no_version_is_a_wrong_command_line(xpubuild: Xpubuild, option: tuple[str, str]) -> None:
+    result = xpubuild("recipes", "matrix", *option)
     assert result.status == 2
     assert "newest" in result.err
+
+
+def test_a_component_is_named(xpubuild: Xpubuild) -> None:
+    rows = by_release(xpubuild.json("recipes", "matrix", "--component", "vision=0.28.0"))
+    assert rows["2.13.0"]["verdict"]["builds"] != "no"
+    assert rows["2.8.0"]["verdict"]["builds"] == "no"
+    assert "did you mean 'vision'" in xpubuild("recipes", "matrix", "--component", "visoin=1").err
 
 
 def test_an_abi_that_is_not_honoured_names_releases_that_do(xpubuild: Xpubuild) -> None:

@@ -16,8 +16,8 @@ from support.documents import check
 from support.imports import ROOT
 
 from xpubuild.cli.app import cli
+from xpubuild.cli.config import json_schema
 from xpubuild.cli.configuration import PROJECT_OPTIONS, line_of, of_caller, settings
-from xpubuild.cli.settings import json_schema
 
 if sys.version_info >= (3, 11):
     import tomllib

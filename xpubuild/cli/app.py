@@ -6,8 +6,11 @@ import contextlib
 import importlib
 import os
 import sys
+import tempfile
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -44,7 +47,7 @@ class LazyGroup(click.Group):
         if cmd_name not in _TOP:
             return None
         module = importlib.import_module(f"xpubuild.cli.{COMMANDS[cmd_name].module}")
-        command: click.Command = module.command
+        command: click.Command = getattr(module, cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
@@ -177,3 +180,34 @@ def _failed(error: XpuBuildError, arguments: Sequence[str]) -> int:
     summarise_error(error)
     render_error(error, sys.stderr, github=os.environ.get("GITHUB_ACTIONS") == "true")
     return error.exit_code
+
+
+def excepthook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Save the traceback to a file and print its path; the exit code stays 1. XPUBUILD_DEBUG=1 prints it."""
+    from xpubuild.engine.redact import Redactor
+
+    if issubclass(kind, KeyboardInterrupt):
+        # A second Ctrl-C while the first was being told about.
+        sys.stderr.write("error: interrupted\n")
+        return
+    text = "".join(traceback.format_exception(kind, error, trace))
+    if os.environ.get("XPUBUILD_DEBUG"):
+        sys.stderr.write(text)
+        return
+    redact = Redactor.from_environment(os.environ)
+    text, told = redact(text), redact(str(error))
+    where = "the file could not be saved"
+    try:
+        fd, path = tempfile.mkstemp(prefix="xpubuild-bug-", suffix=".txt")
+        with os.fdopen(fd, "w", encoding="utf-8") as stream:
+            stream.write(
+                f"xpubuild {__version__}, Python {sys.version}\n{list(map(redact, sys.argv))}\n\n{text}"
+            )
+        where = path
+    except OSError:
+        pass
+    sys.stderr.write(
+        f"error: internal error in xpubuild: {kind.__name__}: {told}\n  why: this is a bug in "
+        "xpubuild, not in your input; everything built so far is kept\n  fix: report it with "
+        f"the file that `xpubuild doctor --bundle report.md` writes; it has the details ({where})\n"
+    )

@@ -21,7 +21,7 @@ _TORCH_LIBRARIES = ("libtorch.so", "libtorch_*.so", "libc10.so", "libc10_*.so")
 
 
 @options.command("check")
-def command(given: tuple[str, ...], workspace: Path | None, repair: bool, **more: Any) -> int:
+def check(given: tuple[str, ...], workspace: Path | None, repair: bool, **more: Any) -> int:
     """Check the bytes of a workspace, of wheels, a lock, a mirror or a store; nothing is run on a device.
 
     \b
@@ -187,7 +187,7 @@ def _workspace(given: str | None, folder: Path | None, *, repair: bool) -> int:
 
     import platformdirs
 
-    from xpubuild.cli.install import command as install
+    from xpubuild.cli.build import install
     from xpubuild.cli.workspace import workspace_of
     from xpubuild.ui.views import workspace_check_view
     from xpubuild.workspace.check import check_workspace, failure

@@ -49,22 +49,22 @@ _LOCKS = "| Locks: locked lock lock-policy"
 _ALL = "| Output: json log-format quiet verbose"
 #: NAME -> row. In the options, what is before ":" is a heading of help; "|" ends the options below it.
 COMMANDS: Mapping[str, Command] = {
-    "doctor": Command("doctor", "Check whether this host can build and run PyTorch for XPU.",
+    "doctor": Command("diagnose", "Check whether this host can build and run PyTorch for XPU.",
         f"profile recipe target root python workspace only skip list junit bundle redact {_ALL}"),
-    "install": Command("install", "Build and verify a recipe in a workspace.",
+    "install": Command("build", "Build and verify a recipe in a workspace.",
         f"{_PLAN} jobs dry-run"
         "| Build: cxx11-abi editable allow-dirty update until compile-cache compile-cache-remote lock-timeout"
         "| oneAPI: oneapi-root oneapi-mode extra-path extra-library-path"
         "| Sources and packages: store store-read-only installer packages conda-lock conda-channel"
         f"{_LOCKS} | Results for others: wheel-dir portable runtime module-dir module-format depends-on"
         f"{_ALL}", "recipe"),
-    "rehearse": Command("rehearse", "Configure a build without compiling, and report what it would make.",
+    "rehearse": Command("build", "Configure a build without compiling, and report what it would make.",
         f"{_PLAN} dry-run {_LOCKS} {_ALL}", "recipe", builds=True),
-    "plan": Command("plan", "Show what install would do: table, JSON or shell script.",
+    "plan": Command("build", "Show what install would do: table, JSON or shell script.",
         f"{_PLAN} format matrix output {_LOCKS}", "recipe", builds=True),
-    "lock": Command("lock", "Lock every input of a recipe.",
+    "lock": Command("build", "Lock every input of a recipe.",
         f"{_PLAN} output | Output: json quiet", "recipe", builds=True),
-    "fetch": Command("fetch", "Download everything that an offline install needs.",
+    "fetch": Command("build", "Download everything that an offline install needs.",
         f"workspace {_CHOICE} python mirror offline for-python dry-run {_ALL}", "recipe", builds=True),
     "store": Command("store", "Show, copy and collect the wheels that builds have kept."),
     "store list": Command("store", "List the wheels that are kept.", "store"),
@@ -82,13 +82,13 @@ COMMANDS: Mapping[str, Command] = {
     "verify": Command("verify", "Test an installed PyTorch on the device.",
         "workspace python device stand-in suite no-gpu source data models tests operators minutes results"
         " baseline update-baseline only skip require list junit output | Output: json quiet", "workspace"),
-    "status": Command("status", "Show the steps, runs and results of a workspace.",
+    "status": Command("workspace", "Show the steps, runs and results of a workspace.",
         "workspace all jobs html", "workspace"),
-    "env": Command("env", "Print the shell commands that activate a workspace.",
+    "env": Command("workspace", "Print the shell commands that activate a workspace.",
         "workspace format depends-on", "workspace"),
-    "run": Command("run", "Run a command, or a shell, in a workspace's environment.",
+    "run": Command("workspace", "Run a command, or a shell, in a workspace's environment.",
         "workspace stand-in | Output:", "run"),
-    "clean": Command("clean", "Remove the files that xpubuild made in a workspace.",
+    "clean": Command("workspace", "Remove the files that xpubuild made in a workspace.",
         "workspace step older caches dry-run yes", "workspace"),
     "config": Command("config", "Show, check and write configuration files; print shell completion.",
         "recipe all"),
@@ -97,17 +97,17 @@ COMMANDS: Mapping[str, Command] = {
     "config completion": Command("config", "Print what completes commands, options and names in a shell.",
         argument="shell"),
     "recipes": Command("recipes", "List, show and check recipes."),
-    "recipes matrix": Command("matrix", "Show which releases go with which oneAPI, driver, Python and GCC.",
-        "gpu driver oneapi python gcc cmake cxx11-abi arch target here markdown"),
+    "recipes matrix": Command("recipes", "Show which releases go with which oneAPI, driver, Python and GCC.",
+        "gpu driver oneapi python gcc cmake component cxx11-abi arch target here markdown"),
     "recipes list": Command("recipes", "List all recipes."),
     "recipes show": Command("recipes", "Show a summary of a recipe.", "| Output: json verbose", "shown"),
     "recipes check": Command("recipes", "Check recipes for errors.", "tree", "recipes"),
     "recipes bump": Command("recipes", "Propose the pins of a release, as upstream has them.", "output",
         "release"),
-    "image": Command("image", "Write a container image of a recipe, and build it.",
+    "image": Command("build", "Write a container image of a recipe, and build it.",
         f"{_CHOICE} arch base format xpubuild output build builder tag | Output: json quiet",
         "recipe builder", builds=True),
-    "explain": Command("explain", "Find the first error in a build log, its cause and a fix.",
+    "explain": Command("diagnose", "Find the first error in a build log, its cause and a fix.",
         "list doctor here", "log"),
     "plumbing": Command("plumbing", "Commands that plans run; for scripts, not for people."),
 }

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+from click.shell_completion import CompletionItem
 
-from xpubuild.cli import names
 from xpubuild.cli.commands import ARGUMENTS, COMMANDS, Argument, sections
 from xpubuild.cli.table import OPTIONS, key_of, variable_of
 
@@ -95,14 +96,62 @@ _KINDS: Mapping[str, tuple[bool, Any, str | None, Callable[[Any], Any] | None]] 
 }
 
 
+def _completing(what: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
+    """Return what completes recipes, workspaces, doctor_checks or verify_checks."""
+
+    def complete(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[CompletionItem]:
+        # Of "a,b" the last is being typed.
+        before, comma, last = typed.rpartition(",")
+        found = [CompletionItem(before + comma + name) for name in _KNOWN[what]() if name.startswith(last)]
+        return found or ([CompletionItem(typed, type="file")] if what in ("recipes", "workspaces") else [])
+
+    return complete
+
+
+def _recipes() -> Iterable[str]:
+    from xpubuild.recipe.load import available, is_abstract
+    from xpubuild.recipe.order import in_order
+
+    return in_order(name for name, path in available().items() if not is_abstract(path))
+
+
+def _installed() -> Iterable[str]:
+    from xpubuild.install.options import default_workspace
+    from xpubuild.recipe.order import in_order
+
+    folder = default_workspace("any").parent
+    return in_order(path.parent.name for path in folder.glob("*/journal.db"))
+
+
+def _doctor_checks() -> Iterable[str]:
+    from xpubuild.doctor.registry import all_checks
+
+    checks = all_checks()
+    return (*dict.fromkeys(check.group for check in checks), *(check.id for check in checks))
+
+
+def _verify_checks() -> Iterable[str]:
+    from xpubuild.verify.catalogue import list_checks
+
+    return (check.id for check in list_checks())
+
+
+_KNOWN: Mapping[str, Callable[[], Iterable[str]]] = {
+    "recipes": _recipes,
+    "workspaces": _installed,
+    "doctor_checks": _doctor_checks,
+    "verify_checks": _verify_checks,
+}
+
+
 def _parameter(command: str, name: str, *, hidden: bool) -> click.Option:
     key = key_of(command, name)
     row = OPTIONS[key]
     words = row.words.split() or [f"--{name}"]
     settings: dict[str, Any] = {
         "help": row.of.get(command, row.help), "envvar": variable_of(key),
-        "metavar": row.metavar, "hidden": hidden, "show_default": row.shows_default or None,
-        "shell_complete": names.completing(row.complete) if row.complete else None,
+        "metavar": row.metavar, "hidden": hidden, "show_default": row.default is not None or None,
+        "shell_complete": _completing(row.complete) if row.complete else None,
     }  # fmt: skip
     if row.default is not None:
         settings["default"] = row.default
@@ -129,7 +178,7 @@ def _argument(row: Argument) -> click.Argument:
     return click.Argument(
         [row.name], metavar=row.metavar, nargs=row.nargs, required=row.required, type=kind,
         envvar=row.variable,
-        shell_complete=names.completing(row.complete) if row.complete else None,
+        shell_complete=_completing(row.complete) if row.complete else None,
     )  # fmt: skip
 
 
@@ -274,21 +323,52 @@ def interruptible() -> Iterator[Cancel]:
         yield cancel
 
 
-def confirmed(question: str, what: str, again: str) -> bool:
-    """Ask on the terminal whether something is removed.
+class Question(NamedTuple):
+    """What is asked before something is removed; ``what`` would be, and the command that asked."""
+
+    text: str
+    what: str
+    command: str
+
+    def agreed(self) -> bool:
+        """Ask on the terminal.
+
+        Raises:
+            UsageError: there is no terminal.
+        """
+        from xpubuild.errors import UsageError
+
+        if sys.stdin.isatty():
+            return click.confirm(self.text, err=True)
+        raise UsageError(
+            f"{self.what}, and there is no terminal to ask for confirmation",
+            why="standard input is not a terminal",
+            fix="pass --yes to remove them, or --dry-run to list them",
+            commands=(f"{self.command} --dry-run",),
+        )
+
+
+def remove_asked(
+    would: Mapping[str, Any], remove: Callable[[], Mapping[str, Any]],
+    refused: Callable[[], Mapping[str, Any]], question: Question | None, *, yes: bool,
+) -> int:  # fmt: skip
+    """Show what would go, ask unless ``yes``, and remove it; a dry run has no ``question``.
+
+    With --json, standard output has the result alone.
 
     Raises:
-        UsageError: there is no terminal; ``again`` is the command, to be called with --yes or --dry-run.
+        UsageError: nobody can be asked.
     """
-    import sys
+    from xpubuild.ui.console import print_json, show
+    from xpubuild.ui.views import many_view
 
-    from xpubuild.errors import UsageError
-
-    if sys.stdin.isatty():
-        return click.confirm(question, err=True)
-    raise UsageError(
-        f"{what}, and there is no terminal to ask for confirmation",
-        why="standard input is not a terminal",
-        fix="pass --yes to remove them, or --dry-run to list them",
-        commands=(f"{again} --dry-run",),
-    )
+    as_json, found = speech().as_json, would
+    show(many_view(would), sys.stderr if as_json else None)
+    if question is not None and would["removed"]:
+        agreed = yes or question.agreed()
+        found = remove() if agreed else refused()
+        if agreed and not as_json:
+            show(many_view(found))
+    if as_json:
+        print_json({**found, "dry_run": question is None})
+    return 0

@@ -22,7 +22,7 @@ def _say(line: str) -> None:
 
 
 @click.group(name="plumbing", hidden=True)
-def command() -> None:
+def plumbing() -> None:
     """Commands that plans run; for scripts, not for people."""
 
 
@@ -53,7 +53,7 @@ def _plumbing(function: Callable[..., Any]) -> Callable[..., Any]:
                 )
             )  # fmt: skip
     name = function.__name__.replace("_", "-")
-    command.add_command(click.Command(name, params=params, callback=function, help=function.__doc__))
+    plumbing.add_command(click.Command(name, params=params, callback=function, help=function.__doc__))
     return function
 
 

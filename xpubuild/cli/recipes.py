@@ -1,21 +1,32 @@
-"""``xpubuild recipes list|show|check|bump``; ``matrix`` is a module of its own."""
+"""``xpubuild recipes list|show|check|bump|matrix``."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from xpubuild.cli import matrix, options
+from xpubuild.cli import options
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xpubuild.recipe.releases import Release
+    from xpubuild.recipe.situation import Situation
+    from xpubuild.recipe.values import Target
+
+#: Options of matrix that take versions -> an example of one.
+_EXAMPLES = {"oneapi": "2025.3, or none", "python": "3.12, or none", "gcc": "13", "cmake": "3.28"}
 
 
 def _recipes() -> None:
     """Show the recipes in the search path: XPUBUILD_RECIPES, the user's, the site's and xpubuild's own."""
 
 
-command = options.group("recipes", _recipes)
-command.add_command(matrix.command)
+recipes = options.group("recipes", _recipes)
 
 
-@options.command("recipes list", parent=command)
+@options.command("recipes list", parent=recipes)
 def list_() -> int:
     """List all recipes."""
     from xpubuild.recipe.releases import catalogue
@@ -25,7 +36,7 @@ def list_() -> int:
     return options.answer(document, lambda found: recipes_view(found["recipes"]))
 
 
-@options.command("recipes show", parent=command)
+@options.command("recipes show", parent=recipes)
 def show(recipe: str) -> int:
     """Show a summary of RECIPE, including everything it extends; -v shows all values with their sources."""
     from xpubuild.recipe.load import load
@@ -37,7 +48,7 @@ def show(recipe: str) -> int:
     return options.answer(recipe_document(load(recipe)), lambda found: recipe_summary_view(found, recipe))
 
 
-@options.command("recipes check", parent=command)
+@options.command("recipes check", parent=recipes)
 def check(recipe: tuple[str, ...], tree: dict[str, Path]) -> int:
     """Check recipes (default: all in the search path): schema, referenced files, switches, pins, facts.
 
@@ -53,7 +64,7 @@ def check(recipe: tuple[str, ...], tree: dict[str, Path]) -> int:
     return 0 if document["status"] == "ok" else RecipeError.exit_code
 
 
-@options.command("recipes bump", parent=command)
+@options.command("recipes bump", parent=recipes)
 def bump(release: str, output: Path | None) -> int:
     """Look up the pins of RELEASE upstream, and compare them with the recipe.
 
@@ -75,3 +86,81 @@ def bump(release: str, output: Path | None) -> int:
     if output is not None:
         write_atomic(output, document["text"].encode())
     return options.answer(document, lambda found: bump_view(found, str(output) if output else ""))
+
+
+@options.command("recipes matrix", parent=recipes)
+def matrix(here: bool, as_markdown: bool, **asked: Any) -> int:
+    """Show which releases are compatible with which oneAPI, driver, Python, GCC, triton, vision and audio.
+
+    With --here, or with options that describe a host, show whether each release builds there, and the
+    reasons.
+    """
+    from xpubuild.recipe.matrix import matrix_document
+    from xpubuild.recipe.releases import releases
+    from xpubuild.ui.console import write_out
+    from xpubuild.ui.parts import markdown
+    from xpubuild.ui.recipe_views import matrix_view
+
+    known = releases()
+    document = matrix_document(known, _situation(known, here, asked))
+    if as_markdown and not options.speech().as_json:
+        write_out(markdown("", matrix_view(document), "## {}"))
+        return 0
+    return options.answer(document, matrix_view)
+
+
+def _versions(known: Sequence[Release], given: Sequence[str]) -> dict[str, str]:
+    """Return component -> version for values such as vision=0.28.0."""
+    from xpubuild.errors import UsageError, did_you_mean
+    from xpubuild.recipe.matrix import companions
+
+    found = dict(item.partition("=")[::2] for item in given)
+    names = {name for release in known for name in companions(release.recipe)}
+    if wrong := sorted(found.keys() - names):
+        raise UsageError(
+            f"no recipe has a component '{wrong[0]}'{did_you_mean(wrong[0], sorted(names))}",
+            fix="pass NAME=VERSION with the name of a component, such as vision=0.28.0",
+        )
+    return found
+
+
+def _situation(known: Sequence[Release], here: bool, asked: dict[str, Any]) -> Situation | None:
+    """Return the host that is meant: this one with --here, with what the options override."""
+    from dataclasses import replace
+
+    from xpubuild.errors import UsageError, XpuBuildError
+    from xpubuild.install.release import situation_for
+    from xpubuild.machine.host_report import host_report
+    from xpubuild.machine.versions import parse
+    from xpubuild.recipe.compatible_host import of_host
+    from xpubuild.recipe.situation import Situation
+
+    none, versions = ("none",), _versions(known, asked.pop("components"))
+    words = {name: asked[name] or () for name in ("oneapi", "python")}
+    words |= {name: (asked[name],) for name in ("gcc", "cmake") if asked[name]}
+    words |= {f"component {name}": (version,) for name, version in versions.items()}
+    for name, texts in words.items():
+        for text in texts if texts != none else ():
+            if parse(text) is None:
+                raise UsageError(
+                    f"--{name} must be a version, not '{text}'",
+                    fix=f"use a version such as {_EXAMPLES.get(name, '3.5.0')}",
+                )
+    abi = None if asked["abi"] is None else int(asked["abi"])
+    changes = {
+        **{name: asked[name] for name in ("gpu", "driver", "target", "gcc", "cmake")},
+        **{name: () if words[name] == none else words[name] or None for name in ("oneapi", "python")},
+        "arch": asked["arch"] or None, "versions": versions or None, "cxx11_abi": abi,
+        "host_compiler": "GNU" if asked["gcc"] else None,
+    }  # fmt: skip
+    changes = {name: value for name, value in changes.items() if value is not None}
+    if not here:
+        return Situation(**changes) if changes else None
+    # The interpreter and the compilers are those that plan would use, so that both agree.
+    host = host_report()
+    target: Target = asked["target"] or "xpu"
+    try:
+        found = situation_for(host, target, os.environ.get("XPUBUILD_PYTHON"))
+    except XpuBuildError:  # plan says what is missing; here it is one of the reasons
+        found = of_host(host, target)
+    return replace(replace(found, gpu_targets=()) if "gpu" in changes else found, **changes)

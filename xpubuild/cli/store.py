@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +23,10 @@ def _store() -> None:
     """
 
 
-command = options.group("store", _store)
+store = options.group("store", _store)
 
 
-@options.command("store list", parent=command)
+@options.command("store list", parent=store)
 def list_(store: Places) -> int:
     """List the wheels in your own store and in those of --store."""
     from xpubuild.install.store_work import folder_stores, used_by
@@ -38,7 +39,7 @@ def list_(store: Places) -> int:
     return options.answer({"schema": "xpubuild.store/1", "stores": rows}, store_view)
 
 
-@options.command("store size", parent=command)
+@options.command("store size", parent=store)
 def size(store: Places) -> int:
     """Show how many wheels, repositories, files and sets your own store and those of --store have."""
     from xpubuild.install.store_work import folder_stores
@@ -49,7 +50,7 @@ def size(store: Places) -> int:
     return options.answer({"schema": "xpubuild.store-size/1", "stores": rows}, store_size_view)
 
 
-@options.command("store push", parent=command)
+@options.command("store push", parent=store)
 def push(recipe: str | None, workspace: Path | None, store: Places) -> int:
     """Copy the wheels of your own store, or those of the workspace of RECIPE, to the store of --store."""
     from xpubuild.cli.workspace import workspace_of
@@ -59,7 +60,7 @@ def push(recipe: str | None, workspace: Path | None, store: Places) -> int:
     return _copied(store_work.push(store, root))
 
 
-@options.command("store pull", parent=command)
+@options.command("store pull", parent=store)
 def pull(**build: Any) -> int:
     """Copy the wheels that an install of RECIPE would build from a store of --store to your own."""
     from xpubuild.install import store_work
@@ -77,7 +78,7 @@ def _copied(copies: Copies) -> int:
     return options.answer(document, store_copy_view, copies.failure())
 
 
-@options.command("store gc", parent=command)
+@options.command("store gc", parent=store)
 def gc(
     store: Places, older: str, locks: tuple[Path, ...], workspaces: tuple[Path, ...], dry_run: bool, yes: bool
 ) -> int:
@@ -87,14 +88,11 @@ def gc(
     can be asked, --yes is required.
     """
     import shlex
-    import sys
 
     from xpubuild.cli.workspace import workspace_of
     from xpubuild.install.lock_file import read_lock
     from xpubuild.install.store_work import folder_stores, require_there, used_by
     from xpubuild.supply.depot.collect import collectable, remove
-    from xpubuild.ui.console import print_json, show
-    from xpubuild.ui.views import many_view
     from xpubuild.workspace.overview import age_of
 
     roots = [workspace_of(None, path) for path in workspaces]
@@ -104,25 +102,18 @@ def gc(
     require_there(stores)
     rubbish = [item for one in stores for item in collectable(one, used, seconds)]
 
-    def document(*, dry: bool, kept: list[str]) -> dict[str, Any]:
-        removed = [item.to_json() for item in rubbish]
-        return {"schema": "xpubuild.store-gc/1", "dry_run": dry, "removed": removed, "kept": kept}
+    def document(found: Sequence[Any], kept: Sequence[str], *, dry: bool = False) -> dict[str, Any]:
+        removed = [item.to_json() for item in found]
+        return {"schema": "xpubuild.store-gc/1", "dry_run": dry, "removed": removed, "kept": list(kept)}
 
-    # What would go is shown before anybody is asked; with --json, standard output has the result alone.
-    as_json = options.speech().as_json
-    show(many_view(document(dry=True, kept=[])), sys.stderr if as_json else None)
-    failed: list[str] = []
-    if not dry_run and rubbish:
-        named = (("--store", store), ("--lock", locks), ("--workspace", workspaces))
-        words = [word for name, values in named for value in values for word in (name, str(value))]
-        again = shlex.join(["xpubuild", "store", "gc", "--older", older, *words])
-        what = f"store gc would remove {len(rubbish)} files"
-        if yes or options.confirmed(f"Remove {len(rubbish)} files from the store?", what, again):
-            rubbish, failed = remove(rubbish)
-            if not as_json:
-                show(many_view(document(dry=False, kept=failed)))
-        else:
-            rubbish, failed = [], [f"{item.path}: not wanted" for item in rubbish]
-    if as_json:
-        print_json(document(dry=dry_run, kept=failed))
-    return 0
+    named = (("--store", store), ("--lock", locks), ("--workspace", workspaces))
+    words = [word for name, values in named for value in values for word in (name, str(value))]
+    question = options.Question(
+        f"Remove {len(rubbish)} files from the store?", f"store gc would remove {len(rubbish)} files",
+        shlex.join(["xpubuild", "store", "gc", "--older", older, *words]),
+    )  # fmt: skip
+    return options.remove_asked(
+        document(rubbish, (), dry=True), lambda: document(*remove(rubbish)),
+        lambda: document((), [f"{item.path}: not wanted" for item in rubbish]),
+        None if dry_run else question, yes=yes,
+    )  # fmt: skip

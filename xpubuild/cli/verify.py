@@ -21,7 +21,7 @@ _OF_SUITES = {
 
 
 @options.command("verify")
-def command(
+def verify(
     recipe: str | None, workspace: Path | None, python: str | None, device: str | None, stand_in: bool,
     suite: str, no_gpu: bool, only: tuple[str, ...], skip: tuple[str, ...], require: tuple[str, ...],
     baseline: Path | None, update_baseline: bool, list_: bool, junit: Path | None, output: Path | None,

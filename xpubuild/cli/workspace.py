@@ -1,45 +1,52 @@
-"""Finds the existing workspace that a command works on."""
+"""``xpubuild status``, ``env``, ``run`` and ``clean``, and how the workspace that is meant is found."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import shlex
+import sys
 from pathlib import Path
 
+import click
+
+from xpubuild.cli import options
 from xpubuild.errors import ToolchainError, UsageError, did_you_mean
 
 _JOURNAL = "journal.db"
+_WORDS = f"{__name__}.words"
 
 
-def _name(recipe: str) -> str:
-    """Return the name of a recipe; ``recipe`` may be a file."""
-    from xpubuild.recipe.load import load
+def workspace_of(given: str | None, workspace: Path | None = None) -> Path:
+    """Return the workspace that ``given`` names: its folder or the recipe that was built there.
 
-    return load(recipe).recipe.name if os.sep in recipe or recipe.endswith((".yaml", ".yml")) else recipe
-
-
-def _existing(workspace: Path | None, recipe: str | None) -> Path:
-    """Return the workspace by folder, the default one of a recipe, the active one, or the only one.
+    Where nothing is named it is the active one, or the only one.
 
     Raises:
         UsageError: nothing was installed there, or there are several.
+        ToolchainError: it cannot be entered.
     """
     from xpubuild.install.options import default_workspace
+    from xpubuild.recipe.load import load
     from xpubuild.ui.console import warn
     from xpubuild.workspace.activation import ENTERED
     from xpubuild.workspace.moved import made_in, origin, place_of
 
-    entered = os.environ.get(ENTERED) if recipe is None else None
-    if workspace is None and recipe is None and not entered:
-        return _only_one()
-    root = workspace or (Path(entered) if entered else default_workspace(_name(recipe or "")))
+    is_file = given is not None and given.endswith((".yaml", ".yml"))
+    if given and ((os.sep in given and not is_file) or Path(given, _JOURNAL).is_file()):
+        workspace = workspace or Path(given).expanduser().absolute()
+        given = None
+    if workspace is None and given is None:
+        entered = os.environ.get(ENTERED)
+        workspace = Path(entered) if entered else _only_one()
+    root = workspace or default_workspace(load(str(given)).recipe.name if is_file else str(given))
     if not _has_journal(root):
-        beside = () if workspace or entered else root.parent.glob("*")
-        known = sorted(path.name for path in beside if _has_journal(path))
+        known = () if workspace else (path.name for path in root.parent.glob("*") if _has_journal(path))
+        why = f"the folder has no {_JOURNAL}, in which xpubuild records what it made"
+        why = why if root.is_dir() else "the folder does not exist"
         raise UsageError(
             f"there is no workspace at {root}",
-            why=_why_not(root) + did_you_mean(root.name, known),
+            why=why + did_you_mean(root.name, sorted(known)),
             fix="pass the folder of a workspace; 'xpubuild install' creates workspaces",
             commands=() if workspace else ("xpubuild status --all",),
         )
@@ -50,60 +57,34 @@ def _existing(workspace: Path | None, recipe: str | None) -> Path:
     return root
 
 
-def workspace_of(given: str | None, workspace: Path | None = None) -> Path:
-    """Return the workspace that ``given`` names, which is its folder or the recipe that was built there.
-
-    Raises:
-        UsageError: nothing was installed there, or there are several.
-    """
-    is_file = given is not None and given.endswith((".yaml", ".yml"))
-    if given and ((os.sep in given and not is_file) or Path(given, _JOURNAL).is_file()):
-        return _existing(workspace or Path(given).expanduser().absolute(), None)
-    return _existing(workspace, given)
-
-
 def _has_journal(root: Path) -> bool:
     try:
         return (root / _JOURNAL).is_file()
     except PermissionError as error:
+        owner = ""
+        for folder in (root, *root.parents):
+            with contextlib.suppress(OSError, KeyError):
+                owner = owner or f"; {folder} belongs to {folder.owner()}"
         raise ToolchainError(
             f"the workspace {root} cannot be entered",
-            why=f"{error.filename}: {error.strerror}{_owner(root)}",
+            why=f"{error.filename}: {error.strerror}{owner}",
             fix="ask its owner to let you read it, or install a workspace of your own",
             commands=(f"ls -ld {shlex.quote(str(root))}",),
         ) from error
 
 
-def _owner(root: Path) -> str:
-    """Say whose the folder is that keeps others out."""
-    for folder in (root, *root.parents):
-        with contextlib.suppress(OSError, KeyError):
-            return f"; {folder} belongs to {folder.owner()}"
-    return ""
-
-
-def _why_not(root: Path) -> str:
-    if not root.exists():
-        return "the folder does not exist"
-    if not root.is_dir():
-        return "it is not a folder"
-    return f"the folder has no {_JOURNAL}, in which xpubuild records what it made"
-
-
 def _only_one() -> Path:
     """Return the one workspace below the default folder; a guess among several could remove the wrong one."""
     from xpubuild.install.options import default_workspace
-    from xpubuild.recipe.order import order_of
+    from xpubuild.recipe.order import in_order
 
     folder = default_workspace("any").parent
-    found = sorted(
-        (path.parent for path in folder.glob(f"*/{_JOURNAL}")), key=lambda path: order_of(path.name)
-    )
+    found = in_order(path.parent.name for path in folder.glob(f"*/{_JOURNAL}"))
     if len(found) == 1:
-        return found[0]
+        return folder / found[0]
     if found:
         raise UsageError(
-            f"several workspaces exist: {', '.join(path.name for path in found)}",
+            f"several workspaces exist: {', '.join(found)}",
             why=f"they are in {folder}, and neither a recipe nor a folder was passed",
             fix="name one: a recipe that has a workspace there, or the folder of the workspace",
         )
@@ -113,3 +94,178 @@ def _only_one() -> Path:
         fix="pass the folder of a workspace; 'xpubuild install' creates workspaces",
         commands=("xpubuild install quickstart",),
     )
+
+
+@options.command("status")
+def status(
+    recipe: str | None, workspace: Path | None, all_: bool, jobs: Path | None, html: str | None,
+) -> int:  # fmt: skip
+    """Show the steps, runs and results of WORKSPACE: a folder, or the recipe that was built there.
+
+    The page of --html needs no network and no other file, and has no secrets. With --json, --html
+    prints the document of the page; with --html - no page is written then.
+    """
+    import platformdirs
+
+    from xpubuild.engine.journal import Journal
+    from xpubuild.engine.lock import held_by
+    from xpubuild.install.options import default_workspace
+    from xpubuild.ui.views import jobs_view, overview_view, status_view
+    from xpubuild.workspace.activation import ENTERED
+    from xpubuild.workspace.overview import overview_document
+    from xpubuild.workspace.status import status_document
+
+    if jobs is not None:
+        from xpubuild.jobs.status import jobs_document
+
+        return options.answer(jobs_document(jobs), jobs_view)
+    if all_:
+        entered = os.environ.get(ENTERED)
+        folder, cache = default_workspace("any").parent, platformdirs.user_cache_path("xpubuild")
+        found = overview_document(folder, cache, Path(entered) if entered else None)
+        return options.answer(found, overview_view)
+    root = workspace_of(recipe, workspace)
+    if html is not None:
+        return _page(root, html)
+    with Journal(root / _JOURNAL, read_only=True) as journal:
+        document = status_document(str(root), journal, held_by(root))
+    return options.answer(document, status_view)
+
+
+def _page(root: Path, html: str) -> int:
+    from xpubuild.cli.report_json import unfit
+    from xpubuild.engine.files import write_atomic
+    from xpubuild.ui.console import write_out
+    from xpubuild.ui.report.page import page
+    from xpubuild.ui.views import report_view
+    from xpubuild.workspace.report import report_document
+
+    document = report_document(root, unfit)
+    if html == "-" and not options.speech().as_json:
+        write_out(page(document))
+        return 0
+    file = Path(html).expanduser().absolute()
+    if html != "-":
+        write_atomic(file, page(document).encode())
+    return options.answer(document, lambda found: report_view(found, file))
+
+
+@options.command("env")
+def env(recipe: str | None, workspace: Path | None, form: str, depends_on: tuple[str, ...]) -> int:
+    """Print what activates WORKSPACE: a folder, or the recipe that was built there.
+
+    For bash, zsh and ksh: eval "$(xpubuild env)". For fish: xpubuild env --format fish | source. For csh:
+    eval "`xpubuild env --format csh`".
+    """
+    from xpubuild.cli.configuration import of_caller
+    from xpubuild.machine.shell_lines import bash_lines, csh_lines, fish_lines
+    from xpubuild.ui.console import print_json, write_out
+    from xpubuild.workspace.activation import assignments, difference, read_receipt
+    from xpubuild.workspace.modulefile import modulefile
+
+    root = workspace_of(recipe, workspace)
+    if options.speech().as_json or form == "json":
+        changes = difference(root, read_receipt(root)).to_json()
+        values = assignments(root, of_caller(os.environ))
+        print_json({"schema": "xpubuild.env/1", "workspace": str(root), "env": values, "changes": changes})
+        return 0
+    if form in ("lmod", "tcl"):
+        text = modulefile(root, read_receipt(root), form, depends_on)
+    else:
+        write = {"fish": fish_lines, "csh": csh_lines}.get(form, bash_lines)
+        text = write(assignments(root, of_caller(os.environ)))
+    # A value of the environment may hold bytes that are no UTF-8: they go out as they came in.
+    write_out(text.encode("utf-8", "surrogateescape"))
+    return 0
+
+
+class _RunCommand(options.Command):
+    """A command whose words after ``--`` are another program's."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keep what follows ``--`` away from click."""
+        place = args.index("--") if "--" in args else len(args)
+        ctx.meta[_WORDS] = tuple(args[place + 1 :])
+        try:
+            return super().parse_args(ctx, args[:place])
+        except click.UsageError as error:
+            if "unexpected extra argument" not in error.message:
+                raise
+            message = "put -- before the command: xpubuild run [WORKSPACE] -- COMMAND"
+            raise click.UsageError(message, ctx) from error
+
+
+@options.command("run", _RunCommand)
+def run(recipe: str | None, workspace: Path | None, stand_in: bool) -> int:
+    """Run COMMAND in the environment of WORKSPACE: a folder, or the recipe that was built there.
+
+    Without WORKSPACE: the active workspace, or the only one. There is no shell in between: COMMAND gets the
+    signals, and its exit status is that of xpubuild. Without COMMAND, your shell is started: it reads its own
+    settings first, shows the name of the workspace before its prompt, and 'exit' leaves it.
+    """
+    from xpubuild.cli.configuration import of_caller
+    from xpubuild.engine.child import become
+    from xpubuild.ui.invocation import how_called
+    from xpubuild.verify.target import on_stand_in
+    from xpubuild.workspace.activation import environment
+    from xpubuild.workspace.shells import start, users_shell
+
+    words: tuple[str, ...] = click.get_current_context().meta[_WORDS]
+    root = workspace_of(recipe, workspace)
+    values = environment(root, of_caller(os.environ))
+    if stand_in:
+        values = on_stand_in(root, values)
+    if words:
+        become(words, values)
+    begin = start(users_shell(values), root, how_called(), values, asks=sys.stdin.isatty())
+    become(begin.argv, begin.env)
+
+
+@options.command("clean")
+def clean(
+    recipe: str | None, workspace: Path | None, steps: tuple[str, ...], older: str | None, caches: bool,
+    dry_run: bool, yes: bool,
+) -> int:  # fmt: skip
+    """Remove the files that xpubuild made in a workspace. Your changes in src/ are kept.
+
+    Asks first. Where nobody can be asked, as in a script, --yes is required.
+    """
+    from dataclasses import replace
+
+    import platformdirs
+
+    from xpubuild.install.options import default_workspace
+    from xpubuild.ui.views import clean_view
+    from xpubuild.workspace.clean import choose, plan_clean, remove, remove_all
+
+    def question(count: int, place: Path, words: str) -> options.Question:
+        return options.Question(
+            f"Remove {count} items from {place}?",
+            f"clean would remove {count} items from {place}",
+            f"xpubuild clean {words}",
+        )
+
+    if older is not None or caches:
+        if workspace is not None or recipe is not None or steps or (caches and older is not None):
+            raise click.UsageError("--older and --caches stand alone: no workspace, recipe or --step")
+        folder, cache = default_workspace("any").parent, platformdirs.user_cache_path("xpubuild")
+        chosen = choose(folder, cache, older)
+        place, words = (cache, "--caches") if older is None else (folder, f"--older {older}")
+        return options.remove_asked(
+            chosen.to_json(dry_run=True),
+            lambda: remove_all(chosen).to_json(dry_run=False),
+            lambda: chosen.refused().to_json(dry_run=False),
+            None if dry_run else question(len(chosen.folders), place, words), yes=yes,
+        )  # fmt: skip
+    root = workspace_of(recipe, workspace)
+    removal = plan_clean(root, steps)
+    if not dry_run:
+        asked = question(len(removal.paths), root, f"--workspace {shlex.quote(str(root))}")
+        if yes or asked.agreed():
+            removal = remove(root, steps)
+        elif options.speech().as_json:
+            removal = replace(removal, paths=(), steps=(), kept=())
+        else:
+            sys.stdout.write("nothing removed\n")
+            return 0
+    return options.answer(removal.to_json(dry_run=dry_run), clean_view)

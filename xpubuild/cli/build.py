@@ -1,0 +1,262 @@
+"""Commands about a build of RECIPE: ``install``, ``rehearse``, ``plan``, ``lock``, ``fetch``, ``image``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from xpubuild.cli import options
+
+if TYPE_CHECKING:
+    from xpubuild.engine.process import Cancel
+    from xpubuild.images.request import Format
+    from xpubuild.install.options import Options
+    from xpubuild.install.target import Prepared
+
+
+def _asked(build: dict[str, Any], **more: Any) -> Options:
+    from xpubuild.install.options import Options
+
+    return Options(**build, telling=options.new_sink, **more)
+
+
+def _prepared(build: dict[str, Any], cancel: Cancel | None = None) -> Prepared:
+    """Return the plan that the options of a build and those about locks ask for."""
+    from xpubuild.install.install import prepare_as_asked
+    from xpubuild.install.options import LockOptions
+
+    lock = LockOptions(*(build.pop(name) for name in ("locked", "lock_file", "lock_policy")))
+    return prepare_as_asked(_asked(build), lock, cancel=cancel)
+
+
+@options.command("install")
+def install(
+    wheel_dir: Path | None, module_dir: Path | None, module_format: str, depends_on: tuple[str, ...],
+    until: str | None, dry_run: bool, lock_timeout: float, **build: Any,
+) -> int:  # fmt: skip
+    """Build RECIPE (a name, a file or a lock) in a workspace and verify the result.
+
+    Without RECIPE, builds the newest release that this host can build or, in an activated workspace, the
+    recipe of that workspace.
+
+    To resume after a failure or an interruption, run the same command again: finished steps are kept.
+    """
+    from xpubuild.install.install import apply, check_until
+    from xpubuild.install.modulefiles import Modules
+    from xpubuild.ui.console import summarise
+    from xpubuild.ui.run_views import final_view
+
+    with options.interruptible() as cancel:
+        prepared = _prepared(build, cancel)
+        if dry_run:
+            check_until(prepared.plan, until)
+            return _show_plan(prepared, "table", until)
+        modules = Modules(module_dir, module_format, depends_on) if module_dir else None
+        with options.new_sink() as sink:
+            receipt = apply(
+                prepared, sink=sink, cancel=cancel, until=until, patience_s=lock_timeout,
+                wheel_dir=wheel_dir, modules=modules,
+            )  # fmt: skip
+    summarise(f"xpubuild install {receipt['recipe']}", final_view(receipt))
+    return options.answer(receipt, final_view, silent=options.speech().quiet)
+
+
+@options.command("rehearse")
+def rehearse(dry_run: bool, **build: Any) -> int:
+    """Prepare RECIPE as install does (sources, environment), run PyTorch's own configure step, and stop.
+
+    The report shows the verdict of the XPU gate, the switches that CMake turned on and off, and the GPUs for
+    which each group of SYCL files would be compiled. Nothing is compiled. An install in the same workspace
+    keeps environment and sources, and configures again.
+    """
+    from xpubuild.errors import XpuBuildError
+    from xpubuild.install.rehearse import planned
+    from xpubuild.install.rehearse import rehearse as run
+    from xpubuild.ui.console import show, summarise
+    from xpubuild.ui.run_views import rehearsal_view
+
+    build["editable"] = build["portable"] = False
+    with options.interruptible() as cancel:
+        prepared = _prepared(build, cancel)
+        if dry_run:
+            return _show_plan(planned(prepared), "table")
+        with options.new_sink() as sink:
+            try:
+                report = run(prepared, sink=sink, cancel=cancel)
+            except XpuBuildError as error:
+                if error.document is not None:
+                    summarise("xpubuild rehearse", rehearsal_view(error.document))
+                    if not options.speech().as_json:
+                        show(rehearsal_view(error.document))
+                raise
+    summarise("xpubuild rehearse", rehearsal_view(report))
+    return options.answer(report, rehearsal_view)
+
+
+@options.command("plan")
+def plan(form: Any, matrix: tuple[str, ...], output: Path | None, **build: Any) -> int:
+    """Show what install would do for RECIPE, without building or fetching anything."""
+    if form in ("slurm", "pbs"):
+        return _jobs(build, form, matrix, output)
+    if matrix or output:
+        raise click.UsageError("--matrix and --output are for --format slurm and --format pbs")
+    return _show_plan(_prepared(build), form)
+
+
+def _jobs(build: dict[str, Any], form: Any, matrix: tuple[str, ...], output: Path | None) -> int:
+    """Write a folder of jobs."""
+    import os
+
+    from xpubuild.install.options import LockOptions
+    from xpubuild.jobs.asked import Asked
+    from xpubuild.jobs.model import KINDS
+    from xpubuild.ui.views import planned_jobs_view
+
+    lock = LockOptions(*(build.pop(name) for name in ("locked", "lock_file", "lock_policy")))
+    nodes: dict[str, Any] = {kind: options.configuration().nodes(kind) for kind in KINDS}
+    words = (sys.executable, "-m", "xpubuild")
+    jobs = Asked(form, matrix, output, nodes, words, os.environ.get("XDG_CACHE_HOME", ""))
+    return options.answer(jobs.write(_asked(build), lock), planned_jobs_view)
+
+
+def _show_plan(prepared: Prepared, form: str, until: str | None = None) -> int:
+    """Print a plan, up to the step ``until``, with the state of its steps and what would stop an install."""
+    from dataclasses import replace
+
+    from xpubuild.engine.process import Cancel
+    from xpubuild.engine.runner import needed_for
+    from xpubuild.install.estimate import estimates
+    from xpubuild.install.install import foreseen
+    from xpubuild.install.kept import with_stores
+    from xpubuild.install.script import script
+    from xpubuild.ui.console import print_json, show, write_out
+    from xpubuild.ui.run_views import plan_view
+    from xpubuild.workspace.status import plan_document, standing
+
+    plan = replace(prepared.plan, steps=needed_for(prepared.plan, until))
+    as_json = form == "json" or options.speech().as_json
+    if form == "sh" and not as_json:
+        write_out(script(plan))
+        return 0
+    plan, states = standing(plan)
+    todo = [name for name, state in states.items() if not state.done]
+    plan = with_stores(replace(prepared, plan=plan), set(states).difference(todo)).plan
+    obstacles = foreseen(prepared, todo, Cancel())
+    guesses = estimates(replace(prepared, plan=plan), todo)
+    if as_json:
+        print_json(plan_document(plan, states, obstacles, guesses))
+        return 0
+    words = {}
+    for step in plan.steps:
+        state, kept = states[step.id], step.keeper.describe() if step.keeper is not None else ""
+        reasons = (state.reason,) if state.done else (state.reason, kept)
+        words[step.id] = ("done" if state.done else "to do", "; ".join(filter(None, reasons)))
+    show(plan_view(plan, words, obstacles, guesses))
+    return 0
+
+
+@options.command("lock")
+def lock(output: str | None, **build: Any) -> int:
+    """Record every input of a build of RECIPE: commits, submodules, hashes, flags, this machine.
+
+    Some inputs are only known from the sources, so the sources are fetched into the user's cache. Commit the
+    lock next to your recipe; 'xpubuild check LOCK' checks it and 'xpubuild install --locked' builds from it.
+    """
+    from xpubuild.engine.files import write_atomic
+    from xpubuild.errors import UsageError
+    from xpubuild.install.conda_environment import file_name
+    from xpubuild.install.lock import make_lock
+    from xpubuild.install.lock_file import dump, write_lock
+    from xpubuild.install.resolve import prepare
+    from xpubuild.ui.console import show, write_out
+    from xpubuild.ui.supply_views import differences_view, fetch_progress, lock_written_view
+
+    said = options.speech()
+    if output == "-" and said.as_json:
+        raise UsageError("--json and '-o -' both write to standard output", fix="use --output FILE")
+    report = fetch_progress(quiet=said.quiet)
+    with options.interruptible() as cancel:
+        prepared = prepare(_asked(build, report=report), cancel=cancel)
+        made = make_lock(prepared, report=report, cancel=cancel)
+    if output == "-":
+        write_out(dump(made))
+        return 0
+    path = Path(output or f"{made.recipe.name}.lock.yaml").expanduser().absolute()
+    document, problem = write_lock(made, path)
+    if prepared.target.conda_lock is not None:
+        # The lock names the packages; their addresses are in conda-lock's own file, which the tools read.
+        write_atomic(path.with_name(file_name(made.recipe.name)), prepared.target.conda_lock.encode())
+    if problem:
+        report(f"the existing file is replaced: {problem}")
+    if not said.quiet:
+        show(differences_view(document["differences"], "Changed"), sys.stderr)
+    return options.answer(document, lock_written_view, silent=said.quiet)
+
+
+@options.command("fetch")
+def fetch(for_python: str | None, dry_run: bool, mirror: Any, offline: bool, **build: Any) -> int:
+    """Download all sources and packages of RECIPE (a name, a file or a lock) into the folder --mirror DIR.
+
+    Valid files are kept, damaged ones are downloaded again. 'xpubuild install --offline --mirror DIR' then
+    builds without a network; 'xpubuild check DIR' hashes what is there.
+    """
+    from xpubuild.errors import UsageError
+    from xpubuild.install.fetch import Fetch
+    from xpubuild.install.options import Options
+    from xpubuild.install.wanted import wanted
+    from xpubuild.supply.git.bare import RepositoryStore
+    from xpubuild.supply.git.git import Git
+    from xpubuild.ui.supply_views import fetch_view
+
+    if not isinstance(mirror, Path):
+        told = f"not {mirror}: a mirror on a server is read-only" if mirror else "as --mirror DIR"
+        raise UsageError(
+            f"fetch needs the folder of a mirror, {told}",
+            fix="pass --mirror DIR (or set XPUBUILD_MIRROR); copy what is in it with rsync",
+            commands=("xpubuild fetch RECIPE --mirror DIR",),
+        )
+    with options.interruptible() as cancel, options.new_sink() as sink:
+        git = Git.open()
+        stocks = () if build["update"] and not offline else (mirror,)
+        store = RepositoryStore(mirror, git, offline=offline, stocks=stocks, cancel=cancel)
+        found = wanted(Options(**build), for_python, store=store, cancel=cancel)
+        work = Fetch(mirror, found, sink, cancel, offline=offline, git=git)
+        document = work.dry_run() if dry_run else work.run()
+    return options.answer(document, fetch_view, silent=options.speech().quiet)
+
+
+@options.command("image")
+def image(
+    base: str, form: Format, program: str, output: str | None, build_it: bool, builder: str | None,
+    tag: str | None, builder_options: tuple[str, ...], **build: Any,
+) -> int:  # fmt: skip
+    """Write an image that builds RECIPE, verifies it, and holds what was built, without compilers.
+
+    After -- come options for the builder: '--build -- --secret id=pip,src=pip.conf'.
+    """
+    from xpubuild.errors import UsageError
+    from xpubuild.images.make import Asked, document
+    from xpubuild.install.options import Options
+    from xpubuild.ui.console import write_out
+    from xpubuild.ui.views import image_view
+
+    if not build_it and (builder or tag or builder_options):
+        raise UsageError("--builder, --tag and what follows -- are for --build", fix="add --build")
+    file = None if output in (None, "-") else Path(str(output)).expanduser().absolute()
+    asked = Asked(base, form, program, builder, tag, builder_options)
+    built = None
+    with options.interruptible() as cancel:
+        rendered = asked.render(Options(**build))
+        if file is not None:
+            rendered.write(file)
+        if build_it:
+            with options.new_sink() as sink:
+                built = asked.build(rendered, file, cancel, sink)
+    said = options.speech()
+    if file is None and built is None and not said.as_json:
+        write_out(rendered.text)
+        return 0
+    return options.answer(document(rendered, file, built), image_view, silent=said.quiet)
