@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import shutil
 import socket
 import subprocess
@@ -45,7 +46,8 @@ class Workspace:
         self, root: Path, cache_dir: Path, remote: str | None = None, icpx: Path | None = None
     ) -> None:
         self.root, self.layout = root, Layout(root)
-        caller = {**os.environ, "CCACHE_DIR": str(cache_dir)}
+        path = [str(icpx.parent)] if icpx else []
+        caller = {**os.environ, "CCACHE_DIR": str(cache_dir), "PATH": ":".join((*path, os.environ["PATH"]))}
         oneapi = None if icpx is None else OneapiFacts(path_prefix=(str(icpx.parent),))
         cache = compile_cache("ccache", remote, _compilers(), oneapi, caller)
         assert not isinstance(cache, str), cache
@@ -81,6 +83,25 @@ class Workspace:
         """Compile by the launcher, as the commands that CMake writes."""
         env = self.environment("torch")
         return self.compile(env["CMAKE_CXX_COMPILER_LAUNCHER"], env["CXX"], **more)
+
+    def sycl(self) -> str:
+        """Write what an install writes, and return the script in the place of icx that CMake takes."""
+        for path, text in self.plan.files.items():
+            if "/launcher/" in path:
+                Path(path).parent.mkdir(parents=True, exist_ok=True)
+                Path(path).write_text(text)
+                Path(path).chmod(0o755)
+        project = self.root / "cmake"
+        project.mkdir(exist_ok=True)
+        # As torch-xpu-ops' FindSYCL.cmake in every release.
+        (project / "CMakeLists.txt").write_text(
+            "cmake_minimum_required(VERSION 3.18)\nproject(torch NONE)\n"
+            'set(SYCL_EXECUTABLE /opt/bin/icx CACHE FILEPATH "")\nmessage("=${SYCL_EXECUTABLE}=")\n'
+        )
+        included = self.environment("torch")["CMAKE_PROJECT_INCLUDE"]
+        argv = ("cmake", "-S", project, "-B", project / "build", f"-DCMAKE_PROJECT_INCLUDE={included}")
+        shown = subprocess.run(argv, check=True, capture_output=True, text=True, timeout=120)
+        return shown.stderr.split("=")[1]
 
     def counts(self, family: str = "C++", component: str = "torch") -> FamilyCounts:
         found = counts_of("ccache", logs_of("ccache", component, self.layout.build))
@@ -154,10 +175,12 @@ def test_cmake_takes_the_launcher_from_the_environment(tmp_path: Path) -> None:
     assert here.counts().hits >= 1
 
 
+@pytest.mark.needs("cmake")
 def test_sycl_hits_in_depend_mode_though_its_preprocessor_never_says_the_same(tmp_path: Path) -> None:
     """A stand-in for icpx that preprocesses as icpx does: with a new name of a temporary file each time."""
     icpx = tmp_path / "oneapi" / "icpx"
     icpx.parent.mkdir()
+    icpx.with_name("icx").symlink_to(icpx)
     icpx.write_text(
         "#!/bin/sh\n"
         'for word; do case $word in -E) echo "// $(mktemp -u)"; esac; done\n'
@@ -169,12 +192,11 @@ def test_sycl_hits_in_depend_mode_though_its_preprocessor_never_says_the_same(tm
     made = []
     for name in ("a", "b"):
         here = Workspace(tmp_path / name, cache, icpx=icpx)
-        launcher = here.environment("torch")["CMAKE_SYCL_COMPILER_LAUNCHER"].split(";")
-        made.append(here.compile(*launcher, str(icpx), "-fsycl"))
+        made.append(here.compile(here.sycl(), "-fsycl"))
     assert made[0] == made[1]
     assert outcome(here.counts("SYCL")) == (1, 0, 0)
     # The host compiler is no argument that ccache knows, and compiles half of the object.
-    hashed = next(word for word in launcher if word.startswith("CCACHE_EXTRAFILES="))
+    hashed = next(word for word in shlex.split(Path(here.sycl()).read_text()) if "CCACHE_EXTRAFILES=" in word)
     assert _compilers().cxx in hashed.partition("=")[2].split(":")
 
 
@@ -186,17 +208,18 @@ void all(sycl::queue& queue, int* x) {
 """
 
 
+@pytest.mark.needs("cmake")
 @pytest.mark.slow
 def test_intels_front_end_hits_in_depend_mode_in_another_workspace(sycl_env: Path, tmp_path: Path) -> None:
     oneapi = tmp_path / "oneapi"
     oneapi.mkdir()
     icpx = install(oneapi, str(sycl_env))
+    icpx.with_name("icx").symlink_to(icpx)
     made = []
     for name in ("a", "b"):
         here = Workspace(tmp_path / name, tmp_path / "cache", icpx=icpx)
         here.source.write_text(_KERNEL)
-        launcher = here.environment("torch")["CMAKE_SYCL_COMPILER_LAUNCHER"].split(";")
-        made.append(here.compile(*launcher, str(icpx), "-fsycl", "-fPIC"))
+        made.append(here.compile(here.sycl(), "-fsycl", "-fPIC"))
     assert outcome(here.counts("SYCL")) == (1, 0, 0)
     assert made[0] == made[1]
     assert b".sycl_images" in made[1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -89,7 +90,7 @@ def test_cmake_gets_launchers_and_setuptools_gets_links() -> None:
     torch, vision = environment(plan, "torch.wheel"), environment(plan, "vision.wheel")
     assert torch["CMAKE_C_COMPILER_LAUNCHER"] == torch["CMAKE_CXX_COMPILER_LAUNCHER"] == CCACHE.path
     assert torch["CXX"] == "/usr/bin/g++", "the wheel tells which compiler made it"
-    assert "CMAKE_SYCL_COMPILER_LAUNCHER" not in torch
+    assert "CMAKE_PROJECT_INCLUDE" not in torch
     links = f"{plan.workspace}/build/compile-cache"
     assert (vision["CC"], vision["CXX"]) == (f"{links}/gcc", f"{links}/g++")
     assert vision["CCACHE_PATH"] == "/usr/bin"
@@ -110,11 +111,18 @@ def test_a_build_is_told_its_workspace_and_what_else_makes_the_object() -> None:
 
 
 def test_sycl_is_compiled_in_depend_mode_and_knows_both_compilers() -> None:
-    plan = planned(CCACHE, "2.13", oneapi="2025.3")
+    plan = planned(CCACHE, "2.13", oneapi="2025.3", workspace="/somewhere")
     told = environment(plan, "torch.wheel")
-    launcher = told["CMAKE_SYCL_COMPILER_LAUNCHER"].split(";")
-    assert launcher[-1] == CCACHE.path
-    own = dict(word.partition("=")[::2] for word in launcher[1:-1])
+    included = plan.files[told["CMAKE_PROJECT_INCLUDE"]]
+    (wrapper,) = [path for path in plan.files if path.endswith("/torch.icx")]
+    assert f'set(SYCL_EXECUTABLE "{wrapper}" CACHE FILEPATH' in included
+    words = shlex.split(next(line for line in plan.files[wrapper].splitlines() if line.startswith("case")))
+    launcher = words[words.index("/usr/bin/env") : words.index("icx") + 1]
+    assert launcher[-2:] == [CCACHE.path, "icx"]
+    assert told["CCACHE_PREFIX"] == f"{plan.workspace}/build/launcher/launch", (
+        "what is compiled waits for memory"
+    )
+    own = dict(word.partition("=")[::2] for word in launcher[1:-2])
     assert (own["CCACHE_DEPEND"], own["CCACHE_COMPILERTYPE"]) == ("1", "clang")
     assert own["CCACHE_EXTRAFILES"].split(":") == ["/gcc/cc1plus", "/oneapi/clang++"]
     assert own["CCACHE_STATSLOG"] in plan.step("torch.wheel").fresh
@@ -134,9 +142,11 @@ def test_precompiled_headers_are_cached(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_sccache_is_no_launcher_of_sycl() -> None:
-    told = environment(planned(SCCACHE, "2.13", oneapi="2025.3"), "torch.wheel")
-    assert told["CMAKE_CXX_COMPILER_LAUNCHER"] == SCCACHE.path
-    assert "CMAKE_SYCL_COMPILER_LAUNCHER" not in told
+    plan = planned(SCCACHE, "2.13", oneapi="2025.3", workspace="/somewhere")
+    told = environment(plan, "torch.wheel")
+    assert SCCACHE.path in told["CMAKE_CXX_COMPILER_LAUNCHER"].split(";")
+    wrapper = next(text for path, text in plan.files.items() if path.endswith("/torch.icx"))
+    assert "sccache" not in wrapper
 
 
 def test_compilers_that_are_links_to_the_cache_get_no_second_one() -> None:

@@ -183,6 +183,13 @@ def place(setting: Setting) -> str:
     return os.path.join(setting.ledger, name)
 
 
+def at_once(argv: list[str]) -> int:
+    """Return how many processes a command runs at once: a device link starts an ocloc for each image."""
+    option = "-fsycl-max-parallel-link-jobs="
+    count = next((word.removeprefix(option) for word in argv if word.startswith(option)), "")
+    return int(count) if count.isdigit() and "-fsycl-link" in argv else 1
+
+
 def record_file(setting: Setting, unit: str) -> str:
     """Return the file of what is learned of a unit: its path with other separators, the end of it."""
     return os.path.join(setting.learned, unit.replace("/", "%")[-200:])
@@ -248,7 +255,9 @@ def main(argv: list[str], environ: dict[str, str]) -> int:
         sys.stderr.write(f"xpubuild: not admitted by memory, started at once: {error}\n")
     _, status, usage = os.wait4(_start(argv, environ), 0)
     try:
-        learn(file, known, usage.ru_maxrss * 1024, usage.ru_utime + usage.ru_stime, status == 0)
+        # That of the largest process.
+        peak = usage.ru_maxrss * 1024 * at_once(argv)
+        learn(file, known, peak, usage.ru_utime + usage.ru_stime, status == 0)
     except OSError as error:
         sys.stderr.write(f"xpubuild: its memory was not recorded: {error}\n")
     return _end_like(status)

@@ -192,17 +192,25 @@ def cache_tuning(target: Target, name: str, env: Mapping[str, str]) -> dict[str,
             found["CCACHE_PATH"] = os.pathsep.join(real)
     elif cache.launched:
         found |= dict.fromkeys(("CMAKE_C_COMPILER_LAUNCHER", "CMAKE_CXX_COMPILER_LAUNCHER"), cache.path)
-        if cache.kind == "ccache" and target.device == "xpu":
-            # icpx writes names of temporary files into what it preprocesses, so only depend mode hits
-            # (AMReX-Codes/amrex pull request 3234, intel/torch-xpu-ops pull request 5154), and ccache does
-            # not know every name of it for a clang (ggml-org/llama.cpp issue 9954).
-            hashed = dict.fromkeys((*cache.hashed, *cache.sycl_hashed, *compiler_files(target)))
-            words = (
-                "/usr/bin/env", "CCACHE_DEPEND=1", "CCACHE_COMPILERTYPE=clang", f"CCACHE_STATSLOG={logs[1]}",
-                f"CCACHE_EXTRAFILES={os.pathsep.join(hashed)}", cache.path,
-            )  # fmt: skip
-            found["CMAKE_SYCL_COMPILER_LAUNCHER"] = ";".join(words)
     return found
+
+
+def sycl_cache(target: Target, name: str) -> tuple[str, ...]:
+    """Return the words that put the cache in front of icx; none where SYCL is not cached.
+
+    icx writes names of temporary files into what it preprocesses, so only depend mode hits (AMReX-Codes/amrex
+    pull request 3234, intel/torch-xpu-ops pull request 5154), and ccache does not know every name of it for a
+    clang (ggml-org/llama.cpp issue 9954). sccache knows no SYCL.
+    """
+    cache = target.compile_cache
+    if cache is None or cache.kind != "ccache" or not cache.launched or target.device != "xpu":
+        return ()
+    hashed = dict.fromkeys((*cache.hashed, *cache.sycl_hashed, *compiler_files(target)))
+    log = logs_of(cache.kind, name, target.layout.build)[1][1]
+    return (
+        "/usr/bin/env", "CCACHE_DEPEND=1", "CCACHE_COMPILERTYPE=clang", f"CCACHE_STATSLOG={log}",
+        f"CCACHE_EXTRAFILES={os.pathsep.join(hashed)}", cache.path,
+    )  # fmt: skip
 
 
 def _by_links(target: Target, name: str, cache: CompileCache) -> bool:

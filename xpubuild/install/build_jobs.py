@@ -25,6 +25,7 @@ from packaging.specifiers import SpecifierSet
 from xpubuild.engine import admit
 from xpubuild.engine.model import Command, Step
 from xpubuild.frozen import frozen
+from xpubuild.install.build_compilers import sycl_cache
 from xpubuild.install.target import Admission, Choice, Target
 from xpubuild.machine.host_report import HostReport
 from xpubuild.machine.jobs import JobPlan, LargeUnit, plan_jobs
@@ -45,7 +46,17 @@ _GIB_PER_JOB = 2.0
 _AUTH = re.compile(r"--jobserver-auth=fifo:(\S+)")
 _JOBS = re.compile(r"(?:^|\s)-j(\d+)\b")
 _COMPILERS = tuple(f"CMAKE_{language}_COMPILER_LAUNCHER" for language in ("C", "CXX"))
-_SYCL = "CMAKE_SYCL_COMPILER_LAUNCHER"
+#: Included at each project(): what torch-xpu-ops compiles and links device code with is a cache variable in
+#: all releases (SYCL_EXECUTABLE, cmake/Modules/FindSYCL.cmake), and icx by that name is found on PATH.
+#: CMAKE_SYCL_COMPILER_LAUNCHER, since 2.10, is in front of the device links alone.
+_INCLUDED = "CMAKE_PROJECT_INCLUDE"
+_SYCL_CMAKE = 'set(SYCL_EXECUTABLE "{icx}" CACHE FILEPATH "icx that waits for memory" FORCE)\n'
+_SYCL_ICX = """\
+#!/bin/sh
+# icx behind the compile cache, which starts it by CCACHE_PREFIX, and behind the launcher.
+case " $* " in *" -c "*) {cached} ;; esac
+exec {launcher} icx "$@"
+"""
 # CMake 3.21 and later read these.
 _LINKERS = tuple(f"CMAKE_{language}_LINKER_LAUNCHER" for language in ("C", "CXX"))
 _LAUNCHER = """\
@@ -107,7 +118,7 @@ def has_launcher(choice: Choice, name: str) -> bool:
     """
     component = choice.component(name)
     plain = not any(character in str(choice.layout.root) for character in " ;\t\n")
-    taken = is_on(choice.switches.get(name, {}).get("USE_CCACHE", ""))
+    taken = is_on(choice.switches.get(name, {}).get("USE_CCACHE", "")) or _INCLUDED in component.build.env
     return component.kind == "source" and choice.device in component.build.launcher and plain and not taken
 
 
@@ -121,8 +132,9 @@ def launcher_tuning(target: Target, name: str, given: Mapping[str, str]) -> dict
         return {}
     own = str(launcher(target.layout))
     found = dict.fromkeys(_LINKERS, own)
-    # PyTorch's build of SYCL reads a launcher of its own, as far as its release has one.
-    for variable in (*_COMPILERS, *((_SYCL,) if target.device == "xpu" else ())):
+    if target.device == "xpu":
+        found[_INCLUDED] = str(launcher(target.layout).with_name(f"{name}.cmake"))
+    for variable in _COMPILERS:
         other = given.get(variable, "")
         if Path(other.split(";")[-1]).name == "ccache":
             found["CCACHE_PREFIX"] = own
@@ -148,6 +160,11 @@ def launcher_files(target: Target) -> dict[str, str]:
     if admission is not None:
         found[str(place.with_name("admit.py"))] = admission.program
         found |= {str(_settings(target, name)): _text(target, admission, name) for name in names}
+    for name in names if target.device == "xpu" else ():
+        icx, words = place.with_name(f"{name}.icx"), sycl_cache(target, name)
+        cached = f'exec {shlex.join((*words, "icx"))} "$@"' if words else ""
+        found[str(icx)] = _SYCL_ICX.format(cached=cached, launcher=place)
+        found[str(place.with_name(f"{name}.cmake"))] = _SYCL_CMAKE.format(icx=icx)
     return found
 
 
