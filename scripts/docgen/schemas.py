@@ -19,9 +19,9 @@ from xpubuild.artifacts import audit_report, wheel_repair
 from xpubuild.cli import config, report_json
 from xpubuild.doctor import report as doctor_report
 from xpubuild.explain import explain_json
-from xpubuild.images import image_json
+from xpubuild.images import make as image_json
 from xpubuild.install import lock_file, receipt, rehearse
-from xpubuild.jobs import jobs_json
+from xpubuild.jobs import folder as jobs_json
 from xpubuild.recipe import matrix_json, recipe_json
 from xpubuild.supply import fetch_json, store_json
 from xpubuild.verify import verify_json

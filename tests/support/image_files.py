@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from support.data_files import DATA
 from xpubuild.images.make import Asked, Rendered
-from xpubuild.images.request import Format
+from xpubuild.images.stages import Format
 from xpubuild.install.options import Options
 
 FOLDER = DATA / "images"

@@ -22,13 +22,10 @@ from support.plan_files import plan_for
 
 from xpubuild.engine.model import Command
 from xpubuild.errors import RecipeError, UsageError
-from xpubuild.images.render import render
-from xpubuild.images.request import Format
-from xpubuild.images.stages import image_of
+from xpubuild.images.stages import Format, render
 from xpubuild.install.script import _command, relocatable, script
-from xpubuild.jobs.model import Cell as Build
-from xpubuild.jobs.model import Request, Scheduler
-from xpubuild.jobs.render import files_of
+from xpubuild.jobs.render import Cell as Build
+from xpubuild.jobs.render import Request, Scheduler, files_of
 from xpubuild.recipe.load import merge
 from xpubuild.workspace.modulefile import modulefile
 
@@ -110,7 +107,7 @@ def test_what_is_no_recipe_begins_no_line_of_an_image(tmp_path: Path) -> None:
     odd = request.recipe.model_copy(update={"title": "t\n%setup\n  x"})
     loaded = request.choice.loaded.model_copy(update={"recipe": odd})
     request = replace(request, choice=replace(request.choice, loaded=loaded))
-    assert "\n%setup" not in render(image_of(request), "apptainer")
+    assert "\n%setup" not in render(replace(request, form="apptainer"))
 
 
 @pytest.mark.parametrize("name", ["a;b", "a:b"])

@@ -15,7 +15,7 @@ from support.image_files import CELLS, FOLDER, Cell, rendered
 
 from xpubuild.errors import UnsatisfiableError, UsageError
 from xpubuild.images.bases import bases
-from xpubuild.images.request import CONTEXT, Format
+from xpubuild.images.stages import CONTEXT, Format
 from xpubuild.recipe.values import Target
 
 HADOLINT = Path(sys.executable).with_name("hadolint")

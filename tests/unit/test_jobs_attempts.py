@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from xpubuild.jobs.render import script_of
+from xpubuild.jobs.render import fixed_script
 
 _HEAD = """
 folder=$1 job=xb-r-build-0123 kind={kind} job_id=7 local=$2
@@ -33,7 +33,7 @@ class Attempts:
     name: str = "xb-r-build-0123"
 
     def start(self, body: str, kind: str = "build") -> subprocess.Popen[str]:
-        text = _HEAD.format(kind=kind, job=script_of("job"), body=body)
+        text = _HEAD.format(kind=kind, job=fixed_script("job"), body=body)
         words = ["bash", "-c", text, "job", str(self.folder), str(self.disk)]
         return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 

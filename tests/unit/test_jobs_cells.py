@@ -12,9 +12,8 @@ from support.plan_files import prepared_for
 
 from xpubuild.errors import UsageError
 from xpubuild.install.options import LockOptions, Options
-from xpubuild.jobs.asked import Asked
-from xpubuild.jobs.cells import cell_of, require_possible
-from xpubuild.jobs.model import KINDS, Cell
+from xpubuild.jobs.asked import Asked, cell_of, require_possible
+from xpubuild.jobs.render import KINDS, Cell
 
 PREPARED = prepared_for("quickstart")
 BASE = Cell(

@@ -10,8 +10,7 @@ from support.cli import Xpubuild
 from support.documents import check
 
 from xpubuild.jobs.folder import write
-from xpubuild.jobs.model import Cell, Request
-from xpubuild.jobs.render import files_of
+from xpubuild.jobs.render import Cell, Request, files_of
 
 CELL = Cell("r", "r", "a" * 64, ("r",), ("r",), ("torch.install",), "/usr/bin/python3", "cpu")
 

@@ -12,7 +12,7 @@ from xpubuild.cli import options
 
 if TYPE_CHECKING:
     from xpubuild.engine.process import Cancel
-    from xpubuild.images.request import Format
+    from xpubuild.images.stages import Format
     from xpubuild.install.options import Options
     from xpubuild.install.target import Prepared
 
@@ -112,7 +112,7 @@ def _jobs(build: dict[str, Any], form: Any, matrix: tuple[str, ...], output: Pat
 
     from xpubuild.install.options import LockOptions
     from xpubuild.jobs.asked import Asked
-    from xpubuild.jobs.model import KINDS
+    from xpubuild.jobs.render import KINDS
     from xpubuild.ui.views import planned_jobs_view
 
     lock = LockOptions(*(build.pop(name) for name in ("locked", "lock_file", "lock_policy")))
@@ -238,7 +238,7 @@ def image(
     After -- come options for the builder: '--build -- --secret id=pip,src=pip.conf'.
     """
     from xpubuild.errors import UsageError
-    from xpubuild.images.make import Asked, document
+    from xpubuild.images.make import Asked
     from xpubuild.install.options import Options
     from xpubuild.ui.console import write_out
     from xpubuild.ui.views import image_view
@@ -259,4 +259,4 @@ def image(
     if file is None and built is None and not said.as_json:
         write_out(rendered.text)
         return 0
-    return options.answer(document(rendered, file, built), image_view, silent=said.quiet)
+    return options.answer(rendered.document(file, built), image_view, silent=said.quiet)

@@ -116,7 +116,7 @@ def status(
     from xpubuild.workspace.status import status_document
 
     if jobs is not None:
-        from xpubuild.jobs.status import jobs_document
+        from xpubuild.jobs.folder import jobs_document
 
         return options.answer(jobs_document(jobs), jobs_view)
     if all_:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from xpubuild.distribution import System
 from xpubuild.errors import UsageError, did_you_mean
@@ -14,39 +13,41 @@ from xpubuild.frozen import frozen
 from xpubuild.safe_yaml import read_yaml
 
 _TABLE = Path(__file__).with_name("bases.yaml")
-#: The stages of an image, by the key of their packages.
-Stage = Literal["build", "runtime"]
 
 
 @frozen
 class Base:
-    """One system: ``image`` is its full name, ``python`` the program of version ``python_version``.
-
-    ``manager`` is the row of its package manager in ``bases.yaml``, ``env`` what builds need in their
-    environment.
-    """
+    """One system: its row in ``bases.yaml``, and that of its package manager."""
 
     name: str
-    title: str
-    image: str
-    system: System
-    python: str
-    python_version: str
-    gcc: str
+    row: Mapping[str, Any]
     manager: Mapping[str, Any]
-    components: Mapping[str, Mapping[str, list[str]]]
-    env: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def caches(self) -> Mapping[str, str]:
-        """Folders of the package manager that a builder may keep, by a short name."""
-        return dict(self.manager["caches"])
+    def title(self) -> str:
+        """Its name for people."""
+        return str(self.row["title"])
 
-    def install(self, stage: Stage, components: Iterable[str], more: Iterable[str] = ()) -> tuple[str, ...]:
-        """Return the shell lines that install what a stage needs, and ``more``."""
-        own = [name for item in components for name in self.components.get(item, {}).get(stage, ())]
-        names = sorted({*self.manager[stage], *own, *more})
-        return tuple(str(line).format(packages=" ".join(names)) for line in self.manager["install"])
+    @property
+    def image(self) -> str:
+        """The full name of its image."""
+        return str(self.row["image"])
+
+    @property
+    def system(self) -> System:
+        """The distribution."""
+        return System((self.row["id"],), self.row["version"])
+
+    @property
+    def python(self) -> str:
+        """The program of its Python."""
+        return str(self.row["python"]["program"])
+
+    def install(self, stage: str, components: Iterable[str]) -> tuple[str, ...]:
+        """Return the shell lines that install what a stage (build or runtime) needs."""
+        own = [name for item in components for name in self.row["components"].get(item, {}).get(stage, ())]
+        packages = " ".join(sorted({*self.manager[stage], *own}))
+        return tuple(line.format(packages=packages) for line in self.manager["install"])
 
     def unattended(self, commands: Iterable[str]) -> tuple[str, ...]:
         """Return commands of ``distributions.yaml`` as an image build runs them."""
@@ -60,21 +61,8 @@ class Base:
 def bases() -> Mapping[str, Base]:
     """Return the bases by name, the default first."""
     document = read_yaml(_TABLE.read_text("utf-8"))
-    return {
-        name: Base(
-            name=name,
-            title=row["title"],
-            image=row["image"],
-            system=System((row["id"],), row["version"]),
-            python=row["python"]["program"],
-            python_version=row["python"]["version"],
-            gcc=row["gcc"],
-            manager=document["managers"][row["manager"]],
-            components=row["components"],
-            env=row.get("env", {}),
-        )
-        for name, row in document["bases"].items()
-    }
+    managers = document["managers"]
+    return {name: Base(name, row, managers[row["manager"]]) for name, row in document["bases"].items()}
 
 
 def base_named(name: str) -> Base:

@@ -3,35 +3,124 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import shlex
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import platformdirs
 import yaml
 from packaging.version import InvalidVersion, Version
+from typing_extensions import TypedDict
 
+from xpubuild.distribution import lacking, note
 from xpubuild.engine import files
+from xpubuild.engine.child import resolve_executable
+from xpubuild.engine.environment import base_environment
 from xpubuild.engine.events import Sink, StepOutput
-from xpubuild.engine.process import Cancel
+from xpubuild.engine.process import Cancel, run
 from xpubuild.engine.reporter import Teller
 from xpubuild.engine.temporary import scratch_folder
-from xpubuild.errors import UsageError
+from xpubuild.errors import BuildError, ToolchainError, UnsatisfiableError, UsageError
 from xpubuild.frozen import frozen
 from xpubuild.images.bases import base_named
-from xpubuild.images.builder import Job, build, chosen_builder
-from xpubuild.images.render import render
-from xpubuild.images.request import CONTEXT, Format, ImageRequest, resolved
-from xpubuild.images.stages import image_of
+from xpubuild.images.stages import CACHE, CONTEXT, Format, ImageRequest, render
 from xpubuild.install.choose import choose
 from xpubuild.install.options import Options
+from xpubuild.install.release import refused
 from xpubuild.install.resolve import requirement_texts
 from xpubuild.install.target import Choice
+from xpubuild.recipe.constraints import solve
 from xpubuild.recipe.load import load
+from xpubuild.recipe.situation import Situation
 from xpubuild.resources import recipes_dir
+from xpubuild.untrusted import NOT_ON_ONE_LINE
 
 _NAMES: Mapping[Format, str] = {"containerfile": "Containerfile", "apptainer": "image.def"}
+#: What builds which format, the first that is installed is taken.
+_BUILDERS: Mapping[Format, tuple[str, ...]] = {
+    "containerfile": ("podman", "buildah", "docker"),
+    "apptainer": ("apptainer", "singularity"),
+}
+#: An OCI image has no SHELL, the format of docker has; buildah keeps layers only if told.
+_FLAGS = {"podman": ("--format", "docker"), "buildah": ("--format", "docker", "--layers")}
+#: Variables that tell a builder where its storage, its registries and its daemon are.
+_OF_BUILDERS = (
+    "BUILDAH_", "CONTAINERS_", "CONTAINER_", "DOCKER_", "REGISTRY_", "STORAGE_", "APPTAINER_", "SINGULARITY_",
+)  # fmt: skip
+
+
+class ImageBuild(TypedDict):
+    """An image that was built."""
+
+    builder: str
+    argv: list[str]
+    """The builder's command; its folder is gone unless there is an output."""
+    tag: str
+    """Name of the image; of Apptainer, the file."""
+    log: str
+    """What the builder printed."""
+
+
+class ImageDocument(TypedDict):
+    """A container image of a recipe."""
+
+    schema: Literal["xpubuild.image/1"]
+    """Name and version."""
+    recipe: str
+    target: Literal["xpu", "cpu"]
+    components: list[str]
+    base: str
+    """The base by the name that --base takes."""
+    base_image: str
+    """Its full name."""
+    format: Literal["containerfile", "apptainer"]
+    xpubuild: str
+    """What pip installs as xpubuild in the build stage."""
+    text: str
+    """The Containerfile or definition."""
+    files: list[str]
+    """What it copies, by the path beside it."""
+    output: str | None
+    """Where it was written; null for standard output."""
+    build: ImageBuild | None
+    """Null if it was not built."""
+
+
+def require_buildable(request: ImageRequest) -> None:
+    """Refuse what cannot be built on the base.
+
+    Raises:
+        UsageError: a name would begin an instruction.
+        UnsatisfiableError: the base has no Python, compiler or driver that the recipe can use.
+    """
+    choice, base = request.choice, request.base
+    for word in (request.recipe_word, request.xpubuild, *choice.arch, *request.files):
+        if NOT_ON_ONE_LINE.search(word):
+            raise UsageError(
+                f"{word!r} cannot be in an image",
+                why="it has a line break or a control character, and would begin an instruction",
+                fix="use another name",
+            )
+    situation = Situation(
+        target=choice.device, python=(base.row["python"]["version"],), gcc=base.row["gcc"],
+        host_compiler="GNU", cxx11_abi=choice.options.abi, arch=choice.arch or None,
+        components=choice.components,
+    )  # fmt: skip
+    found = solve(choice.recipe, situation)
+    if found.builds == "no":
+        error = refused(choice.recipe, found)
+        error.what = f"'{choice.recipe.name}' cannot be built on {base.title}"
+        error.fix = f"use another --base; {error.fix}".rstrip("; ")
+        raise error
+    if request.is_xpu and (reason := lacking("recent-loader", base.system)):
+        raise UnsatisfiableError(
+            f"an image for XPU cannot be made from {base.title}",
+            why=note("driver", base.system) or reason,
+            fix="use --base ubuntu-24.04 or ubuntu-22.04, or --target cpu",
+        )
 
 
 @frozen
@@ -54,12 +143,27 @@ class Rendered:
                     fix="choose a folder where you have write permission with --output",
                 ) from error
             for name, content in self.files.items():
-                target = file.parent / CONTEXT / name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                files.write_atomic(
-                    target, content.read_bytes() if isinstance(content, Path) else content.encode()
-                )
+                data = content.read_bytes() if isinstance(content, Path) else content.encode()
+                files.write_atomic(file.parent / CONTEXT / name, data)
             files.write_atomic(file, self.text.encode())
+
+    def document(self, file: Path | None, built: ImageBuild | None) -> ImageDocument:
+        """Return the ``xpubuild.image/1`` document."""
+        request = self.request
+        return {
+            "schema": "xpubuild.image/1",
+            "recipe": request.recipe.name,
+            "target": request.choice.device,
+            "components": list(request.choice.components),
+            "base": request.base.name,
+            "base_image": request.base.image,
+            "format": request.form,
+            "xpubuild": request.xpubuild,
+            "text": self.text,
+            "files": sorted(f"{CONTEXT}/{name}" for name in self.files),
+            "output": str(file) if file else None,
+            "build": built,
+        }
 
 
 @frozen
@@ -86,20 +190,20 @@ class Asked:
         choice = choose(options, loaded)
         shipped = loaded.path.parent == recipes_dir()
         given = {} if shipped else _recipe_files(choice)
-        asked = resolved(
-            choice,
-            recipe_word=options.recipe if shipped else loaded.path.name,
-            base=base, form=self.form, xpubuild=what, files=given,
-        )  # fmt: skip
-        return Rendered(asked, render(image_of(asked), self.form), {**given, **own})
+        word = options.recipe if shipped else loaded.path.name
+        request = ImageRequest(choice, word, base, self.form, what, given)
+        require_buildable(request)
+        return Rendered(request, render(request), {**given, **own})
 
-    def build(self, rendered: Rendered, file: Path | None, cancel: Cancel, sink: Sink) -> dict[str, Any]:
+    def build(self, rendered: Rendered, file: Path | None, cancel: Cancel, sink: Sink) -> ImageBuild:
         """Build what was rendered, beside ``file`` or in a folder that is removed; return how.
 
         Raises:
-            XpuBuildError: see ``builder``.
+            UsageError: the builder builds other formats.
+            BuildError: the builder failed; its last lines are the reason.
+            ToolchainError, NoSpaceError, InterruptedByUserError.
         """
-        builder = chosen_builder(self.form, self.builder)
+        builder = _chosen_builder(self.form, self.builder)
         if file is not None:
             return self._build(rendered, file, builder, cancel, sink)
         with scratch_folder("image") as folder:
@@ -107,50 +211,65 @@ class Asked:
             rendered.write(place)
             return self._build(rendered, place, builder, cancel, sink)
 
-    def _build(
-        self, rendered: Rendered, file: Path, builder: str, cancel: Cancel, sink: Sink
-    ) -> dict[str, Any]:
-        own = platformdirs.user_cache_path("xpubuild") / "images"
-        name = default_tag(rendered.request)
-        tag = self.tag or name
+    def _build(self, rendered: Rendered, file: Path, builder: str, cancel: Cancel, sink: Sink) -> ImageBuild:
+        request, own = rendered.request, platformdirs.user_cache_path("xpubuild") / "images"
+        name = f"{request.recipe.name}-{request.choice.device}-{request.base.name}"
+        tag = self.tag or f"localhost/xpubuild:{name}"
+        words: tuple[str, ...] = (
+            *_FLAGS.get(Path(builder).name, ()), "--file", str(file), "--tag", tag, *self.more,
+            str(file.parent),
+        )  # fmt: skip
         if self.form == "apptainer":
-            tag = str(Path(self.tag or f"{name.replace(':', '-').rpartition('/')[2]}.sif").absolute())
-        job = Job(builder, self.form, file, file.parent, tag, own / "cache", self.more)
+            tag = str(Path(self.tag or f"xpubuild-{name}.sif").absolute())
+            words = ("--bind", f"{own / 'cache'}:{CACHE}", *self.more, tag, str(file))
+        argv = (builder, "build", *words)
         log = own / f"{hashlib.sha256(tag.encode()).hexdigest()[:12]}.log"
-        teller = Teller(sink)
-        title = f"build with {builder}"
+        (own / "cache").mkdir(parents=True, exist_ok=True)
+        variables = {name: value for name, value in os.environ.items() if name.startswith(_OF_BUILDERS)}
+        env = {**base_environment(), **variables, "DOCKER_BUILDKIT": "1"}
+        teller, title = Teller(sink), f"build with {builder}"
         with teller.run(name, tag, [("image", title)]), teller.doing("image", title):
-            build(
-                job,
-                log=log,
-                on_line=lambda line: sink.emit(StepOutput(time.time(), "image", line)),
-                cancel=cancel,
-            )
-        return {"builder": builder, "argv": list(job.argv), "tag": tag, "log": str(log)}
+            with log.open("wb") as stream:
+                result = run(
+                    argv, env=env, cwd=file.parent, log=stream, cancel=cancel,
+                    on_line=lambda line: sink.emit(StepOutput(time.time(), "image", line)),
+                )  # fmt: skip
+            cancel.stop_here()
+            if not result.ok:
+                raise BuildError(
+                    f"{builder} could not build the image",
+                    why="; ".join(line for line in result.tail if line.strip())[-600:],
+                    fix="correct what the log says, then run the same command again: what was built is kept",
+                    commands=(f"xpubuild explain {shlex.quote(str(log))}",),
+                    log=log,
+                    evidence={"argv": list(argv), "returncode": result.returncode},
+                )
+        return {"builder": builder, "argv": list(argv), "tag": tag, "log": str(log)}
 
 
-def document(rendered: Rendered, file: Path | None, built: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the ``xpubuild.image/1`` document."""
-    request = rendered.request
-    return {
-        "schema": "xpubuild.image/1",
-        "recipe": request.recipe.name,
-        "target": request.choice.device,
-        "components": list(request.choice.components),
-        "base": request.base.name,
-        "base_image": request.base.image,
-        "format": request.form,
-        "xpubuild": request.xpubuild,
-        "text": rendered.text,
-        "files": sorted(f"{CONTEXT}/{name}" for name in rendered.files),
-        "output": str(file) if file else None,
-        "build": dict(built) if built else None,
-    }
-
-
-def default_tag(request: ImageRequest) -> str:
-    """Return the name of an image that nobody named."""
-    return f"localhost/xpubuild:{request.recipe.name}-{request.choice.device}-{request.base.name}"
+def _chosen_builder(form: Format, named: str | None) -> str:
+    """Return the builder that is named, else the first that is installed."""
+    known = _BUILDERS[form]
+    if named and Path(named).name not in known:
+        raise UsageError(
+            f"{named} does not build the format {form}",
+            why=f"those that do: {', '.join(known)}",
+            fix="use one of these with --builder, or another --format",
+        )
+    env = base_environment()
+    for name in (named,) if named else known:
+        try:
+            resolve_executable(name, env)
+        except ToolchainError:
+            continue
+        return name
+    what = f"{named} is not installed" if named else f"nothing that builds the format {form} is installed"
+    raise ToolchainError(
+        what,
+        why=f"looked on PATH for {named or ', '.join(known)}",
+        fix="install one of them, or write the file with --output and build it where a builder is",
+        commands=("xpubuild image --help",),
+    )
 
 
 def _program(asked: str) -> tuple[str, dict[str, Path]]:

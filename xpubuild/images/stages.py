@@ -1,4 +1,4 @@
-"""The two stages of an image: what is built, and what is run. Pure.
+"""An image as two stages, what is built and what is run, and its text: the formats are in ``templates``.
 
 Layers go from what changes least to what changes most: packages, oneAPI, xpubuild, the recipe, the build. The
 workspace is in a cache of the builder, so a changed recipe builds only the steps that it changes.
@@ -6,121 +6,168 @@ workspace is in a cache of the builder, so a changed recipe builds only the step
 
 from __future__ import annotations
 
+import json
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
+from pathlib import Path
+from typing import Literal
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from xpubuild.distribution import Need, install, install_oneapi
-from xpubuild.images.model import (
-    CACHE,
-    PROGRAM,
-    RECORD,
-    USER,
-    USER_ID,
-    VENV,
-    WHEELS,
-    WORKSPACE,
-    WORKSPACES,
-    Copy,
-    Env,
-    Image,
-    Instruction,
-    Run,
-    User,
-)
-from xpubuild.images.request import CONTEXT, ImageRequest
+from xpubuild.frozen import frozen
+from xpubuild.images.bases import Base
+from xpubuild.install.target import Choice
+from xpubuild.machine.oneapi_bundles import package_for
+from xpubuild.recipe.model import Recipe
+from xpubuild.untrusted import on_one_line
 
-_RECIPES = "/opt/recipe"
-_LIBRARIES = "/oneapi"
+Format = Literal["containerfile", "apptainer"]
+#: The folder of files beside a rendered image that it copies.
+CONTEXT = "xpubuild-image"
+#: Where the build stage keeps what later builds use again: the workspace, pip's files, git repositories.
+CACHE = "/var/cache/xpubuild"
+#: A folder of its own below the mount: buildah puts a lock file into what it keeps.
+_WORKSPACES = f"{CACHE}/workspaces"
+_WORKSPACE = f"{_WORKSPACES}/image"
+#: The environments of xpubuild (build stage alone) and of what was built.
+_PROGRAM, _VENV = "/opt/xpubuild", "/opt/venv"
+_WHEELS, _RECORD, _RECIPES, _LIBRARIES = "/wheels", "/usr/share/xpubuild", "/opt/recipe", "/oneapi"
+_USER, _USER_ID = "torch", 10001
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: Compiles, so it needs what the runtime stage does not have; the build stage runs it.
 _NEEDS_COMPILER = "image.compile"
 _WITH_CHECKS = ("ops", "vision", "audio")
 
 
-def image_of(request: ImageRequest) -> Image:
-    """Return the image."""
-    recipe, base = request.recipe, request.base
-    device = request.choice.device.upper()
-    return Image(
-        title=f"{recipe.title}: {device} on {base.title}",
-        remade_by=request.remade_by(request.recipe_word),
-        base=base,
-        labels={
-            "org.opencontainers.image.title": recipe.title,
-            "org.opencontainers.image.description": f"{recipe.title}, built and verified for {device}",
-            "org.opencontainers.image.version": str(recipe.release or recipe.name),
-            "org.opencontainers.image.base.name": base.image,
-            "xpubuild.version": _version(request.xpubuild),
-            "xpubuild.recipe": recipe.name,
-            "xpubuild.target": request.choice.device,
-        },
-        build=tuple(_build(request)),
-        runtime=tuple(_runtime(request)),
-    )
+@frozen
+class ImageRequest:
+    """A recipe, resolved for one base.
+
+    ``choice`` are the options held against the recipe, as of an install; ``recipe_word`` is how the recipe is
+    named inside the image, ``xpubuild`` what pip installs there: a requirement, or the name of a file in
+    ``CONTEXT``. ``files`` are the contents of the files there that a site's recipe consists of.
+    """
+
+    choice: Choice
+    recipe_word: str
+    base: Base
+    form: Format
+    xpubuild: str
+    files: Mapping[str, str]
+
+    @property
+    def recipe(self) -> Recipe:
+        """The recipe."""
+        return self.choice.recipe
+
+    @property
+    def is_xpu(self) -> bool:
+        """Whether the image is for the GPU."""
+        return self.choice.device == "xpu"
+
+    def options(self) -> Iterator[str]:
+        """Yield the options of an install that decide what is built."""
+        asked = self.choice.options
+        yield from ("--target", self.choice.device)
+        for option, names in (("--with", asked.with_), ("--without", asked.without), ("--arch", asked.arch)):
+            if names:
+                yield from (option, ",".join(names))
+        for option, value in (("--cxx11-abi", asked.cxx11_abi), ("--variant", asked.variant)):
+            if value is not None:
+                yield from (option, value)
+
+    def remade_by(self) -> str:
+        """Return the command that renders this image."""
+        words = ["xpubuild", "image", self.recipe_word, *self.options(), "--base", self.base.name]
+        return shlex.join([*words, *(["--format", self.form] if self.form != "containerfile" else [])])
+
+    def last_steps(self) -> tuple[str, ...]:
+        """Return the steps that together bring every component, without the test on the device."""
+        chosen = self.recipe.components
+        needed = {need for name in self.choice.components for need in chosen[name].needs}
+        return tuple(
+            f"{name}.install" if chosen[name].kind == "source" else name
+            for name in self.choice.components
+            if name not in needed
+        )
 
 
-def _version(program: str) -> str:
-    """Return the version in ``xpubuild==VERSION``, or in the name of a wheel or sdist."""
-    return program.partition("==")[2] or program.removesuffix(".tar.gz").split("-")[1]
+@frozen
+class Instruction:
+    """A step of a stage.
+
+    ``run``: ``lines`` of shell that follow each other while none fails. ``caches`` are folders that the
+    builder keeps, by the name under which it does; two builds at once take turns with the last. ``mounts``
+    are folders of the build stage that are there for these lines only. Where ``indexes``, pip asks package
+    indexes: the builder may hand it the user's configuration, which must not become part of the image.
+    ``copy``: ``lines`` are files of the build's folder, or of the build stage, copied to ``target``.
+    ``env``: ``values`` for all that follows, and for whoever runs the image.
+    ``user``: a user without rights, as whom all that follows runs, and the image.
+    """
+
+    kind: Literal["run", "copy", "env", "user"]
+    title: str = ""
+    lines: tuple[str, ...] = ()
+    caches: Mapping[str, str] = field(default_factory=dict)
+    mounts: tuple[str, ...] = ()
+    indexes: bool = False
+    target: str = ""
+    from_build: bool = False
+    values: Mapping[str, str] = field(default_factory=dict)
+
+
+def _built(line: str, target: str, title: str) -> Instruction:
+    """Return a copy of something from the build stage."""
+    return Instruction("copy", title, (line,), target=target, from_build=True)
 
 
 def _build(request: ImageRequest) -> Iterator[Instruction]:
-    base = request.base
+    base, recipe = request.base, request.recipe
     yield _packages(request, "build")
     if request.is_xpu:
-        oneapi = install_oneapi([request.oneapi_package], base.system, sudo="")
-        yield _of_intel(request, "oneAPI", oneapi)
+        oneapi = package_for(recipe.needs.oneapi or "")
+        yield _of_intel(request, "oneAPI", install_oneapi([oneapi], base.system, sudo=""))
         yield _for_gpu(request, "offline compiler for GPU code", ["ocloc", "level-zero-headers"])
-    yield Env(
-        {
-            "PATH": f"{PROGRAM}/bin:{_PATH}",
-            "XDG_CACHE_HOME": CACHE,
-            "PIP_CACHE_DIR": f"{CACHE}/pip",
-            **base.env,
-        }
-    )
-    yield from _program(request)
-    if request.files:
-        yield Copy("recipe", (f"{CONTEXT}/recipe",), _RECIPES)
-    yield Run("build and test", tuple(_commands(request)), _kept(request), indexes=True)
-
-
-def _program(request: ImageRequest) -> Iterator[Instruction]:
-    """Yield what installs xpubuild."""
+    pip = {"pip": f"{CACHE}/pip"}
+    own = {"PATH": f"{_PROGRAM}/bin:{_PATH}", "XDG_CACHE_HOME": CACHE, "PIP_CACHE_DIR": pip["pip"]}
+    yield Instruction("env", values={**own, **base.row.get("env", {})})
     what = request.xpubuild
     if "==" not in what:
-        yield Copy("xpubuild itself", (f"{CONTEXT}/{what}",), "/opt/")
+        yield Instruction("copy", "xpubuild itself", (f"{CONTEXT}/{what}",), target="/opt/")
         what = f"/opt/{what}"
     lines = (
-        f"{request.base.python} -m venv {PROGRAM}",
-        f"{PROGRAM}/bin/python -m pip install --disable-pip-version-check {shlex.quote(what)}",
+        f"{base.python} -m venv {_PROGRAM}",
+        f"{_PROGRAM}/bin/python -m pip install --disable-pip-version-check {shlex.quote(what)}",
     )
-    yield Run("xpubuild", lines, {"pip": f"{CACHE}/pip"}, indexes=True)
+    yield Instruction("run", "xpubuild", lines, pip, indexes=True)
+    if request.files:
+        yield Instruction("copy", "recipe", (f"{CONTEXT}/recipe",), target=_RECIPES)
+    name = "-".join((recipe.name, request.choice.device, base.name))
+    kept = {**pip, "git": f"{CACHE}/xpubuild", name: _WORKSPACES}
+    yield Instruction("run", "build and test", tuple(_commands(request)), kept, indexes=True)
 
 
 def _commands(request: ImageRequest) -> Iterator[str]:
-    recipe = f"{_RECIPES}/recipe.yaml" if request.files else request.recipe_word
     words = [
-        "xpubuild", "install", recipe, *request.options(), "--python", request.base.python,
-        "--workspace", WORKSPACE, "--wheel-dir", WHEELS,
+        "xpubuild", "install", f"{_RECIPES}/recipe.yaml" if request.files else request.recipe_word,
+        *request.options(), "--python", request.base.python,
+        "--workspace", _WORKSPACE, "--wheel-dir", _WHEELS,
     ]  # fmt: skip
-    yield f"mkdir -p {WHEELS}"
-    receipt = f"--json > {WHEELS}/receipt.json"
-    if request.is_xpu:
-        # The builder has no GPU: what the install would test on one is left to verify --no-gpu.
-        for step in request.last_steps():
-            yield f"{shlex.join([*words, '--until', step])} {receipt}"
-        yield f"xpubuild verify --workspace {WORKSPACE} --no-gpu"
-        yield from _libraries()
-    else:
+    yield f"mkdir -p {_WHEELS}"
+    receipt = f"--json > {_WHEELS}/receipt.json"
+    if not request.is_xpu:
         yield f"{shlex.join(words)} {receipt}"
-
-
-def _libraries() -> Iterator[str]:
-    """Yield what gathers the libraries of oneAPI that the build found: no headers, no compiler."""
+        return
+    # The builder has no GPU: what the install would test on one is left to verify --no-gpu.
+    for step in request.last_steps():
+        yield f"{shlex.join([*words, '--until', step])} {receipt}"
+    yield f"xpubuild verify --workspace {_WORKSPACE} --no-gpu"
+    # The libraries of oneAPI that the build found: no headers, no compiler.
     folders = f"{_LIBRARIES}/etc/ld.so.conf.d/oneapi.conf"
     yield f"mkdir -p {_LIBRARIES}/etc/ld.so.conf.d"
-    path = f"xpubuild run --workspace {WORKSPACE} -- printenv LD_LIBRARY_PATH"
+    path = f"xpubuild run --workspace {_WORKSPACE} -- printenv LD_LIBRARY_PATH"
     yield f"{path} | tr : '\\n' | grep ^/opt/intel/ > {folders}"
     there = f'"{_LIBRARIES}${{folder}}"'
     copy = (
@@ -133,51 +180,81 @@ def _runtime(request: ImageRequest) -> Iterator[Instruction]:
     yield _packages(request, "runtime")
     if request.is_xpu:
         yield _for_gpu(request, "user space of the GPU driver", ["driver"])
-        sources = (f"{_LIBRARIES}/",)
-        yield Copy("libraries of oneAPI, without compiler and headers", sources, "/", from_build=True)
+        yield _built(f"{_LIBRARIES}/", "/", "libraries of oneAPI, without compiler and headers")
     # The hashes of all wheels: builders do not look at what a mount has, but at what is copied.
-    requirements = (f"{WHEELS}/requirements.txt",)
-    yield Copy("what is installed, with hashes", requirements, f"{RECORD}/", from_build=True)
+    yield _built(f"{_WHEELS}/requirements.txt", f"{_RECORD}/", "what is installed, with hashes")
     pip = (
-        f"{VENV}/bin/python -m pip install --disable-pip-version-check --no-cache-dir --no-index"
-        f" --find-links {WHEELS} --require-hashes --requirement {RECORD}/requirements.txt"
+        f"{_VENV}/bin/python -m pip install --disable-pip-version-check --no-cache-dir --no-index"
+        f" --find-links {_WHEELS} --require-hashes --requirement {_RECORD}/requirements.txt"
     )
-    lines = (*(["ldconfig"] if request.is_xpu else []), f"{request.base.python} -m venv {VENV}", pip)
-    yield Run("the wheels that were built, and those that they were tested with", lines, mounts=(WHEELS,))
-    yield Env({"PATH": f"{VENV}/bin:{_PATH}"})
-    yield Copy("how it was built", (f"{WHEELS}/receipt.json",), f"{RECORD}/", from_build=True)
-    yield User(USER, USER_ID)
-    yield Run("verify", tuple(_verify(request)), mounts=(PROGRAM,))
+    lines = (*(["ldconfig"] if request.is_xpu else []), f"{request.base.python} -m venv {_VENV}", pip)
+    title = "the wheels that were built, and those that they were tested with"
+    yield Instruction("run", title, lines, mounts=(_WHEELS,))
+    yield Instruction("env", values={"PATH": f"{_VENV}/bin:{_PATH}"})
+    yield _built(f"{_WHEELS}/receipt.json", f"{_RECORD}/", "how it was built")
+    yield Instruction("user", values={"name": _USER, "number": str(_USER_ID)})
+    words = [f"{_PROGRAM}/bin/xpubuild", "verify", "--python", f"{_VENV}/bin/python"]
+    checks = [[*words, "--no-gpu", "--skip", _NEEDS_COMPILER]]
+    if imported := [f"{name}.import" for name in _WITH_CHECKS if name in request.choice.components]:
+        checks.append([*words, "--device", "cpu", "--only", ",".join(imported)])
+    yield Instruction("run", "verify", tuple(map(shlex.join, checks)), mounts=(_PROGRAM,))
 
 
-def _verify(request: ImageRequest) -> Iterator[str]:
-    words = [f"{PROGRAM}/bin/xpubuild", "verify", "--python", f"{VENV}/bin/python"]
-    yield shlex.join([*words, "--no-gpu", "--skip", _NEEDS_COMPILER])
-    imported = [f"{name}.import" for name in _WITH_CHECKS if name in request.choice.components]
-    if imported:
-        yield shlex.join([*words, "--device", "cpu", "--only", ",".join(imported)])
+def _packages(request: ImageRequest, stage: str) -> Instruction:
+    lines = request.base.install(stage, request.choice.components)
+    return Instruction("run", f"packages of {request.base.title}", lines, _package_caches(request))
 
 
-def _packages(request: ImageRequest, stage: str) -> Run:
-    lines = request.base.install("build" if stage == "build" else "runtime", request.choice.components)
-    return Run(f"packages of {request.base.title}", lines, _package_caches(request))
-
-
-def _for_gpu(request: ImageRequest, title: str, needs: Sequence[Need]) -> Run:
+def _for_gpu(request: ImageRequest, title: str, needs: Sequence[Need]) -> Instruction:
     return _of_intel(request, title, install(needs, request.base.system, sudo=""))
 
 
-def _of_intel(request: ImageRequest, title: str, commands: Sequence[str]) -> Run:
+def _of_intel(request: ImageRequest, title: str, commands: Sequence[str]) -> Instruction:
     """Return packages of Intel's repositories; what the commands say as comments goes into the title."""
-    said = [line.lstrip("# ") for line in commands if line.startswith("#")]
+    comments = [line.lstrip("# ") for line in commands if line.startswith("#")]
     lines = request.base.unattended(line for line in commands if not line.startswith("#"))
-    return Run("; ".join([title, *said]), lines, _package_caches(request))
+    return Instruction("run", "; ".join([title, *comments]), lines, _package_caches(request))
 
 
 def _package_caches(request: ImageRequest) -> dict[str, str]:
-    return {f"{request.base.name}-{name}": folder for name, folder in request.base.caches.items()}
+    base = request.base
+    return {f"{base.name}-{name}": folder for name, folder in base.manager["caches"].items()}
 
 
-def _kept(request: ImageRequest) -> dict[str, str]:
-    own = "-".join((request.recipe.name, request.choice.device, request.base.name))
-    return {"pip": f"{CACHE}/pip", "git": f"{CACHE}/xpubuild", own: WORKSPACES}
+def _pairs(values: Mapping[str, str]) -> str:
+    quoted = {name: json.dumps(on_one_line(value), ensure_ascii=False) for name, value in values.items()}
+    return " \\\n    ".join(f"{name}={value.replace('$', chr(92) + '$')}" for name, value in quoted.items())
+
+
+def _text(text: str) -> str:
+    """Return a text that begins no section, and names no argument of the build (``{{ NAME }}``)."""
+    return on_one_line(text).replace("{{", "{ {")
+
+
+def render(request: ImageRequest) -> str:
+    """Return the text of the Containerfile or the Apptainer definition."""
+    recipe, device, program = request.recipe, request.choice.device, request.xpubuild
+    label = "org.opencontainers.image"
+    labels = {
+        f"{label}.title": recipe.title,
+        f"{label}.description": f"{recipe.title}, built and verified for {device.upper()}",
+        f"{label}.version": str(recipe.release or recipe.name),
+        f"{label}.base.name": request.base.image,
+        # The version in xpubuild==VERSION, or in the name of a wheel or sdist.
+        "xpubuild.version": program.partition("==")[2] or program.removesuffix(".tar.gz").split("-")[1],
+        "xpubuild.recipe": recipe.name,
+        "xpubuild.target": device,
+    }
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).with_name("templates")), undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
+        autoescape=False,  # noqa: S701 - shell, no markup; what is not ours is quoted or on one line
+    )  # fmt: skip
+    environment.filters |= {
+        "line": on_one_line, "text": _text, "quote": shlex.quote, "words": shlex.join, "pairs": _pairs,
+    }  # fmt: skip
+    return environment.get_template(f"{request.form}.j2").render(
+        title=f"{recipe.title}: {device.upper()} on {request.base.title}",
+        remade_by=request.remade_by(), base=request.base, labels=labels, cache=CACHE, user=_USER,
+        build=tuple(_build(request)), runtime=tuple(_runtime(request)),
+    )  # fmt: skip

@@ -1,24 +1,67 @@
-"""``plan --format slurm|pbs``: from what was asked to a folder of jobs."""
+"""``plan --format slurm|pbs``: from options and a matrix to builds, and to a folder of jobs.
+
+A build is words of commands: what the options of ``plan`` ask for, said again to each job.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any, NamedTuple
 
-from xpubuild.errors import UsageError
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from xpubuild.engine.model import Plan
+from xpubuild.errors import RecipeError, UsageError
 from xpubuild.frozen import frozen
 from xpubuild.install.install import prepare_as_asked
-from xpubuild.install.options import LockOptions, Options
-from xpubuild.jobs.cells import cell_of, require_possible
-from xpubuild.jobs.folder import require_place, write
-from xpubuild.jobs.matrix import matrix_of
-from xpubuild.jobs.model import KINDS, Cell, Request, Scheduler, jobs_of, nodes_of
-from xpubuild.jobs.render import files_of
+from xpubuild.install.options import LockOptions, Options, is_lock
+from xpubuild.install.target import Prepared
+from xpubuild.jobs.folder import PlannedJobsDocument, require_place, write
+from xpubuild.jobs.render import KINDS, Cell, Request, Scheduler, files_of, jobs_of, nodes_of
+from xpubuild.safe_yaml import read_yaml_strict
+from xpubuild.untrusted import read_text
 
-if TYPE_CHECKING:
-    from xpubuild.jobs.jobs_json import PlannedJobsDocument
+_VERIFY = "verify"
+_LISTS = ("recipes", "pythons", "variants")
+#: The options of a build that its jobs are given again -> what joins their words; "" where they are repeated.
+_OF_HOST = {
+    "cxx11_abi": "", "arch": ",", "store": "", "store_read_only": "", "jobs": "", "installer": "",
+    "oneapi_root": "", "compile_cache": "", "compile_cache_remote": "", "oneapi_mode": "",
+    "extra_path": os.pathsep, "extra_library_path": os.pathsep,
+    "portable": "", "runtime": "", "allow_dirty": "",
+}  # fmt: skip
+_Name = Annotated[str, Field(pattern=r"\S")]
+
+
+class Row(NamedTuple):
+    """One combination of a matrix; None is what the command line says."""
+
+    recipe: str
+    python: str | None
+    variant: str | None
+
+
+class _Exclusion(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+    recipe: _Name | None = None
+    python: _Name | None = None
+    variant: _Name | None = None
+
+
+class _Matrix(BaseModel):
+    # Strict: 2.10 without quotes is the number 2.1 in YAML, which nobody can tell from 2.1.
+    model_config = ConfigDict(extra="forbid", strict=True)
+    recipes: list[_Name] = Field(min_length=1)
+    pythons: list[_Name] = []
+    variants: list[_Name] = []
+    exclude: list[_Exclusion] = []
 
 
 @frozen
@@ -44,16 +87,25 @@ class Asked:
         """
         nodes = {kind: nodes_of(kind, self.settings.get(kind, {})) for kind in KINDS}
         require_possible(options)
-        rows = self._rows(options)
+        rows: list[dict[str, Any]] = [{}]
+        if self.matrix:
+            given = {"RECIPE": options.recipe, "--workspace": options.workspace}
+            if unwanted := [name for name, value in given.items() if value is not None]:
+                raise UsageError(
+                    f"--matrix and {unwanted[0]} cannot be combined",
+                    why="the matrix names recipes, and each build has a folder of its own",
+                    fix=f"leave out {unwanted[0]}",
+                )
+            found = matrix_of(self.matrix)
+            rows = [{name: value for name, value in row._asdict().items() if value} for row in found]
         if self.output is not None:
             require_place(self.output)
-        cells = [self._cell(replace(options, **row), lock) for row in rows]
-        name = _name(self.matrix, [cell.recipe for cell in cells])
-        folder = self.output or Path(f"{name}-{self.scheduler}").absolute()
+        cells = _distinct([self._cell(replace(options, **row), lock) for row in rows])
+        folder = self.output or Path(f"{_name(self.matrix, cells)}-{self.scheduler}").absolute()
         # A server's mirror is read-only, and without network nothing is fetched.
         fetched = not options.offline and (options.mirror is None or isinstance(options.mirror, Path))
         request = Request(
-            self.scheduler, str(folder), tuple(_distinct(cells)), nodes, self.xpubuild,
+            self.scheduler, str(folder), cells, nodes, self.xpubuild,
             mirror=str(options.mirror or folder / "mirror"), fetched=fetched, cache=self.cache,
         )  # fmt: skip
         write(folder, files_of(request))
@@ -65,38 +117,175 @@ class Asked:
             "jobs": [{"name": job.name, "kind": job.kind, "needs": [*job.needs]} for job in jobs_of(request)],
         }
 
-    def _rows(self, options: Options) -> list[dict[str, Any]]:
-        if not self.matrix:
-            return [{}]
-        given = {"RECIPE": options.recipe, "--workspace": options.workspace}
-        if unwanted := [name for name, value in given.items() if value is not None]:
-            raise UsageError(
-                f"--matrix and {unwanted[0]} cannot be combined",
-                why="the matrix names recipes, and each build has a folder of its own",
-                fix=f"leave out {unwanted[0]}",
-            )
-        rows = matrix_of(self.matrix)
-        return [{name: value for name, value in row._asdict().items() if value is not None} for row in rows]
-
     @staticmethod
     def _cell(options: Options, lock: LockOptions) -> Cell:
         return cell_of(options, lock, prepare_as_asked(options, lock))
 
 
-def _name(matrix: Sequence[str], recipes: Sequence[str]) -> str:
+def _name(matrix: Sequence[str], cells: Sequence[Cell]) -> str:
     """Return what the folder is named after: the recipe, or the matrix of several."""
-    if len(set(recipes)) == 1 and (not matrix or "=" in matrix[0]):
-        return recipes[0]
+    if len({cell.recipe for cell in cells}) == 1 and (not matrix or "=" in matrix[0]):
+        return cells[0].recipe
     return "matrix" if "=" in matrix[0] else Path(matrix[0]).stem
 
 
-def _distinct(cells: Sequence[Cell]) -> list[Cell]:
+def _distinct(cells: Sequence[Cell]) -> tuple[Cell, ...]:
     """Return the builds under names of their own: two files may hold recipes of one name."""
-    found: dict[str, Cell] = {}
+    seen: Counter[str] = Counter()
+    found = []
     for cell in cells:
-        name, number = cell.id, 1
-        while name in found:
-            number += 1
-            name = f"{cell.id}.{number}"
-        found[name] = replace(cell, id=name)
-    return list(found.values())
+        seen[cell.id] += 1
+        found.append(cell if seen[cell.id] == 1 else replace(cell, id=f"{cell.id}.{seen[cell.id]}"))
+    return tuple(found)
+
+
+def require_possible(options: Options) -> None:
+    """Refuse what the jobs cannot hand from one node to the next.
+
+    Raises:
+        UsageError: naming the option.
+    """
+    if options.editable or options.packages == "conda":
+        option = "--editable" if options.editable else "--packages conda"
+        raise UsageError(
+            f"{option} cannot be built by jobs",
+            why="a build node hands wheels to the node that verifies them, not an environment",
+            fix=f"leave out {option}, or run 'xpubuild install' in a job of your own",
+        )
+    if options.allow_dirty and options.workspace is None:
+        raise UsageError(
+            "jobs cannot build local changes without --workspace",
+            why="each job would make a workspace of its own, with sources that have no changes",
+            fix="pass the workspace that has them with --workspace, on a file system that all nodes share",
+        )
+
+
+def cell_of(options: Options, lock: LockOptions, prepared: Prepared) -> Cell:
+    """Return the build of a plan that was made from these options."""
+    plan = prepared.plan
+    recipe = _in_any_folder(options.recipe or plan.recipe)
+    locked = str(lock.file) if lock.file is not None else None
+    if locked is None and options.recipe is not None and is_lock(options.recipe):
+        locked = recipe = str(Path(options.recipe).absolute())
+    elif locked is None and lock.locked:
+        locked = str(Path(f"{plan.recipe}.lock.yaml").absolute())
+    # What decides what is built, and so what is fetched.
+    what = [
+        word
+        for name, value in (
+            ("--with", ",".join(options.with_)), ("--without", ",".join(options.without)),
+            ("--target", options.target), ("--variant", options.variant),
+            ("--python", options.python and _in_any_folder(options.python, yaml=False)),
+        )
+        if value
+        for word in (name, value)
+    ]  # fmt: skip
+    here = (*what, *_of_host(options))
+    install = (recipe, *here)
+    if locked is not None:
+        given = () if options.recipe is None or recipe == locked else (recipe,)
+        install = (*given, "--lock", locked, "--lock-policy", lock.policy, *here)
+    names = (plan.recipe, Path(options.python or "").name, options.variant or "")
+    return Cell(
+        id="-".join(re.sub(r"[^A-Za-z0-9_.]+", "_", name) for name in names if name),
+        recipe=plan.recipe,
+        lock_digest=plan.lock_digest,
+        fetch=(locked or recipe, *what, *(["--update"] if options.update else [])),
+        install=install,
+        steps=_last_steps(plan),
+        python=str(prepared.target.python),
+        device=str(plan.summary.get("target", "xpu")),
+        workspace=str(options.workspace or ""),
+    )
+
+
+def _in_any_folder(name: str, *, yaml: bool = True) -> str:
+    """Return a name as it is, and a path (a recipe's file by its suffix too) from the root."""
+    is_file = os.sep in name or (yaml and name.endswith((".yaml", ".yml")))
+    return str(Path(name).expanduser().absolute()) if is_file else name
+
+
+def _last_steps(plan: Plan) -> tuple[str, ...]:
+    """Return the steps that together bring everything but the verification, which needs another node."""
+    later = {_VERIFY}
+    for step in plan.steps:
+        if later.intersection(step.needs):
+            later.add(step.id)
+    kept = [step for step in plan.steps if step.id not in later]
+    needed = {name for step in kept for name in (*step.needs, *step.tools)}
+    return tuple(step.id for step in kept if step.id not in needed)
+
+
+def _of_host(options: Options) -> Iterator[str]:
+    """Yield what only the build asks for, where it is not the default."""
+    plain = Options(None)
+    for name, joined in _OF_HOST.items():
+        value, option = getattr(options, name), name.replace("_", "-")
+        if value == getattr(plain, name):
+            continue
+        if isinstance(value, bool):
+            yield f"--{option}" if value else f"--no-{option}"
+            continue
+        words = [str(word) for word in value] if isinstance(value, tuple) else [str(value)]
+        for word in [joined.join(words)] if joined else words:
+            yield from (f"--{option}", word)
+
+
+def matrix_of(words: Sequence[str]) -> tuple[Row, ...]:
+    """Return the combinations of a file, or of words such as ``recipes=2.8,2.13`` and ``variants=minimal``.
+
+    Raises:
+        UsageError: both, or two files.
+        RecipeError: the file cannot be read, or says something else.
+    """
+    lists = [word.split("=", 1) for word in words if word.partition("=")[0] in _LISTS]
+    if not lists and len(words) == 1:
+        path = Path(words[0]).expanduser()
+        try:
+            return expand(read_yaml_strict(read_text(path)), path)
+        except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
+            raise _wrong(path, str(error)) from error
+    document: dict[str, list[str]] = {}
+    for key, values in lists:
+        document.setdefault(key, []).extend(item.strip() for item in values.split(",") if item.strip())
+    if len(lists) < len(words) or not document.get("recipes"):
+        what = "names a file and something else" if len(lists) < len(words) else "names no recipe"
+        raise UsageError(
+            f"--matrix {what}", fix="pass one file, or lists: recipes=2.8,2.13, pythons=..., variants=..."
+        )
+    return expand(document, Path("--matrix"))
+
+
+def expand(document: Any, path: Path) -> tuple[Row, ...]:
+    """Return the combinations of a document; files of recipes are relative to the folder of ``path``."""
+    try:
+        found = _Matrix.model_validate(document)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the document"
+        raise _wrong(path, f"{where}: {first['msg']}; versions are written in quotes") from error
+
+    def place(name: str) -> str:
+        is_file = os.sep in name or name.endswith((".yaml", ".yml"))
+        return str(path.parent / Path(name).expanduser()) if is_file else name
+
+    left_out = [(item.recipe and place(item.recipe), item.python, item.variant) for item in found.exclude]
+    pythons: list[str | None] = [*found.pythons] or [None]
+    variants: list[str | None] = [*found.variants] or [None]
+    rows = itertools.product(map(place, found.recipes), pythons, variants)
+    kept = [
+        Row(*row)
+        for row in dict.fromkeys(rows)
+        if not any(all(word in (None, own) for word, own in zip(item, row, strict=True)) for item in left_out)
+    ]
+    if not kept:
+        raise _wrong(path, "'exclude' leaves nothing to build")
+    return tuple(kept)
+
+
+def _wrong(path: Path, why: str) -> RecipeError:
+    return RecipeError(
+        f"the matrix {path} cannot be used",
+        why=why,
+        fix="correct the file; the shortest valid one is 'recipes: [\"2.8\"]'",
+    )

@@ -1,132 +1,248 @@
-"""The files of a folder of jobs, as text. The scripts' fixed parts are in ``scripts``. Pure but for those."""
+"""Jobs and the files of their folder, as text. The scripts' fixed parts are in ``scripts``."""
 
 from __future__ import annotations
 
-import functools
+import hashlib
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
-from xpubuild.jobs.model import Job, Nodes, Request, jobs_of
+from xpubuild.errors import RecipeError
+from xpubuild.frozen import frozen
 
+Kind = Literal["fetch", "build", "verify", "report"]
+Scheduler = Literal["slurm", "pbs"]
+KINDS: tuple[Kind, ...] = ("fetch", "build", "verify", "report")
 MANIFEST = "jobs.json"
 SCHEMA = "xpubuild.jobs-folder/1"
 _SCRIPTS = Path(__file__).parent / "scripts"
 _PLACEHOLDER = re.compile(r"@([a-z_]+)@")
+_WORD = re.compile(r"[\w.,:=+@/%-]+", re.ASCII)
+_TIME = re.compile(r"(?:(\d+)-)?(\d+):([0-5]\d):([0-5]\d)", re.ASCII)
+_DIGEST_CHARACTERS = 12
 #: Seconds before the limit at which a build is stopped, so that what it made can be kept.
 _GRACE_S = 600
-_OWN_WORKSPACE = '"$place/ws"'
 
 
-@functools.cache
-def _fixed(name: str) -> str:
-    return (_SCRIPTS / name).read_text("utf-8")
+@frozen
+class Nodes:
+    """A kind of nodes, as ``[jobs.KIND]`` of the configuration has it; empty is the scheduler's default.
+
+    ``directives`` are used as they are, such as --constraint=pvc; ``setup`` are lines of shell before the
+    work, such as "module load gcc/13".
+    """
+
+    partition: str = ""
+    account: str = ""
+    time: str = ""
+    cores: int = 0
+    memory: str = ""
+    gpus: str = ""
+    directives: tuple[str, ...] = ()
+    setup: tuple[str, ...] = ()
+
+    @property
+    def seconds(self) -> int:
+        """The time limit in seconds; 0 where there is none here."""
+        found = _TIME.fullmatch(self.time)
+        if found is None:
+            return 0
+        days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+        return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+    @property
+    def grace(self) -> int:
+        """Seconds before the limit at which the scheduler says so."""
+        return min(_GRACE_S, self.seconds // 2) if self.seconds else _GRACE_S
 
 
-def script_of(scheduler: str) -> Path:
-    """Return the script with what is asked of a scheduler."""
-    return _SCRIPTS / f"{scheduler}.sh"
+def nodes_of(kind: Kind, settings: Mapping[str, object]) -> Nodes:
+    """Return a kind of nodes from its settings.
+
+    Raises:
+        RecipeError: a value cannot be in a directive.
+    """
+    values: dict[str, object] = {}
+    for name, value in settings.items():
+        if isinstance(value, list):
+            values[name] = tuple(map(str, value))
+            continue
+        text = str(int(value)) if name == "cores" and isinstance(value, float) else str(value)
+        wrong = "" if _WORD.fullmatch(text) else "must be one word, as the scheduler takes it"
+        if name == "time" and not _TIME.fullmatch(text):
+            wrong = "must be HH:MM:SS or D-HH:MM:SS"
+        if name == "cores" and not wrong and int(text) < 1:
+            wrong = "must be 1 or more"
+        if wrong:
+            raise RecipeError(
+                f"the configuration has no valid {name} for {kind} jobs",
+                why=f'jobs.{kind}.{name} = "{text}": {wrong}',
+                fix="correct this value in [jobs] or in the table of the kind",
+                commands=("xpubuild config",),
+            )
+        values[name] = int(text) if name == "cores" else text
+    return Nodes(**values)  # type: ignore[arg-type]
+
+
+@frozen
+class Cell:
+    """One build: what is fetched, installed and verified, as words of the commands.
+
+    ``steps`` are installed one after the other; together they are all that verification needs. ``workspace``
+    is a folder of the shared file system, "" for one of the node's own disk.
+    """
+
+    id: str
+    recipe: str
+    lock_digest: str
+    fetch: tuple[str, ...]
+    install: tuple[str, ...]
+    steps: tuple[str, ...]
+    python: str
+    device: str
+    workspace: str = ""
+
+
+@frozen
+class Job:
+    """A job: ``needs`` are done first, ``after`` has only ended. A report is about its ``needs``."""
+
+    name: str
+    kind: Kind
+    cell: Cell
+    needs: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+
+@frozen
+class Request:
+    """Everything that decides the folder's files.
+
+    ``mirror`` is a folder or the URL of a server, ``fetched`` whether jobs fill it. ``cache`` is that of the
+    user who planned, "" for one on the node's own disk.
+    """
+
+    scheduler: Scheduler
+    folder: str
+    cells: tuple[Cell, ...]
+    nodes: Mapping[Kind, Nodes]
+    xpubuild: tuple[str, ...]
+    mirror: str
+    fetched: bool
+    cache: str = ""
+
+    def job(self, kind: Kind, cell: Cell, inputs: Sequence[str], needs: tuple[str, ...] = ()) -> Job:
+        """Return a job, named with the digest of lock, step and folder, since results are there."""
+        text = "\0".join((kind, self.folder, self.mirror, *inputs))
+        digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:_DIGEST_CHARACTERS]
+        # PBS allows 15 characters.
+        name = f"{kind[0]}-{digest}" if self.scheduler == "pbs" else f"xb-{cell.id}-{kind}-{digest}"
+        return Job(name, kind, cell, needs)
+
+
+def jobs_of(request: Request) -> tuple[Job, ...]:
+    """Return the jobs in an order in which each follows what it needs; what is the same is fetched once."""
+    jobs: list[Job] = []
+    fetches: dict[tuple[str, ...], str] = {}
+    for cell in request.cells:
+        if request.fetched and cell.fetch not in fetches:
+            fetch = request.job("fetch", cell, cell.fetch)
+            # A mirror has one writer at a time.
+            jobs.append(Job(fetch.name, "fetch", cell, after=tuple(fetches.values())[-1:]))
+            fetches[cell.fetch] = fetch.name
+        needs = (fetches[cell.fetch],) if request.fetched else ()
+        inputs = (cell.lock_digest, *cell.install, *cell.steps)
+        build = request.job("build", cell, inputs, needs)
+        verify = request.job("verify", cell, (build.name, cell.device), (build.name,))
+        about = (*needs, build.name, verify.name)
+        jobs += [build, verify, request.job("report", cell, (verify.name,), about)]
+    return tuple(jobs)
+
+
+def fixed_script(name: str) -> Path:
+    """Return a script that every folder has: what is asked of a scheduler, or ``job``."""
+    return _SCRIPTS / f"{name}.sh"
 
 
 def _filled(name: str, values: Mapping[str, str]) -> str:
-    return _PLACEHOLDER.sub(lambda match: values[match[1]], _fixed(name))
+    return _PLACEHOLDER.sub(lambda match: values[match[1]], fixed_script(name).read_text("utf-8"))
 
 
 def files_of(request: Request) -> dict[str, str]:
     """Return path below the folder -> text. Those of ``jobs/`` and ``submit`` are scripts to be run."""
     jobs = jobs_of(request)
-    manifest = {
-        "schema": SCHEMA,
-        "made_by": "xpubuild plan",
-        "scheduler": request.scheduler,
-        "jobs": [
-            {"name": job.name, "kind": job.kind, "cell": job.cell.id, "needs": list(job.needs)}
-            for job in jobs
-        ],
-    }
-    lines = [_submitted(job) for job in jobs]
+    rows = [
+        {"name": job.name, "kind": job.kind, "cell": job.cell.id, "needs": list(job.needs)} for job in jobs
+    ]
+    manifest = {"schema": SCHEMA, "made_by": "xpubuild plan", "scheduler": request.scheduler, "jobs": rows}
+    lines = [
+        shlex.join(["report" if job.kind == "report" else "job", job.name, *job.needs])
+        + "".join(f" '~{name}'" for name in job.after)
+        for job in jobs
+    ]
     return {
         MANIFEST: json.dumps(manifest, indent=1) + "\n",
-        "lib/job.sh": _fixed("job.sh"),
-        "lib/scheduler.sh": _fixed(f"{request.scheduler}.sh"),
+        "lib/job.sh": fixed_script("job").read_text("utf-8"),
+        "lib/scheduler.sh": fixed_script(request.scheduler).read_text("utf-8"),
         **{f"jobs/{job.name}.sh": _script(job, request) for job in jobs},
-        "submit": _filled("submit.sh", {"folder": shlex.quote(request.folder), "jobs": "\n".join(lines)}),
+        "submit": _filled("submit", {"folder": shlex.quote(request.folder), "jobs": "\n".join(lines)}),
     }
-
-
-def _submitted(job: Job) -> str:
-    words = ["report" if job.kind == "report" else "job", job.name, *job.needs]
-    return shlex.join(words) + "".join(f" '~{name}'" for name in job.after)
 
 
 def _script(job: Job, request: Request) -> str:
-    nodes = request.nodes.get(job.kind, Nodes())
+    cell, nodes = job.cell, request.nodes.get(job.kind, Nodes())
     directives = _slurm(job, nodes) if request.scheduler == "slurm" else _pbs(job, nodes)
-    mark = "#SBATCH " if request.scheduler == "slurm" else "#PBS "
     setup = "\n".join(nodes.setup)
+    wheels, mirror = f"{request.folder}/wheels/{cell.id}", ("--mirror", request.mirror)
     values = {
-        "directives": "\n".join(mark + line for line in directives),
-        "title": f"{job.kind} of {job.cell.id}",
+        "directives": "\n".join(directives),
+        "title": f"{job.kind} of {cell.id}",
         "folder": shlex.quote(request.folder),
         "job": shlex.quote(job.name),
         "kind": job.kind,
-        "stop_after_s": str(max(0, nodes.seconds - _grace(nodes))),
+        "stop_after_s": str(max(0, nodes.seconds - nodes.grace)),
         "xpubuild": shlex.join(request.xpubuild),
         "setup": f'{{\n{setup}\n}} || settle "$site_failed"' if setup else ": # no lines of setup",
-    }
-    return _filled("head.sh", values) + "\n" + _filled(f"{job.kind}.sh", _values(job, request))
-
-
-def _values(job: Job, request: Request) -> dict[str, str]:
-    cell = job.cell
-    wheels = f"{request.folder}/wheels/{cell.id}"
-    mirror = ("--mirror", request.mirror)
-    return {
         "id": job.name.rpartition("-")[2],
         "fetch": shlex.join((*cell.fetch, *mirror)),
         "install": shlex.join((*cell.install, "--offline", *mirror)),
         "steps": shlex.join(cell.steps[:-1]),
         "last": shlex.quote(cell.steps[-1]),
-        "workspace": shlex.quote(cell.workspace) if cell.workspace else _OWN_WORKSPACE,
+        "workspace": shlex.quote(cell.workspace) if cell.workspace else '"$place/ws"',
         "cache": shlex.quote(request.cache) if request.cache else '"$place/cache"',
         "wheels": shlex.quote(wheels),
         "requirements": shlex.quote(f"{wheels}/requirements.txt"),
         "python": shlex.quote(cell.python),
         "device": cell.device,
     }
-
-
-def _grace(nodes: Nodes) -> int:
-    return min(_GRACE_S, nodes.seconds // 2) if nodes.seconds else _GRACE_S
+    return _filled("head", values) + "\n" + _filled(job.kind, values)
 
 
 def _slurm(job: Job, nodes: Nodes) -> Iterator[str]:
-    yield f"--job-name={job.name}"
-    yield "--nodes=1 --ntasks=1"
-    yield "--requeue --open-mode=append"
-    yield f"--signal=B:USR1@{_grace(nodes)}"
-    for option, value in (
-        ("partition", nodes.partition), ("account", nodes.account), ("time", nodes.time),
-        ("cpus-per-task", nodes.cores), ("mem", nodes.memory),
-    ):  # fmt: skip
-        if value:
-            yield f"--{option}={value}"
-    if nodes.gpus:
-        yield f"--gres=gpu:{nodes.gpus}"
-    yield from nodes.directives
+    options = {
+        "partition": nodes.partition, "account": nodes.account, "time": nodes.time,
+        "cpus-per-task": nodes.cores, "mem": nodes.memory, "gres": nodes.gpus and f"gpu:{nodes.gpus}",
+    }  # fmt: skip
+    lines = (
+        f"--job-name={job.name}", "--nodes=1 --ntasks=1", "--requeue --open-mode=append",
+        f"--signal=B:USR1@{nodes.grace}",
+        *(f"--{option}={value}" for option, value in options.items() if value), *nodes.directives,
+    )  # fmt: skip
+    yield from (f"#SBATCH {line}" for line in lines)
 
 
 def _pbs(job: Job, nodes: Nodes) -> Iterator[str]:
-    yield f"-N {job.name}"
-    yield "-r y"
-    for option, value in (("q", nodes.partition), ("A", nodes.account)):
-        if value:
-            yield f"-{option} {value}"
+    options = {"-q ": nodes.partition, "-A ": nodes.account}
     if nodes.seconds:
         minutes, seconds = divmod(nodes.seconds, 60)
-        yield f"-l walltime={minutes // 60:02}:{minutes % 60:02}:{seconds:02}"
-    parts = (("ncpus", nodes.cores), ("mem", nodes.memory), ("ngpus", nodes.gpus))
-    yield "-l select=1" + "".join(f":{name}={value}" for name, value in parts if value)
-    yield from nodes.directives
+        options["-l walltime="] = f"{minutes // 60:02}:{minutes % 60:02}:{seconds:02}"
+    parts = {"ncpus": nodes.cores, "mem": nodes.memory, "ngpus": nodes.gpus}
+    select = "".join(f":{name}={value}" for name, value in parts.items() if value)
+    lines = (
+        f"-N {job.name}", "-r y", *(f"{option}{value}" for option, value in options.items() if value),
+        f"-l select=1{select}", *nodes.directives,
+    )  # fmt: skip
+    yield from (f"#PBS {line}" for line in lines)
