@@ -185,7 +185,9 @@ def no_index_is_asked(request: pytest.FixtureRequest, monkeypatch: pytest.Monkey
     That they ask is held by the tests marked ``asks_indexes``, which have an index on loopback.
     """
     if request.node.get_closest_marker("asks_indexes") is None:
-        monkeypatch.setattr("xpubuild.supply.uv.ask.Asker.first_lacking", lambda *_args, **_options: None)
+        monkeypatch.setattr(
+            "xpubuild.supply.uv.settings.Asker.first_lacking", lambda *_args, **_options: None
+        )
 
 
 def pytest_unconfigure() -> None:

@@ -10,7 +10,7 @@ from integration.gitserver import git
 from support.cli import child
 
 from xpubuild.engine.journal import Journal
-from xpubuild.supply.git import notes
+from xpubuild.supply.git.worktree import write_done
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def tree(tmp_path: Path) -> Path:
     commit = git("rev-parse", "HEAD", cwd=tree).strip()
     git("checkout", "--quiet", "--detach", cwd=tree)
     git("branch", "--quiet", "-D", "main", cwd=tree)
-    notes.write_done(tree / ".git", commit)
+    write_done(tree / ".git", commit)
     with Journal(tmp_path / "ws" / "journal.db") as journal:
         journal.add_made("torch.source", [str(tree)])
         journal.begin("torch.source", "f" * 64)

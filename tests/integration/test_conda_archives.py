@@ -14,9 +14,8 @@ from support.conda_tools import served
 
 from xpubuild.errors import FetchError, SourceIntegrityError
 from xpubuild.supply.archives import Archive, Supply, bring
-from xpubuild.supply.conda.channels import resolve, with_access
 from xpubuild.supply.conda.environment import CondaEnvironmentProof, make_conda_env
-from xpubuild.supply.conda.lockfile import read_lock, write_lock
+from xpubuild.supply.conda.lockfile import read_lock, resolve, with_access, write_lock
 
 
 def test_a_mirror_is_enough(conda: tuple[Path, str], env: Path, tmp_path: Path) -> None:

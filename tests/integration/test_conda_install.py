@@ -112,9 +112,10 @@ from pathlib import Path
 sys.path[:0] = sys.argv[5:]
 from xpubuild.supply.conda import environment as install
 from xpubuild.supply.archives import Supply
+from xpubuild.supply.conda.lockfile import read_lock
 from xpubuild.supply.conda.solve import Engines
 from xpubuild.engine.environment import base_environment
-lock = install.read_lock_file(Path(sys.argv[2]))
+lock = read_lock(Path(sys.argv[2]).read_text())
 supply = Supply(cache=Path(sys.argv[3]), offline=True)
 threading.Timer(float(sys.argv[4]), os.kill, (os.getpid(), signal.SIGKILL)).start()
 work = install.Installation(

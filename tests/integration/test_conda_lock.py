@@ -19,8 +19,7 @@ from support.conda_tools import CONDA_LOCK, RATTLER, TOOLCHAIN, front, served, s
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import FetchError, RecipeError, ToolchainError, UnsatisfiableError, UsageError
-from xpubuild.supply.conda.channels import resolve
-from xpubuild.supply.conda.lockfile import read_lock, write_lock
+from xpubuild.supply.conda.lockfile import read_lock, resolve, write_lock
 from xpubuild.supply.conda.solve import Engines, Wanted, find_engines, make_lock, spec_name
 
 

@@ -15,8 +15,8 @@ from support.conda_tools import RATTLER, solved
 
 from xpubuild.errors import ToolchainError
 from xpubuild.supply.conda.environment import CondaEnvironmentProof, make_conda_env, mkl_proof
-from xpubuild.supply.conda.libstdcxx import CxxNeed, machine_need, provided
 from xpubuild.supply.conda.lockfile import read_lock
+from xpubuild.supply.conda.traps import CxxNeed, machine_need, provided
 
 
 class TestProof:

@@ -18,8 +18,15 @@ from xpubuild.supply.git.edits import MoveTraces
 from xpubuild.supply.git.git import Git, locked
 from xpubuild.supply.git.integrity import dirty_digest
 from xpubuild.supply.git.pin import Pin
-from xpubuild.supply.git.remote import named_commit, remember, remote_commit, remote_tags
-from xpubuild.supply.git.serving import ConfigurePin, ServedProof, configure_time_pins
+from xpubuild.supply.git.serving import (
+    ConfigurePin,
+    ServedProof,
+    configure_time_pins,
+    named_commit,
+    remember,
+    remote_commit,
+    remote_tags,
+)
 from xpubuild.supply.git.submodules import discover, read_links
 from xpubuild.supply.git.worktree import inspect
 

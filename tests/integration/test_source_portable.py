@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from integration.gitserver import GIT_ENV, GitServer, Nested, git, git_server, plain_clone, snapshot
 
-from xpubuild.supply.git.pin import Pin
-from xpubuild.supply.git.portable import portable_commands
+from xpubuild.supply.git.pin import Pin, portable_commands
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from integration.gitserver import GitServer, Upstream, git, git_server
 
 from xpubuild.errors import FetchError
 from xpubuild.supply.git.git import Git
-from xpubuild.supply.git.remote import remote_commit
+from xpubuild.supply.git.serving import remote_commit
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from integration.gitserver import git
 
-from xpubuild.supply.git.notes import tree_stamp
+from xpubuild.supply.git.worktree import tree_stamp
 
 
 def stamp(place: Path) -> int | None:

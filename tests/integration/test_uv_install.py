@@ -300,7 +300,7 @@ def test_a_uv_that_is_killed_leaves_nothing_wrong(demo: Demo, envs: tuple[Path, 
 def test_a_cache_of_another_form_leaves_the_work_to_pip(
     demo: Demo, envs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("xpubuild.supply.uv.cache._POINTERS", (".of-another-uv",))
+    monkeypatch.setattr("xpubuild.supply.uv.install._POINTERS", (".of-another-uv",))
     with pytest.raises(ToolchainError, match="is not known"):
         demo.install(envs[0])
     assert {dist.name for dist in installed_dists(site_packages_of(envs[0]))} == {"pip"}

@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Thread
 
 from xpubuild.engine.environment import base_environment
-from xpubuild.supply.conda.channels import resolve
+from xpubuild.supply.conda.lockfile import resolve
 from xpubuild.supply.conda.solve import Engines, Wanted, make_lock
 
 TOOLCHAIN = ("python", "pip", "cmake >=3.27,<4", "ninja", "mkl-static ==2026.0.0", "mkl-include ==2026.0.0")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from xpubuild.errors import RecipeError, ToolchainError
-from xpubuild.supply.conda.channels import (
+from xpubuild.supply.conda.lockfile import (
     Channel,
     read_condarc,
     redactor,
@@ -29,7 +29,7 @@ def condarc(home: Path, text: str, **variables: str) -> tuple[str, ...]:
 
 
 def test_without_settings_names_stay_names(home: Path) -> None:
-    assert read_condarc({"HOME": str(home)}).alias == ""
+    assert read_condarc({"HOME": str(home)}).channel_alias == ""
     assert condarc(home, "") == ("conda-forge", "defaults", "intel/label/x")
 
 

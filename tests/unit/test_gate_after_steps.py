@@ -25,8 +25,8 @@ from xpubuild.errors import XpuBuildError
 from xpubuild.machine.pythons import PythonFacts
 from xpubuild.supply.conda import environment as conda_proofs
 from xpubuild.supply.conda.environment import CondaEnvironmentProof
-from xpubuild.supply.conda.libstdcxx import CxxNeed
 from xpubuild.supply.conda.lockfile import CondaLock
+from xpubuild.supply.conda.traps import CxxNeed
 
 NEW = ("_ZN2at4nameNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE", True)
 OLD = ("_ZN2at4nameESs", True)

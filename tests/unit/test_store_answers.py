@@ -15,15 +15,18 @@ from unit.test_store_folder import DIST, FILE, ME, age, keep, record_of
 
 from xpubuild.errors import FetchError
 from xpubuild.supply.depot import kept_wheels as folder_store
-from xpubuild.supply.depot.collect import (
+from xpubuild.supply.depot.examine import check_depot
+from xpubuild.supply.depot.keeping import (
+    Found,
+    NotKept,
     Used,
+    WheelKeeper,
     collectable,
     contents_document,
+    look_up,
     size_row,
     why_not,
 )
-from xpubuild.supply.depot.examine import check_depot
-from xpubuild.supply.depot.keeping import Found, NotKept, WheelKeeper, look_up
 from xpubuild.supply.depot.kept_wheels import FolderStore
 from xpubuild.supply.depot.location import Trust
 from xpubuild.supply.depot.machine import Contents, headers, libraries

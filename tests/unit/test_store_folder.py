@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from xpubuild.errors import SourceIntegrityError, ToolchainError, UsageError
-from xpubuild.supply.depot.collect import Used, collectable, remove
+from xpubuild.supply.depot.keeping import Used, collectable, remove
 from xpubuild.supply.depot.kept_wheels import FolderStore
 from xpubuild.supply.depot.location import Trust, parse_store, trust_from
 from xpubuild.supply.depot.record import Record, identity

@@ -237,9 +237,9 @@ def conda_lock(specs: tuple[str, ...], *, channel: tuple[str, ...], cache: Path,
     """Solve conda specifications; write a conda-lock.yml without packages that conflict with an XPU build."""
     from xpubuild.engine.environment import base_environment
     from xpubuild.engine.files import write_atomic
-    from xpubuild.supply.conda.channels import read_condarc, resolve
-    from xpubuild.supply.conda.libstdcxx import machine_need
+    from xpubuild.supply.conda.lockfile import read_condarc, resolve
     from xpubuild.supply.conda.solve import Wanted, find_engines, make_lock
+    from xpubuild.supply.conda.traps import machine_need
 
     need = machine_need()
     wanted = Wanted(specs, resolve(channel, read_condarc(os.environ)), need.version if need else None)
@@ -256,12 +256,12 @@ def conda_env(
     """Create an environment from a conda-lock.yml; the hash of every package is checked."""
     from xpubuild.engine.environment import base_environment
     from xpubuild.supply.archives import Supply
-    from xpubuild.supply.conda.channels import read_condarc, resolve, with_access
-    from xpubuild.supply.conda.environment import Installation, make_conda_env, read_lock_file
+    from xpubuild.supply.conda.environment import Installation, make_conda_env
+    from xpubuild.supply.conda.lockfile import read_condarc, read_lock, resolve, with_access
     from xpubuild.supply.conda.solve import find_engines
     from xpubuild.supply.depot.folder import archives_in
 
-    document = read_lock_file(lock)
+    document = read_lock(lock.read_text("utf-8"), name=str(lock))
     channels = resolve(document.channels, read_condarc(os.environ))
     find = archives_in(mirror and mirror.absolute())
     supply = Supply(cache, find, offline, access=lambda url: with_access(url, channels))

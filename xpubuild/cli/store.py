@@ -30,7 +30,7 @@ store = options.group("store", _store)
 def list_(store: Places) -> int:
     """List the wheels in your own store and in those of --store."""
     from xpubuild.install.store_work import folder_stores, used_by
-    from xpubuild.supply.depot.collect import contents_document
+    from xpubuild.supply.depot.keeping import contents_document
     from xpubuild.ui.console import warn
     from xpubuild.ui.supply_views import store_view
 
@@ -43,7 +43,7 @@ def list_(store: Places) -> int:
 def size(store: Places) -> int:
     """Show how many wheels, repositories, files and sets your own store and those of --store have."""
     from xpubuild.install.store_work import folder_stores
-    from xpubuild.supply.depot.collect import size_row
+    from xpubuild.supply.depot.keeping import size_row
     from xpubuild.ui.supply_views import store_size_view
 
     rows = [size_row(item) for item in folder_stores(store)]
@@ -92,7 +92,7 @@ def gc(
     from xpubuild.cli.workspace import workspace_of
     from xpubuild.install.lock_file import read_lock
     from xpubuild.install.store_work import folder_stores, require_there, used_by
-    from xpubuild.supply.depot.collect import collectable, remove
+    from xpubuild.supply.depot.keeping import collectable, remove
     from xpubuild.workspace.overview import age_of
 
     roots = [workspace_of(None, path) for path in workspaces]

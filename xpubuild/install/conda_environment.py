@@ -20,12 +20,10 @@ from xpubuild.install.environment_steps import toolchain_step
 from xpubuild.install.target import Choice, Target
 from xpubuild.machine.envmark import MARK
 from xpubuild.recipe.model import Toolchain
-from xpubuild.supply.conda.channels import read_condarc, resolve
 from xpubuild.supply.conda.environment import CondaEnvironmentProof, mkl_proof
-from xpubuild.supply.conda.libstdcxx import machine_need
-from xpubuild.supply.conda.lockfile import CondaLock, read_lock, split_filename
+from xpubuild.supply.conda.lockfile import CondaLock, read_condarc, read_lock, resolve, split_filename
 from xpubuild.supply.conda.solve import Wanted, find_engines, make_lock
-from xpubuild.supply.conda.traps import kind_of
+from xpubuild.supply.conda.traps import kind_of, machine_need
 from xpubuild.supply.depot.folder import Depot
 
 NAME = "conda-lock.yml"

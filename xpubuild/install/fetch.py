@@ -45,7 +45,7 @@ from xpubuild.supply.depot.folder import Depot, damage_error
 from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.git import Git
 from xpubuild.supply.git.pin import is_ref
-from xpubuild.supply.git.remote import remember
+from xpubuild.supply.git.serving import remember
 
 _PACKAGES = "Python and conda packages, archives"
 _CHECK = ("check", "files in the mirror")

@@ -16,8 +16,7 @@ from xpubuild.supply.depot.examine import holds
 from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.git import Report
 from xpubuild.supply.git.pin import Pin
-from xpubuild.supply.git.remote import named_commit, remember
-from xpubuild.supply.git.serving import ConfigurePin, configure_time_pins
+from xpubuild.supply.git.serving import ConfigurePin, configure_time_pins, named_commit, remember
 from xpubuild.supply.git.submodules import Node, discover, read_links
 
 _JOBS = 4

@@ -48,7 +48,7 @@ from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.git import Git
 from xpubuild.supply.git.integrity import dirty_digest
 from xpubuild.supply.git.pin import is_id
-from xpubuild.supply.git.remote import named_commit
+from xpubuild.supply.git.serving import named_commit
 from xpubuild.supply.index.pipconf import offline_environment, pip_settings
 from xpubuild.untrusted import json_value, read_bytes
 from xpubuild.workspace.layout import Layout, require_plain
@@ -292,7 +292,7 @@ def installer_for(choice: Choice, downloads: Downloads) -> Installer:
     if options.packages == "conda":
         why = "the environment is of conda"
     else:
-        from xpubuild.supply.uv.cache import not_ours  # noqa: PLC0415 - for few
+        from xpubuild.supply.uv.install import not_ours  # noqa: PLC0415 - for few
         from xpubuild.supply.uv.settings import find_uv, reason_for_pip  # noqa: PLC0415
 
         environment = base_environment()

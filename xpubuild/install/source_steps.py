@@ -19,11 +19,10 @@ from xpubuild.resources import ops_project_dir
 from xpubuild.supply.archives import LIST, UnpackedProof, file_name, unpacked_stamp
 from xpubuild.supply.git.embedded import root_url, shell_lines
 from xpubuild.supply.git.integrity import BuiltTreeProof, TreeProof
-from xpubuild.supply.git.notes import tree_stamp
-from xpubuild.supply.git.pin import Pin
-from xpubuild.supply.git.portable import ShellWord, portable_commands
+from xpubuild.supply.git.pin import Pin, ShellWord, portable_commands
 from xpubuild.supply.git.serving import CONFIG, ServedProof
 from xpubuild.supply.git.serving import LIST as SERVED
+from xpubuild.supply.git.worktree import tree_stamp
 
 
 def pin_of(target: Target, name: str) -> Pin:

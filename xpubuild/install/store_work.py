@@ -17,8 +17,7 @@ from xpubuild.errors import FetchError, SourceIntegrityError, ToolchainError, Us
 from xpubuild.install.kept import own_store, with_stores
 from xpubuild.install.options import default_workspace
 from xpubuild.install.target import Prepared
-from xpubuild.supply.depot.collect import Used, why_not
-from xpubuild.supply.depot.keeping import NotKept, Store, WheelKeeper
+from xpubuild.supply.depot.keeping import NotKept, Store, Used, WheelKeeper, why_not
 from xpubuild.supply.depot.kept_wheels import NOT_A_FOLDER, NOT_THERE, FolderStore
 from xpubuild.supply.depot.location import Location, trust_from
 from xpubuild.supply.depot.record import Record, identity_of

@@ -27,7 +27,7 @@ from xpubuild.recipe.releases import releases
 from xpubuild.recipe.tree import TRITON_PIN, TRITON_VERSIONS, pinned_by
 from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.pin import is_id
-from xpubuild.supply.git.remote import remote_tags
+from xpubuild.supply.git.serving import remote_tags
 
 _TAG = re.compile(r"v(\d+(?:\.\d+)+)")
 _MOST_BYTES = 1 << 20

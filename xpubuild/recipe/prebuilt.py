@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from xpubuild.recipe.model import Component
-from xpubuild.supply.uv.ask import Prebuilt
+from xpubuild.supply.uv.settings import Prebuilt
 
 
 def prebuilt(components: Iterable[Component], text: Callable[[str], str]) -> tuple[Prebuilt, ...]:

@@ -36,11 +36,10 @@ from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import AuditError, FetchError, SourceIntegrityError, UsageError, XpuBuildError
 from xpubuild.frozen import frozen
 from xpubuild.supply.depot.examine import check_depot
-from xpubuild.supply.git import notes
 from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.edits import read_built
 from xpubuild.supply.git.git import Git
-from xpubuild.supply.git.worktree import Missing, Repository, find_git_dir, inspect, walk
+from xpubuild.supply.git.worktree import Missing, Repository, find_git_dir, finished_ns, inspect, walk
 from xpubuild.workspace.layout import Layout
 from xpubuild.workspace.moved import require_in_place
 from xpubuild.workspace.status import last_plan
@@ -350,7 +349,7 @@ def _repositories(git: Git, place: Path) -> Iterator[Repository]:
 def _checkout(git: Git, place: Path, item: Repository, found: Found) -> None:
     """Compare contents: git takes a file of the same size and times for the same."""
     top = find_git_dir(place) or place
-    finished, built = notes.finished_ns(top), read_built(top)
+    finished, built = finished_ns(top), read_built(top)
     for change in _without_the_index(git, item).changes:
         file, named = item.work_tree / change.path, item.place(change.path)
         if change.extra and not built.explains(named, change.kind):

@@ -18,9 +18,8 @@ from xpubuild.engine.journal import Journal
 from xpubuild.engine.lock import held_by, workspace_lock
 from xpubuild.errors import SourceIntegrityError, UsageError, XpuBuildError
 from xpubuild.frozen import frozen
-from xpubuild.supply.git import notes
 from xpubuild.supply.git.integrity import dirty_digest
-from xpubuild.supply.git.notes import is_untouched
+from xpubuild.supply.git.worktree import is_untouched, read_done
 from xpubuild.workspace.layout import Layout
 from xpubuild.workspace.moved import require_in_place
 from xpubuild.workspace.overview import age_of, disk_usage, last_used, workspaces_in
@@ -108,7 +107,7 @@ def _has_commits(git_dir: Path) -> bool:
     What xpubuild checks out has a detached HEAD and no branches. Whether a branch has anything new does not
     matter: to keep it costs nothing.
     """
-    pin = notes.read_done(git_dir) if git_dir.is_dir() else None
+    pin = read_done(git_dir) if git_dir.is_dir() else None
     if pin is None:
         return False
     packed = git_dir / "packed-refs"

@@ -353,8 +353,7 @@ def network_wheels(look: Look) -> Outcome:
         return skip("no Python was found")
     from xpubuild.recipe.load import requirement_file  # noqa: PLC0415 - pydantic, and only with a recipe
     from xpubuild.recipe.prebuilt import prebuilt  # noqa: PLC0415
-    from xpubuild.supply.uv.ask import Asker  # noqa: PLC0415
-    from xpubuild.supply.uv.settings import find_uv  # noqa: PLC0415
+    from xpubuild.supply.uv.settings import Asker, find_uv  # noqa: PLC0415
 
     loaded = look.recipe
     needed = [

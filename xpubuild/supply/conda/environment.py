@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from xpubuild.engine.files import explained, remove_tree, write_atomic
-from xpubuild.errors import RecipeError, ToolchainError
+from xpubuild.errors import ToolchainError
 from xpubuild.frozen import frozen
 from xpubuild.machine.envmark import MARK, check_name, read_mark, require_ours, write_mark
 from xpubuild.machine.mkl import DISTRIBUTIONS, MklStaticProof
@@ -30,15 +30,12 @@ from xpubuild.machine.python_environment import env_python
 from xpubuild.machine.pythons import PATIENT_S, probe_python
 from xpubuild.supply.archives import Supply, bring, require_here
 from xpubuild.supply.conda import traps
-from xpubuild.supply.conda.libstdcxx import STDLIB, gcc_for, glibcxx, machine_need, provided
-from xpubuild.supply.conda.lockfile import CondaLock, CondaPackage, read_lock
+from xpubuild.supply.conda.lockfile import CondaLock, CondaPackage
 from xpubuild.supply.conda.solve import Engines, ask_rattler, missing, rattler_failed
-from xpubuild.untrusted import read_text
 
 # Where and when something was unpacked; another machine or run has other values.
-_INCIDENTAL = ("extracted_package_dir", "indexed_timestamp", "link", "requested_specs", "requested_spec")
+_INCIDENTAL = ("extracted_package_dir", "indexed_timestamp", "link", "requested_spec")
 _REMOVED = frozenset({"REQUESTED", "direct_url.json"})
-_NO_SPACE = "No space left on device"
 
 
 @frozen
@@ -56,31 +53,6 @@ class Installation:
     def scratch(self) -> Path:
         """Beside the environment, on the same file system; gone when the installation has ended."""
         return self.env.parent / f".{self.env.name}.conda"
-
-
-@frozen
-class Installed:
-    """One record of ``conda-meta``; ``files`` are relative to the prefix."""
-
-    name: str
-    version: str
-    sha256: str
-    files: tuple[str, ...]
-
-
-def read_lock_file(path: Path) -> CondaLock:
-    """Return the lock in a file.
-
-    Raises:
-        RecipeError: it cannot be read, or is no usable lock.
-    """
-    try:
-        text = read_text(path)
-    except (OSError, ValueError) as error:
-        raise RecipeError(
-            f"{path} cannot be read", why=str(error), fix="pass the path of a conda-lock.yml"
-        ) from error
-    return read_lock(text, name=str(path))
 
 
 def make_conda_env(work: Installation) -> bool:
@@ -134,8 +106,8 @@ def make_conda_env(work: Installation) -> bool:
                     remove_tree(entry)
         work.report(f"py-rattler links {len(packages)} packages")
         _link(work)
-        tidy(env, packages)
-        mend_records(env)
+        _tidy(env, packages)
+        _mend_records(env)
         if wrong := problems(env, packages):
             raise _another(str(env), wrong)
         write_mark(env, {"state": "ready", **wanted})
@@ -153,69 +125,56 @@ def _link(work: Installation) -> None:
     answer = ask_rattler(job, "installed", work.engines, work.environment)
     if "ok" not in answer:
         message = str(answer.get("message", ""))
-        if "No space left on device" in message:
-            with explained(work.env, "installing conda packages"):
+        with explained(work.env, "installing conda packages"):
+            if "No space left on device" in message:
                 raise OSError(errno.ENOSPC, message)
         raise rattler_failed(message)
 
 
-def installed(env: Path) -> dict[str, Installed]:
+def installed(env: Path) -> dict[str, dict[str, Any]]:
     """Return what ``conda-meta`` records, by name; a damaged record is left out."""
-    found = {}
-    for record in map(_load, sorted((env / "conda-meta").glob("*.json"))):
-        name, version, digest = (str(record.get(key, "")) for key in ("name", "version", "sha256"))
-        if name:
-            found[name] = Installed(name, version, digest, tuple(map(str, record.get("files") or ())))
-    return found
+    records = map(_load, sorted((env / "conda-meta").glob("*.json")))
+    return {str(record["name"]): record for record in records if record.get("name")}
 
 
-def tidy(env: Path, packages: Sequence[CondaPackage]) -> None:
+def _tidy(env: Path, packages: Sequence[CondaPackage]) -> None:
     """Write the records with the addresses and hashes of the lock and without what is incidental.
 
     The archives were linked from a folder that is gone afterwards. conda reads the result: ``conda list
     --prefix ENV`` works on it.
     """
-    known = {package.name: package for package in packages}
-    meta = env / "conda-meta"
+    meta, known = env / "conda-meta", {package.name: package for package in packages}
     for path in sorted(meta.glob("*.json")):
         record = {key: value for key, value in _load(path).items() if key not in _INCIDENTAL}
-        package = known.get(str(record.get("name")))
-        if package is not None and record.get("version") == package.version:
-            record |= {
-                "fn": package.filename, "url": package.url, "channel": f"{package.channel}/",
-                "sha256": package.sha256, "md5": package.md5, "requested_specs": [],
-            }  # fmt: skip
+        if (package := known.get(str(record.get("name")))) is not None:
+            record |= {"fn": package.filename, "url": package.url, "channel": f"{package.channel}/"}
+            record |= {"md5": package.md5, "requested_specs": []}
         write_atomic(path, json.dumps(record, indent=1, sort_keys=True).encode() + b"\n")
     # conda takes a folder for an environment by this file; rattler writes the time into it.
     write_atomic(meta / "history", b"")
 
 
-def mend_records(env: Path) -> None:
+def _mend_records(env: Path) -> None:
     """Make the RECORD of Python packages true: conda's builders change files after pip wrote it.
 
     They write ``conda`` into INSTALLER and remove what says where pip had the wheel from. Otherwise the
     packages would look like what an interrupted pip left.
     """
     for record in sorted((env / "lib").glob("python3*/site-packages/*.dist-info/RECORD")):
-        rows = list(csv.reader(io.StringIO(record.read_text("utf-8"))))
-        site = record.parent.parent
-        there = (
-            row for row in rows if row and (Path(row[0]).name not in _REMOVED or (site / row[0]).exists())
-        )
-        kept = [_true_row(row, site / row[0]) for row in there]
+        rows, kept, site = list(csv.reader(io.StringIO(record.read_text("utf-8")))), [], record.parent.parent
+        for row in filter(None, rows):
+            path = site / row[0]
+            if path.name == "INSTALLER" and path.is_file():
+                data = path.read_bytes()
+                checksum = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+                kept.append([row[0], f"sha256={checksum}", str(len(data))])
+            elif path.name not in _REMOVED or path.exists():
+                kept.append(row)
         if kept != rows:
             out = io.StringIO()
             csv.writer(out, lineterminator="\n").writerows(kept)
             # A file of its own: the one there may be a second name of a file in a package cache.
             write_atomic(record, out.getvalue().encode())
-
-
-def _true_row(row: list[str], path: Path) -> list[str]:
-    if path.name != "INSTALLER" or not path.is_file():
-        return row
-    data = path.read_bytes()
-    checksum = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
-    return [row[0], f"sha256={checksum}", str(len(data))]
 
 
 def problems(env: Path, packages: Sequence[CondaPackage]) -> list[str]:
@@ -224,19 +183,19 @@ def problems(env: Path, packages: Sequence[CondaPackage]) -> list[str]:
     Python packages may be replaced by pip later, so files in ``site-packages`` are pip's matter and not
     looked at here.
     """
-    there = installed(env)
-    found = []
+    there, found = installed(env), []
     for package in packages:
-        record = there.get(package.name)
-        if record is None:
+        record = there.get(package.name, {})
+        version, sha256 = record.get("version"), str(record.get("sha256"))
+        if not record:
             found.append(f"{package.title} is not installed")
-        elif (record.version, record.sha256) != (package.version, package.sha256):
-            found.append(f"{package.name} is {record.version} with sha256 {record.sha256[:12] or 'unknown'}")
+        elif (version, sha256) != (package.version, package.sha256):
+            found.append(f"{package.name} is {version} with sha256 {sha256[:12]}")
         else:
-            wanted = (name for name in record.files if "/site-packages/" not in name and name[-4:] != ".pyc")
+            names = map(str, record.get("files") or ())
+            wanted = (name for name in names if "/site-packages/" not in name and name[-4:] != ".pyc")
             gone = [name for name in wanted if not os.path.lexists(env / name)]
-            if gone:
-                found.append(f"{package.title} lacks {len(gone)} files: {gone[0]}")
+            found += [f"{package.title} lacks {len(gone)} files: {gone[0]}"] if gone else []
     extra = sorted(set(there) - {package.name for package in packages})
     return found + [f"{name} is installed, but not in the lock" for name in extra]
 
@@ -275,16 +234,13 @@ class CondaEnvironmentProof:
         """
         env = Path(self.env)
         wrong = problems(env, self.lock.packages)
-        harms = {name: traps.kind_of(name) for name in installed(env)}
-        wrong += [f"{name} is installed: {reason}" for name, reason in harms.items() if reason]
+        harms = ((name, traps.kind_of(name)) for name in installed(env))
+        wrong += [f"{name} is installed: {reason}" for name, reason in harms if reason]
+        facts = probe_python(env / "bin" / "python", deadline_s=PATIENT_S)
+        if facts.error or not facts.version.startswith(self.lock.python):
+            wrong.append(facts.error or f"its Python is {facts.version}, the lock says {self.lock.python}")
         if wrong:
             raise _another(self.env, wrong)
-        wanted = self.lock.python
-        facts = probe_python(env / "bin" / "python", deadline_s=PATIENT_S)
-        if facts.error or not facts.version.startswith(wanted):
-            raise _another(
-                self.env, [facts.error or f"its Python is {facts.version}, the lock says {wanted}"]
-            )
         return {
             "python": facts.version,
             "packages": {item.filename: item.sha256 for item in self.lock.packages},
@@ -294,16 +250,14 @@ class CondaEnvironmentProof:
         }
 
     def _libstdcxx(self, env: Path) -> dict[str, str]:
-        library = env / "lib" / STDLIB
+        library = env / "lib" / traps.STDLIB
         if not library.exists():
             return {}
-        has, need = provided(library) or "no GLIBCXX version", machine_need(Path(self.root))
-        if need is not None and glibcxx(has) < glibcxx(need.version):
-            gcc, owners = gcc_for(need.version), installed(env).values()
-            owner = next(
-                (f"{item.name} {item.version}" for item in owners if f"lib/{STDLIB}" in item.files),
-                f"that has lib/{STDLIB}",
-            )
+        has, need = traps.provided(library) or "no GLIBCXX version", traps.machine_need(Path(self.root))
+        if need is not None and traps.glibcxx(has) < traps.glibcxx(need.version):
+            gcc, files = traps.gcc_for(need.version), f"lib/{traps.STDLIB}"
+            owners = (item for item in installed(env).values() if files in (item.get("files") or ()))
+            owner = next((f"{item['name']} {item['version']}" for item in owners), f"that has {files}")
             raise ToolchainError(
                 f"the libstdc++ of the conda package {owner} is older than this machine needs",
                 why=(
@@ -335,7 +289,7 @@ class CondaMklProof(MklStaticProof):
         return {**super().key(), "packages": "conda"}
 
     def _distributions(self, root: Path) -> dict[str, str]:
-        found = ((name.replace("-", "_"), item.version) for name, item in installed(root).items())
+        found = ((name.replace("-", "_"), str(item["version"])) for name, item in installed(root).items())
         return {name: version for name, version in found if name in DISTRIBUTIONS}
 
 

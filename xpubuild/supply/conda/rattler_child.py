@@ -42,19 +42,13 @@ async def solve(job: dict[str, Any]) -> list[dict[str, Any]]:
         virtual_packages=virtual,
         gateway=rattler.Gateway(cache_dir=Path(job["cache"])),
     )
-    return [
-        {
-            "name": record.name.normalized,
-            "version": str(record.version),
-            "filename": record.file_name,
-            "url": record.url,
-            "sha256": record.sha256.hex() if record.sha256 else "",
-            "md5": record.md5.hex() if record.md5 else "",
-            "size": record.size,
-            "depends": list(record.depends),
-        }
-        for record in records
-    ]
+    found = []
+    for record in records:
+        hashes = {name: (getattr(record, name) or b"").hex() for name in ("sha256", "md5")}
+        named = {"name": record.name.normalized, "version": str(record.version), "url": record.url}
+        more = {"filename": record.file_name, "size": record.size, "depends": list(record.depends)}
+        found.append({**hashes, **named, **more})
+    return found
 
 
 async def install(job: dict[str, Any]) -> list[str]:

@@ -34,15 +34,16 @@ from xpubuild.errors import (
 )
 from xpubuild.frozen import frozen
 from xpubuild.supply.conda import traps
-from xpubuild.supply.conda.channels import Channel, redactor, without_credentials
-from xpubuild.supply.conda.libstdcxx import too_old
 from xpubuild.supply.conda.lockfile import (
     PLATFORM,
     VIRTUAL,
+    Channel,
     CondaLock,
     CondaPackage,
     read_lock,
+    redactor,
     split_filename,
+    without_credentials,
     write_lock,
 )
 
@@ -92,11 +93,8 @@ def missing(doing: str) -> ToolchainError:
 
 def rattler_failed(why: str) -> ToolchainError:
     """Return the error for a py-rattler that failed in a way of its own."""
-    return ToolchainError(
-        "py-rattler failed",
-        why=why or "py-rattler said nothing",
-        fix="run the same command again; if it fails again, report it with this message",
-    )
+    fix = "run the same command again; if it fails again, report it with this message"
+    return ToolchainError("py-rattler failed", why=why or "py-rattler said nothing", fix=fix)
 
 
 def ask_rattler(
@@ -173,8 +171,9 @@ def make_lock(
             fix="add them to the recipe's toolchain.conda, or pass channels with --conda-channel",
         )
 
+    cache.mkdir(parents=True, exist_ok=True)
+
     def solved(asked: Wanted) -> CondaLock:
-        cache.mkdir(parents=True, exist_ok=True)
         packages = None
         if engines.conda and engines.conda_lock:
             report(f"conda-lock solves with {Path(engines.conda).name}")
@@ -187,8 +186,7 @@ def make_lock(
 
     names = [spec_name(spec) for spec in wanted.specs]
     lock = traps.keep_out(solved(wanted), names)
-    old = too_old(lock.packages, wanted.glibcxx)
-    if old is not None:
+    if (old := traps.too_old(lock.packages, wanted.glibcxx)) is not None:
         package, gcc = old
         report(f"{package.title} is older than this machine's GPU driver needs: requesting {gcc}")
         try:
@@ -270,25 +268,24 @@ def _by_conda_lock(
 def _failed(kind: str, wanted: Wanted, why: str) -> XpuBuildError:
     """Return the error for one of the kinds that ``rattler_child`` knows."""
     channels, specs = [item.shown for item in wanted.channels], list(wanted.specs)
-    if kind == "unsatisfiable":
-        return UnsatisfiableError(
+    kinds: dict[str, tuple[type[XpuBuildError], str, str]] = {
+        "unsatisfiable": (
+            UnsatisfiableError,
             "the conda packages that the recipe requires cannot be installed together",
-            why=why,
-            fix="change toolchain.conda.packages of the recipe, or use other channels with --conda-channel",
-            evidence={"packages": specs, "channels": channels, "platform": PLATFORM},
-        )
-    if kind == "unreachable":
-        return FetchError(
+            "change toolchain.conda.packages of the recipe, or use other channels with --conda-channel",
+        ),
+        "unreachable": (
+            FetchError,
             "a conda channel could not be read",
-            why=why,
-            fix="check the address and the proxy (HTTPS_PROXY), or use another channel with --conda-channel",
-            evidence={"channels": channels},
-        )
-    if kind == "invalid":
-        return RecipeError(
+            "check the address and the proxy (HTTPS_PROXY), or use another channel with --conda-channel",
+        ),
+        "invalid": (
+            RecipeError,
             "the recipe has invalid conda specifications",
-            why=why,
-            fix="write them as 'cmake >=3.27,<4' in toolchain.conda.packages",
-            evidence={"packages": specs},
-        )
-    return rattler_failed(why)
+            "write them as 'cmake >=3.27,<4' in toolchain.conda.packages",
+        ),
+    }
+    if kind not in kinds:
+        return rattler_failed(why)
+    error, what, fix = kinds[kind]
+    return error(what, why=why, fix=fix, evidence={"packages": specs, "channels": channels})

@@ -1,18 +1,26 @@
-"""What a step of the plan asks of the stores: is its wheel kept, take it, keep what was built instead."""
+"""Stores of built wheels: what a step of the plan asks of them, what is in one, what of it nobody uses."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import re
+import stat
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from xpubuild.engine.files import fsync_dir
+from xpubuild.engine.temporary import DRAFT, new_draft
 from xpubuild.errors import XpuBuildError
 from xpubuild.frozen import frozen
+from xpubuild.supply.depot.bytes import scan, walk
+from xpubuild.supply.depot.entries import FILES, GIT, SETS
 from xpubuild.supply.depot.kept_wheels import FolderStore
-from xpubuild.supply.depot.record import IDENTITY, TAKEN, Record
+from xpubuild.supply.depot.record import IDENTITY, RECORD, TAKEN, WHEEL, Record
 from xpubuild.supply.git.edits import BARE
 
 if TYPE_CHECKING:
@@ -207,3 +215,176 @@ class WheelKeeper:
             return f"{error.what} ({error.why})" if error.why else error.what
         except OSError as error:
             return str(error.strerror or error)
+
+
+_DAY_S = 86_400.0
+
+
+@frozen
+class Used:
+    """What refers to kept wheels: build identities, lock digests, and sha256 of wheels in workspaces."""
+
+    identities: frozenset[str] = frozenset()
+    digests: frozenset[str] = frozenset()
+    wheels: frozenset[str] = frozenset()
+
+    def by(self, record: Record) -> bool:
+        """Whether somebody refers to a record."""
+        return (
+            record.identity in self.identities
+            or record.built.get("lock_digest") in self.digests
+            or record.sha256 in self.wheels
+        )
+
+
+@frozen
+class Rubbish:
+    """A file that can go; ``size`` is in bytes."""
+
+    path: Path
+    size: int
+    why: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the file as documents have it."""
+        return {"path": str(self.path), "size_bytes": self.size, "why": self.why}
+
+
+def contents_document(store: FolderStore, used: Used) -> dict[str, Any]:
+    """Return a store as ``xpubuild.store/1`` has it."""
+    why = why_not(store)
+    wheels = [] if why else [_row(path, found, used) for path, found in store.records()]
+    return {
+        "store": store.name,
+        "believed": not why,
+        "why": why,
+        "writable": store.can_write(),
+        "size_bytes": size_of(store),
+        "wheels": wheels,
+    }
+
+
+def why_not(store: FolderStore) -> str:
+    """Return why the store must not be used, or cannot be looked at; "" where it may be."""
+    try:
+        return store.why_not()
+    except OSError as error:
+        return str(error.strerror)
+
+
+def _row(path: Path, found: Record | str, used: Used) -> dict[str, Any]:
+    named = {"identity": path.stem, "distribution": path.parent.name}
+    if isinstance(found, str):
+        unknown = dict.fromkeys(("version", "file", "size_bytes", "created", "recipe"))
+        return {**named, **unknown, "used": False, "problem": found}
+    said = {key: found.built.get(key) for key in ("created", "recipe")}
+    return {
+        **named, "version": found.version, "file": found.file, "size_bytes": found.size,
+        **{key: text if isinstance(text, str) and text.isprintable() else None for key, text in said.items()},
+        "used": used.by(found), "problem": "",
+    }  # fmt: skip
+
+
+def size_of(store: FolderStore) -> int:
+    """Return the bytes of all files of a store."""
+    return sum(status.st_size for folder in store.folders() for _, status in _files(folder))
+
+
+def size_row(store: FolderStore) -> dict[str, Any]:
+    """Return how much a store has of each kind, as ``xpubuild.store-size/1`` has it; sizes are bytes."""
+    root = store.root
+    sizes = [item.stat(follow_symlinks=False).st_size for name in (GIT, FILES, SETS)
+             for _, item in walk(root / name)]  # fmt: skip
+    return {
+        "store": store.name,
+        "wheels": sum(1 for _ in store.records()),
+        "repositories": sum(1 for item in scan(root / GIT) if re.fullmatch(r"[^.].*\.git", item.name)),
+        "files": len(scan(root / FILES)),
+        "sets": len(scan(root / SETS)),
+        "size_bytes": size_of(store) + sum(sizes),
+        "why": why_not(store),
+    }
+
+
+def collectable(store: FolderStore, used: Used, older_s: float) -> list[Rubbish]:
+    """Return what nobody refers to and what was not touched for so long (seconds), records first.
+
+    Damage and what a killed process left may go after a day. Only files of this user are collected. Times
+    are compared by the clock of the file system, which wrote them.
+    """
+    now, me = _now(store), os.geteuid()
+    found: list[Rubbish] = []
+    for folder in store.folders():
+        kept: set[str] = set()
+        statuses = {path.name: status for path, status in _files(folder)}
+        ages = {name: now - status.st_mtime for name, status in statuses.items() if status.st_uid == me}
+        for path, record in store.records(folder.name):
+            why = _why_gone(record, used, ages.get(path.name), older_s)
+            if why:
+                found.append(Rubbish(path, statuses[path.name].st_size, why))
+            elif isinstance(record, Record):
+                kept.add(record.sha256)
+        for name, age in ages.items():
+            why = _why_left(name, kept)
+            if why and age > _DAY_S:
+                found.append(Rubbish(folder / name, statuses[name].st_size, why))
+    # A wheel goes after the records, so that nobody finds a record without its wheel for long.
+    return sorted(found, key=lambda item: (item.path.suffix != ".json", str(item.path)))
+
+
+def _why_gone(record: Record | str, used: Used, age: float | None, older_s: float) -> str:
+    """Return why a record can go; ``age`` is None where it is somebody else's."""
+    if age is None:
+        return ""
+    if isinstance(record, str):
+        return f"damaged: {record}" if age > _DAY_S else ""
+    if used.by(record) or age <= older_s:
+        return ""
+    return f"not used for {int(age // _DAY_S)} days"
+
+
+def _why_left(name: str, kept: Collection[str]) -> str:
+    if name.startswith(DRAFT):
+        return "left by a process that was killed"
+    match = WHEEL.fullmatch(name)
+    return "no record has it" if match is not None and match["sha256"] not in kept else ""
+
+
+def remove(rubbish: Collection[Rubbish]) -> tuple[list[Rubbish], list[str]]:
+    """Remove files; return what is gone, and in words what could not be removed."""
+    gone, failed = list[Rubbish](), list[str]()
+    for item in rubbish:
+        try:
+            item.path.unlink()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            failed.append(f"{item.path}: {error.strerror}")
+        else:
+            gone.append(item)
+    for folder in {item.path.parent for item in gone}:
+        with contextlib.suppress(OSError):
+            fsync_dir(folder)
+    return gone, failed
+
+
+def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """Yield the files of a folder that may be the store's, no links and nothing else."""
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            name = entry.name
+            ours = RECORD.fullmatch(name) or WHEEL.fullmatch(name) or name.startswith(DRAFT)
+            with contextlib.suppress(OSError):
+                status = entry.stat(follow_symlinks=False)
+                if ours and stat.S_ISREG(status.st_mode):
+                    yield Path(entry.path), status
+
+
+def _now(store: FolderStore) -> float:
+    """Return the time by the clock that dates the files of a store, which may be that of a server."""
+    with contextlib.suppress(OSError):
+        descriptor, draft = new_draft(store.root)
+        draft.unlink(missing_ok=True)
+        with os.fdopen(descriptor) as stream:
+            return os.fstat(stream.fileno()).st_mtime
+    return time.time()

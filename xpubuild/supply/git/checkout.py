@@ -23,7 +23,6 @@ from xpubuild.engine.files import explained, fsync_dir, remove_tree, sync_filesy
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.frozen import frozen
-from xpubuild.supply.git import notes
 from xpubuild.supply.git.bare import RepositoryStore, Retry, remove_leftovers
 from xpubuild.supply.git.edits import Edit, MoveTraces, find_edits, in_the_way, read_built, refuse
 from xpubuild.supply.git.failures import diagnose, error_for, require
@@ -32,7 +31,17 @@ from xpubuild.supply.git.hardening import add_settings
 from xpubuild.supply.git.integrity import verify_checkout
 from xpubuild.supply.git.pin import Pin
 from xpubuild.supply.git.submodules import LinkedCancel, Node, SourceTree, discover, list_tree, visit_all
-from xpubuild.supply.git.worktree import Missing, Repository, find_git_dir, walk
+from xpubuild.supply.git.worktree import (
+    Missing,
+    Repository,
+    find_git_dir,
+    is_untouched,
+    read_done,
+    read_move,
+    walk,
+    write_done,
+    write_move,
+)
 
 #: What keeps the files equal to the blobs also for the git that the user runs in the checkout later.
 _SETTINGS = (("core.autocrlf", "false"), ("core.eol", "lf"), ("core.safecrlf", "false"))
@@ -129,17 +138,17 @@ class _Work:
         git_dir = find_git_dir(self.top)
         try:
             if git_dir is not None:
-                moving = notes.read_move(git_dir)
+                moving = read_move(git_dir)
                 skip = self.pin.skip
                 found = tuple(walk(self.store.git, self.top, git_dir, submodules=True, skip=skip))
                 self._require_no_edits(found, moving, git_dir)
                 return found, moving
             why = f"{self.top} is no git repository any more"
         except SourceIntegrityError as error:
-            if not notes.is_untouched(self.top):
+            if not is_untouched(self.top):
                 raise
             why = error.what
-        if notes.is_untouched(self.top):
+        if is_untouched(self.top):
             aside = _beside(self.top, "damaged")
             self.report(f"{why}; it is damaged and was not edited: it is kept as {aside} and made again")
             remove_tree(aside)
@@ -151,7 +160,7 @@ class _Work:
         self, found: Sequence[Repository | Missing], moving: _Moving, git_dir: Path
     ) -> None:
         expected = {path: set(commits) for path, commits in (moving or {}).items()}
-        own = {self.pin.commit, notes.read_done(git_dir) or self.pin.commit}
+        own = {self.pin.commit, read_done(git_dir) or self.pin.commit}
         expected[""] = expected.get("", set()) | own
         for item in found:
             if isinstance(item, Missing):
@@ -187,7 +196,7 @@ class _Work:
         replace(self, top=new)._populate(tree)
         # What the rename shows must be on the disk before it: git flushes none of the files.
         sync_filesystems([new, self.store.cache])
-        notes.write_done(new / ".git", self.pin.commit)
+        write_done(new / ".git", self.pin.commit)
         with explained(place, "putting a checkout in its place"):
             new.rename(place)  # over an empty folder, too
             fsync_dir(place.parent)
@@ -222,7 +231,7 @@ class _Work:
                 edits += in_the_way(old, list_tree(git, old.git_dir, node.commit), traces)
         self._refuse(edits)
         git_dir, trash = self._git_dir(""), self._git_dir("") / _TRASH
-        notes.write_move(git_dir, commits)
+        write_move(git_dir, commits)
         gone = set(repositories) - {node.path for node in tree.nodes} if self.pin.submodules else set()
         for path in sorted(gone):
             # Its repository stays in .git. Renamed first: a half-removed folder would look like somebody's
@@ -235,7 +244,7 @@ class _Work:
         self._populate(tree)
         remove_tree(trash)
         sync_filesystems([self.top, self.store.cache])
-        notes.write_done(git_dir, self.pin.commit)
+        write_done(git_dir, self.pin.commit)
         return "moved", tree.fetched
 
     def _is_there(self, repositories: Mapping[str, Repository]) -> bool:

@@ -14,10 +14,9 @@ from xpubuild.errors import SourceIntegrityError
 from xpubuild.frozen import frozen
 from xpubuild.supply.git.edits import BARE, EDITABLE, WHEEL, Built, extras, find_edits, read_built, refuse
 from xpubuild.supply.git.git import Git
-from xpubuild.supply.git.notes import is_untouched
 from xpubuild.supply.git.pin import Pin
 from xpubuild.supply.git.submodules import read_links
-from xpubuild.supply.git.worktree import Missing, Repository, require_git_dir, walk
+from xpubuild.supply.git.worktree import Missing, Repository, is_untouched, require_git_dir, walk
 
 
 def verify_checkout(
