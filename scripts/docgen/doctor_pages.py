@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 
 from docgen import markdown as md
-from xpubuild.doctor.families import families_of
 from xpubuild.doctor.kit import Check
-from xpubuild.doctor.registry import arranged, shipped
+from xpubuild.doctor.registry import arranged, families_of, shipped
 
 _ABOUT = """
 `xpubuild doctor` runs these checks in parallel; [Check a host](../how-to/doctor.md) shows how to use it. A

@@ -75,8 +75,6 @@ def test_a_failed_build_is_told_whole_and_without_secrets(site: Site, tmp_path: 
     found = documents(text)
     findings = found["Failures, explained"]["addon.wheel"]["findings"]
     assert findings[0]["id"] == "llvm-foreach-missing-ocloc"
-    (gate,) = found["Lines of the XPU gate"]["lines"]
-    assert (gate["log"], "Could NOT find SYCL" in gate["text"]) == ("addon.wheel.log", True)
     steps = {step["id"]: step["status"] for step in found["Steps and runs"]["steps"]}
     assert steps["addon.wheel"] == "failed"
     planned = [step["id"] for step in found["Plan"]["steps"]]

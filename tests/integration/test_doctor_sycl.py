@@ -13,7 +13,7 @@ from support.doctor_frame import a_context
 from support.doctor_shows import shows
 from support.small_elf import library
 
-from xpubuild.doctor.checks.runtimes import opencl_cpu, sycl_adapters
+from xpubuild.doctor.checks.runtimes import sycl_adapters
 from xpubuild.doctor.checks.shadow import shadow_sycl_soname
 from xpubuild.doctor.kit import Look
 
@@ -72,18 +72,6 @@ def test_an_adapter_that_is_no_library_is_named(copy: Path) -> None:
 
 def test_without_a_runtime_nobody_is_asked(tmp_path: Path) -> None:
     assert sycl_adapters(context_of(tmp_path)).status == "skip"
-
-
-@shows("warn", "opencl.cpu")
-@shows("ok", "opencl.cpu")
-def test_the_placeholder_of_a_conda_prefix_hides_the_cpu_device(sycl_env: Path) -> None:
-    found = opencl_cpu(context_of(sycl_env))
-    assert found.status == "warn"
-    assert "/opt/anaconda1anaconda2anaconda3/lib/libintelocl.so, which does not exist" in found.detail
-    assert found.fix is not None
-    real = sycl_env / "lib" / "libintelocl.so"
-    assert found.fix.commands == (f"export OCL_ICD_FILENAMES={real}",)
-    assert opencl_cpu(context_of(sycl_env, OCL_ICD_FILENAMES=str(real))).status == "ok"
 
 
 def test_two_packages_with_different_runtimes_are_told_apart_from_torch(copy: Path) -> None:

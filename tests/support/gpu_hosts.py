@@ -370,20 +370,6 @@ HARDWARE = (
         pci=like(MAX_1550, virtual=True, tiles=1),
     ),
     _healthy(
-        "Arc A770, 4 GiB in one allocation",
-        warns=("gpu.single_allocation",),
-        pci=(ARC,),
-        kernel="6.8.0-45-generic",
-        level_zero=LevelZero(largest_bytes=4 * GIB - 4096),
-    ),
-    _healthy(
-        "Arc A770, 4 GiB in one allocation, the limit lifted",
-        pci=(ARC,),
-        kernel="6.8.0-45-generic",
-        level_zero=LevelZero(largest_bytes=4 * GIB - 4096),
-        environ={"UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS": "1"},
-    ),
-    _healthy(
         "firmware that does not start",
         warns=("gpu.firmware",),
         files={
@@ -416,7 +402,7 @@ WELL: dict[str, frozenset[str]] = {
         "driver.family", "driver.headers", "driver.loader_source", "driver.mixed", "driver.ocloc",
         "gpu.agreement", "gpu.bar", "gpu.hidden", "gpu.hierarchy", "gpu.kernel_driver", "gpu.memory_tiles",
         "gpu.numa", "gpu.pcie_link", "gpu.present", "gpu.render_access", "gpu.render_node",
-        "gpu.single_allocation", "gpu.supported", "level_zero.enumerate", "level_zero.loader", "opencl.icd",
+        "gpu.supported", "level_zero.enumerate", "level_zero.loader", "opencl.icd",
     }),
     "sycl-ls agrees": frozenset({"sycl.see"}),
 }  # fmt: skip

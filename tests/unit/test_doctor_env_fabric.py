@@ -12,7 +12,7 @@ from support.doctor_shows import shows
 from support.small_elf import library
 
 from xpubuild.doctor.checks.build import build_disk
-from xpubuild.doctor.checks.shadow_fabric import shadow_libfabric
+from xpubuild.doctor.checks.shadow_system import shadow_libfabric
 from xpubuild.doctor.kit import Outcome
 from xpubuild.doctor.look.filesystem import Room, quota_room
 

@@ -11,8 +11,8 @@ from support.doctor_frame import a_context
 from support.doctor_shows import shows
 from support.small_elf import library
 
-from xpubuild.doctor.checks import shadow, shadow_build
-from xpubuild.doctor.checks.shadow_libstdcxx import shadow_libstdcxx
+from xpubuild.doctor.checks import shadow, shadow_system
+from xpubuild.doctor.checks.shadow_system import shadow_libstdcxx
 from xpubuild.doctor.kit import Outcome
 
 
@@ -50,7 +50,7 @@ def test_libstdcxx_of_an_image(tmp_path: Path) -> None:
 @shows("warn", "shadow.system")
 def test_oneDNN_of_the_system(tmp_path: Path) -> None:  # noqa: N802 - its name
     standin.write(tmp_path / "usr" / "include" / "dnnl.hpp", "")
-    found = shadow_build.shadow_system(a_context(tmp_path, os=DEBIAN))
+    found = shadow_system.shadow_system(a_context(tmp_path, os=DEBIAN))
     assert found.status == "warn"
     assert found.fix is not None
     assert found.fix.commands == ("apt-get remove libdnnl-dev libmkl-dev",)
@@ -76,4 +76,4 @@ def test_an_old_libstdcxx_on_the_path_of_the_loader(host: EnvHost) -> None:
 )
 def test_switches_that_change_a_build(host: EnvHost, variable: str, value: str, status: str) -> None:
     host.environ[variable] = value
-    assert shadow_build.shadow_variables(host.context()).status == status
+    assert shadow_system.shadow_variables(host.context()).status == status

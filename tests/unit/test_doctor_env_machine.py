@@ -14,9 +14,8 @@ from support.doctor_shows import shows
 from support.imports import ROOT
 
 from xpubuild.doctor.checks.build import build_disk
-from xpubuild.doctor.checks.machine import machine_platform
 from xpubuild.doctor.checks.oneapi import oneapi_installed
-from xpubuild.doctor.checks.python import python_runs, python_version
+from xpubuild.doctor.checks.python import machine_platform, python_runs, python_version
 from xpubuild.doctor.checks.toolchain import toolchain_gcc
 from xpubuild.doctor.kit import Outcome, Profile
 from xpubuild.doctor.report import verdict

@@ -8,7 +8,6 @@ import pytest
 from integration import oneapi_standin as standin
 from support.doctor_env import EnvHost, offline
 from support.doctor_frame import a_context
-from support.doctor_shows import shows
 
 from xpubuild.doctor.checks import python, torch
 from xpubuild.doctor.kit import Look
@@ -50,14 +49,6 @@ def test_an_old_python_is_told_with_one_that_fits(host: EnvHost) -> None:
     assert python.python_version(host.context(offline("2.13"))).status == "fail"
     host.python(error="ended with status 127")
     assert "127" in python.python_version(host.context(offline("2.13"))).detail
-
-
-@shows("ok", "python.setuptools")
-def test_setuptools_without_a_recipe_matter_beside_a_torch(host: EnvHost) -> None:
-    host.dist("setuptools", "82.0.1")
-    assert python.python_setuptools(host.context()).status == "ok"
-    host.torch()
-    assert python.python_setuptools(host.context()).status == "warn"
 
 
 @pytest.mark.parametrize(

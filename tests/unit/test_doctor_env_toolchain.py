@@ -9,7 +9,6 @@ import pytest
 from integration import oneapi_standin as standin
 from support.doctor_env import DEBIAN, EnvHost, offline
 from support.doctor_frame import a_context
-from support.doctor_shows import shows
 
 from xpubuild.doctor.checks import oneapi, python, toolchain
 from xpubuild.doctor.kit import Check, Outcome
@@ -81,15 +80,10 @@ def test_icpx_that_does_not_read_sycl_is_a_warning(host: EnvHost) -> None:
     assert (found.status, "no clang" in found.detail) == ("warn", True)
 
 
-@shows("warn", "toolchain.ninja")
-def test_ninja_that_does_not_run(host: EnvHost) -> None:
-    host.facts["tools"] = (ToolFacts("ninja", "/usr/local/bin/ninja"),)
-    context = host.context(offline("2.8"))
-    assert toolchain.toolchain_ninja(context).status == "warn"
+def test_cmake_that_does_not_run(host: EnvHost) -> None:
     host.facts["tools"] = (ToolFacts("cmake", "/usr/local/bin/cmake"),)
     assert toolchain.toolchain_cmake(host.context(offline("2.8"))).status == "warn"
     host.facts["tools"] = ()
-    assert toolchain.toolchain_ninja(host.context()).status == "ok"
     assert toolchain.toolchain_cmake(host.context(offline("2.8"))).status == "ok"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.doctor_env import NO_GPU, EnvHost, findings
@@ -30,34 +29,13 @@ def test_a_cuda_torch_is_named(host: EnvHost) -> None:
     assert "torch==2.8.0" in found.fix.commands[0]
 
 
-@pytest.mark.parametrize(
-    ("version", "kind", "pinned"),
-    [
-        ("2.8.0+xpu", {}, "'torchvision==0.23.0' --index-url https://download.pytorch.org/whl/xpu"),
-        ("2.12.0+xpu", {}, "'torchvision==0.27.0' --index-url https://download.pytorch.org/whl/xpu"),
-        (
-            "2.8.0+cpu",
-            {"xpu": False},
-            "'torchvision==0.23.0' --index-url https://download.pytorch.org/whl/cpu",
-        ),
-        ("2.8.0+cu128", {"xpu": False, "cuda": "12.8"}, "https://download.pytorch.org/whl/cu128"),
-        # No wheel of these is known: what does not fit goes.
-        ("2.9.0a0+gitabc", {}, ""),
-        ("2.99.0+xpu", {}, ""),
-        ("2.4.1+xpu", {}, ""),
-    ],
-)
-def test_the_fix_of_a_mispaired_vision_is_one_release_of_one_index(
-    host: EnvHost, version: str, kind: dict[str, Any], pinned: str
-) -> None:
-    host.torch(version, **kind)
+def test_the_fix_of_a_mispaired_vision_names_what_belongs_to_torch(host: EnvHost) -> None:
+    host.torch("2.8.0+xpu")
     host.vision("0.99.0", requires="torch==2.98.0")
     fix = torch.torch_vision_pairing(host.context()).fix
     assert fix is not None
-    away, *again = fix.commands
-    assert away.endswith("uninstall -y torchvision")
-    assert len(again) == bool(pinned)
-    assert pinned in " ".join(again)
+    assert "the release that belongs to torch 2.8.0" in fix.summary
+    assert fix.commands[0].endswith("uninstall -y torchvision")
 
 
 def test_a_cache_that_is_older_than_torch(host: EnvHost) -> None:

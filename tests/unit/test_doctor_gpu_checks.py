@@ -23,7 +23,7 @@ from xpubuild.doctor.checks import (
 from xpubuild.doctor.checks.level_zero import loader_needed_by
 from xpubuild.doctor.checks.render_node import Opened
 from xpubuild.doctor.kit import Look, Outcome
-from xpubuild.doctor.look.torches import torch_of
+from xpubuild.doctor.look.sites import torch_of
 from xpubuild.doctor.probes.children import Ending
 from xpubuild.doctor.probes.level_zero import MASK, Enumeration, enumeration, unmasked
 from xpubuild.doctor.probes.runtimes import TorchCount, torch_count

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from xpubuild.doctor.families import families
+from xpubuild.doctor.registry import families
 from xpubuild.explain.document import Explanation, explain_stream
 from xpubuild.explain.estimate import LIKELY
 from xpubuild.explain.topics import topics

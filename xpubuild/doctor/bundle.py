@@ -12,8 +12,7 @@ import re
 import sys
 import tempfile
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,7 @@ _ORDER = ("fail", "error", "warn", "skip", "ok")
 _SECTIONS = {
     "unread": "Could not be read",
     "explain": "Failures, explained",
-    "gate": "Lines of the XPU gate",
+    "gate": "Warnings of the XPU gate",
     "status": "Steps and runs",
     "audit": "Audits of wheels",
     "verify": "Verify",
@@ -46,7 +45,6 @@ _SECTIONS = {
 #: Lines of the end of a log: of a step that failed, and of any other.
 _FAILED_LINES, _LINES = 400, 40
 _LONGEST_LINE = 1000
-_MOST_GATE_LINES = 60
 _MOST_FILES = 3
 
 
@@ -166,13 +164,12 @@ def workspace_evidence(root: Path, checks: Mapping[str, str]) -> dict[str, Any]:
     logs = sorted(path for path in layout.logs.glob("*.log") if path.is_file())
     known = Circumstances(system=system_of(os_facts()), checks=checks)
     explained = {step: read(step, explain_file, layout.logs / f"{step}.log", known) for step in failed}
-    gate = [read(path.name, gate_lines, path) or [] for path in logs]
     ends = {path.name: _FAILED_LINES if path.stem in failed else _LINES for path in logs}
     return {
         "status": status,
         "plan": of_file("the plan", layout.plan),
         "captures": {"activation": receipt.get("activation")},
-        "gate": {"warnings": receipt.get("warnings", []), "lines": [*chain(*gate)]},
+        "gate": receipt.get("warnings", []),
         "audit": [item["audit"] for step in status["steps"] for item in step["evidence"] if "audit" in item],
         "verify": of_file("the report of verify", layout.verify_report),
         "explain": {step: item and item.to_json() for step, item in explained.items()},
@@ -195,37 +192,6 @@ def end_of(path: Path, count: int) -> list[str]:
     """
     with path.open(encoding="utf-8", errors="replace") as stream:
         return [line.rstrip("\n")[:_LONGEST_LINE] for line in deque(stream, maxlen=count)]
-
-
-def gate_lines(path: Path) -> list[dict[str, Any]]:
-    """Return the messages of a log that a rule of the XPU gate looks for, whatever the build was asked for.
-
-    Raises:
-        OSError: it cannot be read.
-    """
-    from xpubuild.artifacts.cmake_build import Message, Messages  # noqa: PLC0415
-    from xpubuild.artifacts.gate_rules import shipped_gate_rules  # noqa: PLC0415
-
-    def messages(lines: Iterable[str]) -> Iterator[Message]:
-        joined = Messages()
-        for number, line in enumerate(lines, 1):
-            yield from joined.feed(line.rstrip("\n"), number)
-        yield from joined.rest()
-
-    rules = [rule for rule in shipped_gate_rules() if rule.line is not None]
-    found: list[dict[str, Any]] = []
-    with path.open(encoding="utf-8", errors="replace") as stream:
-        for message in messages(stream):
-            low = message.text.lower()
-            names = [
-                rule.id
-                for rule in rules
-                if any(word in low for word in rule.find) and re.search(rule.line or "", message.text)
-            ]
-            if names and len(found) < _MOST_GATE_LINES:
-                text = message.text[:_LONGEST_LINE]
-                found.append({"log": path.name, "line": message.lines[0][0], "rules": names, "text": text})
-    return found
 
 
 def _newest(folder: Path, pattern: str) -> list[Path]:

@@ -6,17 +6,8 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 
-from xpubuild.distribution import (
-    Need,
-    System,
-    family_of,
-    install,
-    install_oneapi,
-    lacking,
-    note,
-    packages,
-    row_of,
-)
+from xpubuild import distribution as systems
+from xpubuild.distribution import Need, System
 from xpubuild.doctor.kit import Look
 from xpubuild.machine.drivers import driver_family
 from xpubuild.machine.system import system_of
@@ -24,7 +15,7 @@ from xpubuild.machine.system import system_of
 
 def distribution(look: Look) -> str:
     """Return debian, rhel or suse according to os-release, or an empty text for any other."""
-    return family_of((look.host.os.id, *look.host.os.id_like)) or ""
+    return systems.family_of((look.host.os.id, *look.host.os.id_like)) or ""
 
 
 def as_root(look: Look, *commands: str) -> tuple[str, ...]:
@@ -41,38 +32,38 @@ def install_need(look: Look, *needs: Need) -> tuple[str, ...]:
     """Return the commands that bring what a GPU needs, with Intel's repository where that is not set up."""
     if not distribution(look):
         names = {
-            family: [name for need in needs for name in packages(need, System((family,)))]
+            family: [name for need in needs for name in systems.packages(need, System((family,)))]
             for family in _TOOLS
         }
         return install_command(look, **names)
     system = system_of(look.host.os, look.root)
-    return install(needs, system, sudo=_sudo(look), first_lts=first_names(look))
+    return systems.install(needs, system, sudo=_sudo(look), first_lts=first_names(look))
 
 
 def install_second_lts(look: Look) -> tuple[str, ...]:
     """Return the commands that move a host with the first LTS driver to the second; nothing elsewhere."""
     system = system_of(look.host.os, look.root)
-    if not first_names(look) or not (row_of(system) or {}).get("gpu"):
+    if not first_names(look) or not (systems.row_of(system) or {}).get("gpu"):
         return ()
     # The repository that is set up is the first one's.
-    return install(("driver",), replace(system, repositories=""), sudo=_sudo(look))
+    return systems.install(("driver",), replace(system, repositories=""), sudo=_sudo(look))
 
 
 def lacking_here(look: Look, need: Need) -> str:
     """Return why no package of this distribution brings something, or nothing where one does."""
-    return lacking(need, system_of(look.host.os, look.root))
+    return systems.lacking(need, system_of(look.host.os, look.root))
 
 
 def lts_note(look: Look) -> str:
     """Return '; ' and which repository is for a Max, or nothing where Intel has none for this system."""
-    row = row_of(system_of(look.host.os, look.root))
+    row = systems.row_of(system_of(look.host.os, look.root))
     none = row is not None and row.get("gpu") is None
     return "" if none else "; for a Data Center GPU Max use Intel's LTS repository"
 
 
 def need_note(look: Look, need: Need) -> str:
     """Return '; ' and what is to know about the packages of this distribution, or nothing."""
-    told = note(need, system_of(look.host.os, look.root))
+    told = systems.note(need, system_of(look.host.os, look.root))
     return f"; {told}" if told else ""
 
 
@@ -80,7 +71,7 @@ def install_oneapi_packages(look: Look, *names: str) -> tuple[str, ...]:
     """Return the commands that install packages of oneAPI, and first Intel's repository if it is missing."""
     if not distribution(look):
         return install_command(look, debian=names, rhel=names, suse=names)
-    return install_oneapi(names, system_of(look.host.os, look.root), sudo=_sudo(look))
+    return systems.install_oneapi(names, system_of(look.host.os, look.root), sudo=_sudo(look))
 
 
 def first_names(look: Look) -> bool:

@@ -13,8 +13,9 @@ import functools
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import entry_points
+from pathlib import Path
 
 from xpubuild.doctor import checks as shipped_checks
 from xpubuild.doctor.kit import Check, Outcome, Profile
@@ -161,3 +162,18 @@ def _matching(text: str, checks: dict[str, Check]) -> list[str]:
         fix="use an id, a group (the part before the first dot) or a pattern such as 'gpu.*'",
         commands=("xpubuild doctor --list",),
     )
+
+
+@functools.cache
+def families() -> Mapping[str, list[str]]:
+    """Return family of failures, by explain's name -> ids of the checks that detect it."""
+    from xpubuild.safe_yaml import read_yaml  # noqa: PLC0415 - a run needs no YAML
+
+    text = Path(__file__).with_name("families.yaml").read_text("utf-8")
+    found: Mapping[str, list[str]] = read_yaml(text)["families"]
+    return found
+
+
+def families_of(check: str) -> list[str]:
+    """Return the names of the families that a check detects."""
+    return [name for name, checks in families().items() if check in checks]

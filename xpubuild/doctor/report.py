@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 
 from xpubuild import __version__
 from xpubuild.doctor.kit import Check, Look, Profile, plural
-from xpubuild.doctor.registry import Selection
+from xpubuild.doctor.registry import Selection, families_of
 from xpubuild.doctor.runner import STATUSES, Result, Status, plain_json
 from xpubuild.documents import plain
 from xpubuild.frozen import frozen
@@ -171,8 +171,6 @@ def doctor_document(report: Report, redact: Callable[[str], str] = str) -> dict[
 
 def checks_document(checks: Sequence[Check]) -> dict[str, Any]:
     """Return the checks as ``xpubuild.doctor-checks/1``."""
-    from xpubuild.doctor.families import families_of  # noqa: PLC0415 - a run needs no YAML
-
     names = ("id", "title", "group", "severity", "live", "recipe", "deadline_s", "explanation")
     listed = [
         {

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import shlex
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from xpubuild.doctor.kit import BUILD, Look, Outcome, check, commas, finding, ok, plural, skip, todo, warn
+from xpubuild.doctor.kit import BUILD, Look, Outcome, check, finding, ok, plural, skip, todo, warn
 from xpubuild.doctor.look.filesystem import Room, ignores_capitals, quota_room, write_small
 from xpubuild.machine.disk import DiskFacts
 from xpubuild.machine.jobs import LargeUnit, plan_jobs
-from xpubuild.machine.readers import entries
 from xpubuild.machine.versions import fits
 
 _GIB = 1 << 30
@@ -200,33 +197,15 @@ def build_clock(look: Look) -> Outcome:
 
     Ninja and make compare file times, and TLS compares the dates of certificates. This check compares
     the clock with the time of a new file in the workspace (on a network file system, another machine's
-    clock), and with the
-    top-level files of an existing workspace: files with times in the future are rebuilt again and
-    again. A difference of more than two seconds is a warning, of more than a minute a failure.
+    clock). A difference of more than two seconds is a warning, of more than a minute a failure.
     """
-    now = time.time()
     fix = todo("set the clock of this machine or of the file server", "date -u", "timedatectl status")
     folder = Path(look.host.disk.path)
     ahead = write_small(folder).ahead_s
-    future = [name for name, when in _times(look) if when - now > _MINUTE_S]
-    evidence = {"ahead_s": round(ahead, 1) or 0.0, "future": future}
-    differs = f"the time of a new file in {folder} differs from the clock by"
-    if abs(ahead) > _MINUTE_S:
-        return finding(f"{differs} {ahead:+.0f} s", fix, **evidence)
-    if future:
-        line = f"touch {' '.join(future[:5])}"
-        touch = todo("set the clock, then give these files the current time", line)
-        return finding(f"files with times in the future: {commas(future[:5])}", touch, **evidence)
-    if abs(ahead) > _MOST_AHEAD_S:
-        return warn(f"{differs} {ahead:+.1f} s", fix, **evidence)
-    return ok("the clock and file times are consistent", **evidence)
-
-
-def _times(look: Look) -> Iterator[tuple[str, float]]:
-    """Yield the files at the top of the workspace and of its checkouts and build trees, with their times."""
-    if look.workspace is not None:
-        top = look.path(look.workspace)
-        for folder in (top, *top.glob("src/*"), *top.glob("build/*")):
-            for path in entries(folder):
-                with contextlib.suppress(OSError):  # removed since, by a build that is running
-                    yield str(path), path.lstat().st_mtime
+    evidence = {"ahead_s": round(ahead, 1) or 0.0}
+    if abs(ahead) <= _MOST_AHEAD_S:
+        return ok("the clock and file times are consistent", **evidence)
+    answer = finding if abs(ahead) > _MINUTE_S else warn
+    return answer(
+        f"the time of a new file in {folder} differs from the clock by {ahead:+.0f} s", fix, **evidence
+    )

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from xpubuild.doctor.kit import RUN, Look, Outcome, check, commas, finding, ok, todo
 from xpubuild.doctor.look import libraries
-from xpubuild.doctor.look.torches import Torch, torch_of
+from xpubuild.doctor.look.sites import Torch, torch_of
 
-_GIB = 1 << 30
 _MOST_SECONDS = 1.0
 _MOST_OBJECTS = 40
-_LARGE_BYTES = 20 * _GIB
 _DRIVER = "libze_intel_gpu.so*"
-
-
-@dataclass
-class Scan:
-    """Facts about one cache: its size, its oldest file, and the SYCL major versions that its objects need."""
-
-    size: int = 0
-    oldest: float = float("inf")
-    majors: set[int] = field(default_factory=set)
 
 
 @check("caches.stale", severity="warn", profiles=RUN)
@@ -36,9 +25,8 @@ def caches_stale(look: Look) -> Outcome:
     (`/tmp/torchinductor_$USER`, `TORCHINDUCTOR_CACHE_DIR`) cache compiled launchers. Up to Triton 3.7
     the cache keys do not include the SYCL version, so after an update of oneAPI or torch, a cached
     object that needs another `libsycl.so.N` is loaded: `libsycl.so.7: cannot open shared object file`,
-    or a crash. This check reads the libraries that cached objects need, compares the age of the cache
-    with that of torch and the driver, and reports caches larger than 20 GiB. It stops searching after
-    one second.
+    or a crash. This check reads the libraries that cached objects need, and compares the age of the cache
+    with that of torch and the driver. It stops searching after one second.
 
     You can delete these folders; the only cost is recompilation. To give each environment its own
     cache, set both variables.
@@ -51,13 +39,12 @@ def caches_stale(look: Look) -> Outcome:
     scans = {look.shown(folder): _scan(folder, until) for folder in places}
     wanted = min(_majors(torch.folder / "lib" / "libc10_xpu.so"), default=None) if torch else None
     changed = _changed(look, torch)
-    problems = {name: told for name, scan in scans.items() if (told := _problem(scan, wanted, changed))}
-    sizes = {name: scan.size for name, scan in scans.items()}
+    problems = {name: told for name, scan in scans.items() if (told := _problem(*scan, wanted, changed))}
     if not problems:
-        return ok(commas(scans), caches=sizes)
+        return ok(commas(scans), caches=list(scans))
     told = "; ".join(f"{place} {problem}" for place, problem in problems.items())
     lines = (f"rm -rf '{place}'" for place in problems)
-    return finding(told, todo("remove them; they are rebuilt when needed", *lines), caches=sizes)
+    return finding(told, todo("remove them; they are rebuilt when needed", *lines), caches=list(scans))
 
 
 def _places(look: Look) -> Iterator[Path]:
@@ -72,22 +59,17 @@ def _places(look: Look) -> Iterator[Path]:
         yield look.path(environ.get("TMPDIR") or "/tmp") / f"torchinductor_{user}"  # noqa: S108 - Inductor's
 
 
-def _scan(folder: Path, until: float) -> Scan:
-    scan, objects = Scan(), 0
+def _scan(folder: Path, until: float) -> tuple[float, set[int]]:
+    """Return the time of the oldest file of a cache, and the SYCL runtimes that its objects need."""
+    oldest, majors, objects = float("inf"), set[int](), 0
     for parent, _, names in os.walk(folder):
-        if time.monotonic() > until:
-            break
-        for place in (Path(parent) / name for name in names):
-            try:
-                status = place.stat()
-            except OSError:
-                continue
-            scan.size += status.st_size
-            scan.oldest = min(scan.oldest, status.st_mtime)
-            if place.suffix == ".so" and objects < _MOST_OBJECTS:
-                objects += 1
-                scan.majors |= _majors(place)
-    return scan
+        for place in (Path(parent) / name for name in names if time.monotonic() < until):
+            with contextlib.suppress(OSError):
+                oldest = min(oldest, place.stat().st_mtime)
+                if place.suffix == ".so" and objects < _MOST_OBJECTS:
+                    objects += 1
+                    majors |= _majors(place)
+    return oldest, majors
 
 
 def _majors(place: Path) -> set[int]:
@@ -107,10 +89,8 @@ def _changed(look: Look, torch: Torch | None) -> tuple[float, str]:
     return max(times, default=(0.0, ""))
 
 
-def _problem(scan: Scan, wanted: int | None, changed: tuple[float, str]) -> str:
-    foreign = sorted(scan.majors - {wanted}) if wanted is not None else []
+def _problem(oldest: float, majors: set[int], wanted: int | None, changed: tuple[float, str]) -> str:
+    foreign = sorted(majors - {wanted}) if wanted is not None else []
     if foreign:
         return f"contains objects for libsycl.so.{foreign[0]}, but torch uses libsycl.so.{wanted}"
-    if scan.size and scan.oldest < changed[0]:
-        return f"is older than {changed[1]}"
-    return f"uses {scan.size / _GIB:.0f} GiB" if scan.size > _LARGE_BYTES else ""
+    return f"is older than {changed[1]}" if oldest < changed[0] else ""

@@ -7,22 +7,9 @@ import shlex
 from collections.abc import Mapping
 
 from xpubuild.distribution import Need
+from xpubuild.doctor import kit
 from xpubuild.doctor.fixes import install_command, install_need, lts_note, need_note, remove_command
-from xpubuild.doctor.kit import (
-    BUILD,
-    RUN,
-    Fix,
-    Look,
-    Outcome,
-    check,
-    commas,
-    fail,
-    finding,
-    ok,
-    skip,
-    todo,
-    warn,
-)
+from xpubuild.doctor.kit import BUILD, RUN, Fix, Look, Outcome, check, commas, finding, ok, skip, todo, warn
 from xpubuild.doctor.look.compatible import judged, situation
 from xpubuild.doctor.probes.level_zero import unmasked
 from xpubuild.doctor.probes.machine import intel_gpus, wants_driver
@@ -221,14 +208,14 @@ def _of_image(look: Look) -> Outcome:
         return _missing(look, "no ocloc in this image", _install(look))
     for reason in judged(look, "ocloc"):
         fix = todo(reason.todo, "xpubuild recipes matrix --help")
-        return (fail if reason.answer == "no" else warn)(reason.found, fix)
+        return (kit.fail if reason.answer == "no" else warn)(reason.found, fix)
     return ok(path)
 
 
 def _missing(look: Look, detail: str, fix: Fix) -> Outcome:
     if look.wanted is None:
         return finding(detail, fix)
-    return fail(f"{detail}; the recipe {look.wanted.name} compiles kernels ahead of time", fix)
+    return kit.fail(f"{detail}; the recipe {look.wanted.name} compiles kernels ahead of time", fix)
 
 
 def _install(look: Look) -> Fix:

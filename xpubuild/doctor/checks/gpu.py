@@ -1,29 +1,27 @@
-"""The Intel GPUs: whether PyTorch's XPU backend supports them, their memory, tiles and NUMA nodes."""
+"""The Intel GPUs: whether PyTorch's XPU backend supports them, memory, tiles, NUMA nodes, PCI Express."""
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from xpubuild.doctor.fixes import as_root
 from xpubuild.doctor.kit import RUN, Fix, Look, Outcome, check, commas, finding, ok, plural, skip, todo, warn
+from xpubuild.doctor.probes import machine
 from xpubuild.doctor.probes.level_zero import unmasked
-from xpubuild.doctor.probes.machine import (
-    FLEX,
-    contained,
-    drm_nodes,
-    has_pci,
-    integrated,
-    intel_gpus,
-    listed,
-    named,
-    supported,
-    wsl,
-)
 from xpubuild.doctor.probes.selector import SELECTOR
-from xpubuild.machine.gpus import intel_gpu
-from xpubuild.machine.readers import UNKNOWN, entries, exists
+from xpubuild.machine.gpus import GpuFacts, intel_gpu
+from xpubuild.machine.readers import UNKNOWN, entries, exists, read_int, read_text
 
+_SPEED = re.compile(r"(\d+(?:\.\d+)?)\s*GT/s")
+_FUNCTION = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]", re.IGNORECASE)
+_BRIDGE = 0x0604
+_MIB = 1 << 20
+_SMALL_WINDOW = 256 * _MIB
+_PREFETCHABLE = 0x2000  # IORESOURCE_PREFETCH (include/linux/ioport.h)
 _GIB = 1 << 30
 _NO_WSL_GPU = todo(
     "install Intel's Windows driver and update WSL; pass /dev/dxg instead of /dev/dri to containers",
@@ -45,16 +43,16 @@ def gpu_present(look: Look) -> Outcome:
     """
     if look.wanted is not None and look.wanted.target != "xpu":
         return skip(f"the recipe {look.wanted.name} is for the CPU")
-    if gpus := intel_gpus(look):
-        return ok(listed(gpus), pci=[gpu.pci_address for gpu in gpus])
-    if wsl(look):
+    if gpus := machine.intel_gpus(look):
+        return ok(machine.listed(gpus), pci=[gpu.pci_address for gpu in gpus])
+    if machine.wsl(look):
         if exists(look.path("/dev/dxg")):
             return ok("WSL2: the GPU is /dev/dxg; its model cannot be read under WSL2")
         return finding("WSL2 without /dev/dxg: Windows provides no GPU to this machine", _NO_WSL_GPU)
-    if not has_pci(look):
+    if not machine.has_pci(look):
         missing = finding("/sys has no PCI bus", _elsewhere(look))
         return missing if look.live else skip("the image has no /sys, so no devices")
-    functions, nodes = len(entries(look.path("/sys/bus/pci/devices"))), drm_nodes(look)
+    functions, nodes = len(entries(look.path("/sys/bus/pci/devices"))), machine.drm_nodes(look)
     others = (
         f", {plural(len(look.host.gpus), 'display controller')} of other vendors" if look.host.gpus else ""
     )
@@ -64,7 +62,7 @@ def gpu_present(look: Look) -> Outcome:
 
 
 def _elsewhere(look: Look) -> Fix:
-    if contained(look):
+    if machine.contained(look):
         return todo(
             "run this on a machine with an Intel GPU; a container sees the PCI bus of its host",
             "lspci -nn -d 8086::0380",
@@ -90,26 +88,26 @@ def gpu_supported(look: Look) -> Outcome:
     If there are GPUs of several families, PyTorch uses all of them, with one set of ahead-of-time
     kernels; on the other families every kernel is compiled at first use.
     """
-    gpus = intel_gpus(look)
+    gpus = machine.intel_gpus(look)
     if not gpus:
-        return ok("the GPU model cannot be read under WSL2") if wsl(look) else skip("no GPU")
-    good = [gpu for gpu in gpus if supported(gpu)]
-    new = [gpu for gpu in gpus if gpu.family == UNKNOWN and not integrated(gpu)]
-    flex = [gpu for gpu in gpus if gpu.family == FLEX]
+        return ok("the GPU model cannot be read under WSL2") if machine.wsl(look) else skip("no GPU")
+    good = [gpu for gpu in gpus if machine.supported(gpu)]
+    new = [gpu for gpu in gpus if gpu.family == UNKNOWN and not machine.integrated(gpu)]
+    flex = [gpu for gpu in gpus if gpu.family == machine.FLEX]
     families = sorted({gpu.family for gpu in good})
     devices = {gpu.pci_address: gpu.device_id for gpu in gpus}
     if not (good or new or flex):
-        detail = f"{listed(gpus)}: an integrated GPU that PyTorch's XPU backend does not support"
+        detail = f"{machine.listed(gpus)}: an integrated GPU that PyTorch's XPU backend does not support"
         fix = todo("use a machine with a Data Center GPU Max, Arc or Core Ultra GPU")
         return finding(detail, fix, devices=devices)
     if not good:
         why = "PyTorch never listed Flex as supported" if flex else "its device id is unknown"
-        detail = f"{listed((*flex, *new))}: {why}; `xpubuild verify` tests whether it works"
+        detail = f"{machine.listed((*flex, *new))}: {why}; `xpubuild verify` tests whether it works"
         fix = todo("test it on the device, or update xpubuild for newer device ids", "xpubuild verify")
         return warn(detail, fix, devices=devices)
     if len(families) > 1:
-        detail = f"GPUs of several families: {listed(good)}; PyTorch lists them all, but a build for one of"
-        detail += " them has no precompiled kernels for the others"
+        detail = f"GPUs of several families: {machine.listed(good)}; PyTorch lists them all, but a build for"
+        detail += " one of them has no precompiled kernels for the others"
         summary = "build for all of them (--arch), or limit PyTorch to one family"
         return warn(
             detail,
@@ -117,8 +115,8 @@ def gpu_supported(look: Look) -> Outcome:
             devices=devices,
             families=families,
         )
-    beside = f"; also {listed(new)}, with an unknown device id" if new else ""
-    return ok(f"{listed(good)}{beside}", devices=devices, family=families[0])
+    beside = f"; also {machine.listed(new)}, with an unknown device id" if new else ""
+    return ok(f"{machine.listed(good)}{beside}", devices=devices, family=families[0])
 
 
 @check("gpu.numa", severity="warn", profiles=RUN, needs="gpu.supported")
@@ -130,7 +128,7 @@ def gpu_numa(look: Look) -> Outcome:
     report the node, ranks cannot be placed near the GPU.
     """
     nodes = [path for path in entries(look.path("/sys/devices/system/node")) if path.name[4:].isdigit()]
-    gpus = [gpu for gpu in intel_gpus(look) if not integrated(gpu)]
+    gpus = [gpu for gpu in machine.intel_gpus(look) if not machine.integrated(gpu)]
     found = {gpu.pci_address: gpu.numa_node for gpu in gpus}
     if len(nodes) <= 1 or not gpus:
         return ok("the machine has one NUMA node", nodes=found)
@@ -138,8 +136,8 @@ def gpu_numa(look: Look) -> Outcome:
         detail = f"the firmware does not report which of {len(nodes)} NUMA nodes these GPUs belong to:"
         summary = "enable NUMA in the firmware (no node interleaving), or find the slot in the manual"
         fix = todo(summary, *as_root(look, "dmidecode -t slot"))
-        return finding(f"{detail} {listed(lost)}", fix, nodes=found)
-    return ok(commas(f"{named(gpu)} is on node {gpu.numa_node}" for gpu in gpus), nodes=found)
+        return finding(f"{detail} {machine.listed(lost)}", fix, nodes=found)
+    return ok(commas(f"{machine.named(gpu)} is on node {gpu.numa_node}" for gpu in gpus), nodes=found)
 
 
 @check(
@@ -155,7 +153,7 @@ def gpu_memory_tiles(look: Look) -> Outcome:
     cards: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for device in unmasked(look).gpus:
         cards[str(device["pci_address"])].append(device)
-    known = {gpu.pci_address: gpu for gpu in intel_gpus(look)}
+    known = {gpu.pci_address: gpu for gpu in machine.intel_gpus(look)}
     told, fewer, evidence = [], [], {}
     for address, devices in cards.items():
         tiles = sum(max(1, len(device.get("tiles", ()))) for device in devices)
@@ -169,7 +167,9 @@ def gpu_memory_tiles(look: Look) -> Outcome:
         if gpu is not None and tiles < wanted:
             virtual = exists(look.path(f"/sys/bus/pci/devices/{address}/physfn"))
             share = "a virtual function" if virtual else "a part of the card, or a disabled tile"
-            fewer.append(f"{named(gpu)} has {tiles} of {wanted} tiles, {memory / _GIB:.0f} GiB: {share}")
+            fewer.append(
+                f"{machine.named(gpu)} has {tiles} of {wanted} tiles, {memory / _GIB:.0f} GiB: {share}"
+            )
     if not fewer:
         return ok("; ".join(told), gpus=evidence)
     lines = as_root(
@@ -179,55 +179,92 @@ def gpu_memory_tiles(look: Look) -> Outcome:
     return finding("; ".join(fewer), todo(summary, *lines), gpus=evidence)
 
 
-#: Where buffers of the Xe-HPG generation end: 32 bits of offset in a binding table.
-_WINDOW = 4 * _GIB
-#: Unified Runtime's switch, off by default (oneapi-src/unified-runtime PR 1245).
-RELAXED = "UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS"
+@check("gpu.pcie_link", severity="warn", profiles=RUN, needs="gpu.supported")
+def gpu_pcie_link(look: Look) -> Outcome:
+    """The PCI Express link runs at the card's full speed and width.
 
-
-@check(
-    "gpu.single_allocation",
-    severity="warn",
-    profiles=RUN,
-    needs="level_zero.enumerate",
-    live=True,
-    deadline_s=20,
-)
-def gpu_single_allocation(look: Look) -> Outcome:
-    """The GPU supports allocations larger than 4 GiB.
-
-    Compares the memory of each GPU with the largest single allocation that Level Zero reports for it
-    (`maxMemAllocSize`). Arc A-series and other GPUs of that generation allow at most 4 GiB per
-    allocation, however much memory is free, and torch reports `XPU out of memory. Tried to allocate
-    4.00 GiB` on an empty card. Data Center GPU Max and Arc B-series have no such limit.
-
-    With `UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS=1` the SYCL runtime requests larger allocations from
-    the driver, and compiles kernels so that they can address them, which makes some kernels slower.
-    torch's ahead-of-time compiled kernels must have been built for it: torch-xpu-ops does so since its
-    pull request 1406. Otherwise split the tensors.
+    Compares `current_link_speed` and `current_link_width` with `max_link_speed` and `max_link_width` of
+    each GPU and, on cards with their own switch, of the switch's upstream port. A narrower link is
+    caused by the slot, a riser or a badly seated card. A slower link may also be a GPU that saves power
+    while idle: run something on it and check again.
     """
-    limited = [device for device in unmasked(look).gpus if _limited(device)]
-    gpus = {
-        str(device.get("pci_address")): {
-            "memory_bytes": device["memory_bytes"], "largest_bytes": device["max_allocation_bytes"]
-        }
-        for device in limited
-    }  # fmt: skip
-    if not limited:
-        return ok("every GPU supports allocations larger than 4 GiB, or has less memory")
-    told = "; ".join(
-        f"{device['name']}: {device['max_allocation_bytes'] / _GIB:.1f} of"
-        f" {device['memory_bytes'] / _GIB:.0f} GiB in one allocation"
-        for device in limited
-    )
-    if look.environ.get(RELAXED, "0") not in ("", "0"):
-        return ok(f"{told}, but {RELAXED} removes the limit", gpus=gpus)
-    summary = "use smaller tensors, or let the runtime exceed the limit at some cost in speed"
-    return finding(told, todo(summary, f"export {RELAXED}=1"), gpus=gpus)
+    gpus = [gpu for gpu in machine.intel_gpus(look) if not machine.integrated(gpu)]
+    slow, known = [], {}
+    for gpu in gpus:
+        for place in _downstream_ends(look, gpu):
+            now, best = _link(place, "current"), _link(place, "max")
+            if now is None or best is None:
+                continue
+            known[place.name] = f"{now[0]:g} GT/s x{now[1]}"
+            if now[0] < best[0] or now[1] < best[1]:
+                at = "" if place.name == gpu.pci_address else f" (port {place.name} of its card)"
+                slow.append(f"{machine.named(gpu)}{at}: {known[place.name]} of {best[0]:g} GT/s x{best[1]}")
+    if slow:
+        line = f"lspci -vv -s {gpus[0].pci_address} | grep -E 'LnkCap|LnkSta'"
+        summary = (
+            "check again while the GPU is busy; then check the slot, risers, the seating of the card and"
+        )
+        fix = todo(f"{summary} the firmware settings of the slot", *as_root(look, line))
+        return finding("; ".join(slow), fix, links=known)
+    if not known:
+        return skip("no link state in sysfs: a virtual machine, or an integrated GPU")
+    return ok(commas(f"{name}: {state}" for name, state in known.items()), links=known)
 
 
-def _limited(device: dict[str, Any]) -> bool:
-    """Whether a device has clearly more memory than its largest allocation, which is at most 4 GiB."""
-    most, memory = device.get("max_allocation_bytes") or 0, device.get("memory_bytes") or 0
-    # A driver keeps a part of the memory for itself, so "most" is always a little less.
-    return 0 < most <= _WINDOW and memory > most * 5 // 4
+def _downstream_ends(look: Look, gpu: GpuFacts) -> Iterator[Path]:
+    """Yield the function at the lower end of each link between the GPU and its root port.
+
+    Ends alternate on the way up: GPU, port above it, upstream port of the switch, port above that, and so on.
+    """
+    place = look.path(f"/sys/bus/pci/devices/{gpu.pci_address}").resolve()
+    chain = [place]
+    for parent in place.parents:
+        if not _FUNCTION.fullmatch(parent.name) or (read_int(parent / "class", 16) or 0) >> 8 != _BRIDGE:
+            break
+        chain.append(parent)
+    yield from chain[::2]
+
+
+def _link(place: Path, kind: str) -> tuple[float, int] | None:
+    match = _SPEED.match(read_text(place / f"{kind}_link_speed") or "")
+    width = read_int(place / f"{kind}_link_width")
+    # 0 and 255 lanes are what the kernel says where the link is down or unknown.
+    return (float(match[1]), width) if match and width and width < 255 else None  # noqa: PLR2004
+
+
+@check("gpu.bar", severity="warn", profiles=RUN, needs="gpu.supported")
+def gpu_bar(look: Look) -> Outcome:
+    """The CPU can address all GPU memory (resizable BAR).
+
+    Reads the sizes of the GPU's memory windows (BARs) from `resource` in sysfs. With a window of 256
+    MiB or less the Level Zero driver does not start on some cards (on Battlemage, zeInit returns
+    ZE_RESULT_ERROR_UNINITIALIZED), and transfers are slow on others. Enable Above 4G Decoding and
+    Resizable BAR in the firmware.
+    """
+    gpus = {gpu.pci_address: gpu for gpu in machine.intel_gpus(look) if not machine.integrated(gpu)}
+    known = {address: size for address in gpus if (size := _window(look, address))}
+    if not known:
+        return skip("no discrete GPU with a known memory window (BAR)")
+    small = [address for address, size in known.items() if size <= _SMALL_WINDOW]
+    if small:
+        told = (
+            f"{machine.named(gpus[name])}: a memory window (BAR) of {known[name] // _MIB} MiB"
+            for name in small
+        )
+        lines = as_root(look, f"lspci -vv -s {small[0]} | grep -i region")
+        summary = "enable Above 4G Decoding and Resizable BAR in the machine's firmware settings"
+        return finding("; ".join(told), todo(summary, *lines), bytes=known)
+    return ok(commas(f"{name}: {size // _MIB} MiB" for name, size in known.items()), bytes=known)
+
+
+def _window(look: Look, address: str) -> int:
+    """Return the size in bytes of the largest prefetchable window, 0 where it is not known."""
+    largest = 0
+    for line in (read_text(look.path(f"/sys/bus/pci/devices/{address}/resource")) or "").splitlines():
+        try:
+            start, end, flags = (int(word, 16) for word in line.split())
+        except ValueError:
+            continue
+        if flags & _PREFETCHABLE and end > start:
+            largest = max(largest, end - start + 1)
+    return largest

@@ -7,18 +7,7 @@ from collections.abc import Iterator
 
 from xpubuild.doctor.fixes import as_root, distribution, install_command, install_need, need_note
 from xpubuild.doctor.kit import RUN, Fix, Look, Outcome, check, commas, finding, ok, skip, todo, warn
-from xpubuild.doctor.probes.machine import (
-    DRM_DRIVERS,
-    MAX,
-    bound_gpus,
-    contained,
-    intel_gpus,
-    listed,
-    named,
-    out_of_tree,
-    usable_gpus,
-    wsl,
-)
+from xpubuild.doctor.probes import machine
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import query
 from xpubuild.errors import XpuBuildError
@@ -53,27 +42,28 @@ def gpu_kernel_driver(look: Look) -> Outcome:
     GPU Max needs Intel's own i915 (package `intel-i915-dkms`). The compute runtime does not support an
     Arc A card that was moved to xe with `force_probe`.
     """
-    gpus = intel_gpus(look)
+    gpus = machine.intel_gpus(look)
     if not gpus:
-        return ok("WSL2: Windows drives the GPU") if wsl(look) else skip("no GPU")
+        return ok("WSL2: Windows drives the GPU") if machine.wsl(look) else skip("no GPU")
     drivers = {gpu.pci_address: gpu.kernel_driver for gpu in gpus}
-    usable = usable_gpus(look)
-    if unbound := [gpu for gpu in usable if gpu.kernel_driver not in DRM_DRIVERS]:
+    usable = machine.usable_gpus(look)
+    if unbound := [gpu for gpu in usable if gpu.kernel_driver not in machine.DRM_DRIVERS]:
         detail, fix = _unbound(look, unbound)
         if rest := [gpu for gpu in usable if gpu not in unbound]:
-            return warn(f"{detail}; programs can only use {listed(rest)}", fix, drivers=drivers)
+            return warn(f"{detail}; programs can only use {machine.listed(rest)}", fix, drivers=drivers)
         return finding(detail, fix, drivers=drivers)
     if forced := [gpu for gpu in gpus if gpu.family in _DG2 and gpu.kernel_driver == "xe"]:
-        detail = f"{listed(forced)}: bound to xe, but Intel's compute runtime requires i915"
+        detail = f"{machine.listed(forced)}: bound to xe, but Intel's compute runtime requires i915"
         line = "remove xe.force_probe= and i915.force_probe=! from the kernel command line, then reboot"
         return warn(detail, todo(line), drivers=drivers)
     # A driver of the kernel, which Max has at most by force_probe
     # (dgpu-docs.intel.com/driver/kernel-driver-types.html).
-    of_kernel = out_of_tree(look, "i915") is False
-    if own := [gpu for gpu in gpus if gpu.family == MAX and (gpu.kernel_driver == "xe" or of_kernel)]:
-        detail = f"{listed(own)}: bound to the kernel's own {own[0].kernel_driver}; for Data Center GPU Max,"
+    of_kernel = machine.out_of_tree(look, "i915") is False
+    if own := [gpu for gpu in gpus if gpu.family == machine.MAX and (gpu.kernel_driver == "xe" or of_kernel)]:
+        kernels = f"bound to the kernel's own {own[0].kernel_driver}"
+        detail = f"{machine.listed(own)}: {kernels}; for Data Center GPU Max,"
         fix = todo("install Intel's driver module on the host of this container")
-        if not contained(look):
+        if not machine.contained(look):
             fix = todo(
                 "install Intel's driver module, remove force_probe from the kernel command line, then reboot",
                 *install_need(look, "kernel-module", "firmware"),
@@ -92,7 +82,7 @@ def _unbound(look: Look, unbound: list[GpuFacts]) -> tuple[str, Fix]:
             else "no kernel driver is bound"
         )
     reasons = list(_reasons(look, first))
-    parts = [f"{state}: {named(first)}", *(reason for reason, _ in reasons)]
+    parts = [f"{state}: {machine.named(first)}", *(reason for reason, _ in reasons)]
     parts += [f"the same for {len(unbound) - 1} more"] if len(unbound) > 1 else []
     return "; ".join(parts), next((fix for _, fix in reasons), _load_it(look, first))
 
@@ -121,7 +111,7 @@ def _keeps_out(word: str, number: str) -> bool:
     """Whether a word of the kernel's command line keeps a driver from the device of this number."""
     name, _, value = word.partition("=")
     if name in ("module_blacklist", "modprobe.blacklist", "rd.driver.blacklist"):
-        return bool({*value.split(",")} & {*DRM_DRIVERS})
+        return bool({*value.split(",")} & {*machine.DRM_DRIVERS})
     if name in ("i915.force_probe", "xe.force_probe"):
         return f"!{number}" in value.lower()
     return word in ("nomodeset", "i915.modeset=0", "xe.modeset=0")
@@ -143,17 +133,17 @@ def _blacklisted(look: Look) -> Iterator[tuple[str, str]]:
     for place in files.values():
         for line in (read_text(look.path(place)) or "").splitlines():
             match = _RULE.match(line)
-            if match and (module := match["a"] or match["b"]) in DRM_DRIVERS:
+            if match and (module := match["a"] or match["b"]) in machine.DRM_DRIVERS:
                 yield module, place
 
 
 def _load_it(look: Look, gpu: GpuFacts) -> Fix:
-    if contained(look):
+    if machine.contained(look):
         return todo("load the driver on the host of this container; containers use the host's kernel")
     modules = look.path(f"/lib/modules/{look.host.os.kernel}")
-    known = any(next(iter(modules.rglob(f"{name}.ko*")), None) is not None for name in DRM_DRIVERS)
+    known = any(next(iter(modules.rglob(f"{name}.ko*")), None) is not None for name in machine.DRM_DRIVERS)
     load = as_root(look, "modprobe i915", _READ_LOG)
-    if gpu.family in (MAX, UNKNOWN) or (exists(modules) and not known):
+    if gpu.family in (machine.MAX, UNKNOWN) or (exists(modules) and not known):
         summary = "install Intel's driver module for this kernel and load it" + need_note(
             look, "kernel-module"
         )
@@ -183,7 +173,7 @@ def gpu_firmware(look: Look) -> Outcome:
     buffer, if this user may read them. A GPU whose firmware does not start has a render node, but the
     device is lost at first use.
     """
-    if not bound_gpus(look):
+    if not machine.bound_gpus(look):
         return skip("no GPU with a kernel driver")
     texts = {place: text for place in (*_LOGS, _RING) if (text := _log_of(look, place)) is not None}
     if not texts:
@@ -198,7 +188,7 @@ def gpu_firmware(look: Look) -> Outcome:
 
 def _firmware_packages(look: Look) -> tuple[str, ...]:
     """Return the commands that install the firmware: Intel's own driver module has a separate package."""
-    if out_of_tree(look, "i915"):
+    if machine.out_of_tree(look, "i915"):
         return install_need(look, "firmware")
     system = look.host.os
     ubuntu = "ubuntu" in (system.id, *system.id_like)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from xpubuild.recipe.model import Recipe
 
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "ftp_proxy")
+_SPELT = (*_PROXIES, "no_proxy")
 _SCHEMES = ("http", "https", "socks5", "socks5h", "socks4", "socks4a")
 #: Scheme -> the port where a URL names none; what is not here is not contacted.
 _PORTS = dict.fromkeys(_SCHEMES, 1080) | {"http": 80, "https": 443, "git": 9418, "ssh": 22}
@@ -33,10 +34,9 @@ def network_proxy(look: Look) -> Outcome:
 
     Reads `http_proxy`, `https_proxy`, `all_proxy` and `no_proxy` in lower and upper case. These are
     failures: a value that is not a URL, a port that is not a number, an unknown scheme, and a password
-    with `@`, `/` or `#` that is not written as `%40`, `%2F`, `%23`. These are warnings: the lower-case
-    and upper-case values differ (programs disagree on which one they read), only one of http and https
-    has a proxy, and `no_proxy` has entries that only some programs support (`*.domain`, networks such
-    as 10.0.0.0/8, spaces). Users and passwords in the values are never shown.
+    with `@`, `/` or `#` that is not written as `%40`, `%2F`, `%23`. Lower-case and upper-case values that
+    differ are a warning: programs disagree on which one they read. Users and passwords in the values are
+    never shown.
     """
     names = [spelling for name in _PROXIES for spelling in (name, name.upper())]
     values = {name: value for name in names if (value := look.environ.get(name))}
@@ -46,11 +46,13 @@ def network_proxy(look: Look) -> Outcome:
         lines = (f"export {name}=http://HOST:PORT" for name in wrong)
         fix = todo(f"write them as http://HOST:PORT; {_WITH_USER}", *lines)
         return finding(told, fix, variables=sorted(wrong))
-    if odd := list(_odd(look.environ)):
-        summary = "; ".join(dict.fromkeys(summary for _, summary, _ in odd))
-        return warn(
-            "; ".join(detail for detail, _, _ in odd), todo(summary, *(line for *_, line in odd if line))
-        )
+    spelt = (
+        (name, look.environ.get(name), look.environ.get(name.upper())) for name in (*_PROXIES, "no_proxy")
+    )
+    if differ := [name for name, lower, upper in spelt if lower and upper and lower != upper]:
+        told = "; ".join(f"{name} and {name.upper()} differ" for name in differ)
+        lines = (f'export {name.upper()}="${name}"' for name in differ)
+        return warn(told, todo("set both spellings to the same value", *lines))
     used = sorted({server_of(value if "://" in value else f"http://{value}") for value in values.values()})
     return ok(f"proxy {', '.join(used)}" if used else "no proxy is set")
 
@@ -64,48 +66,16 @@ def _problem(value: str) -> str:
         sound_port = parts.port != 0
     except ValueError:
         sound_port = False
-    for wrong, problem in (
-        (value != value.strip() or value[:1] in "'\"", "has spaces or quotes around it"),
-        (password, "has a password with characters that must be written as %40 (@), %2F (/), %23 (#)"),
-        (re.search(r"[/#?]", rest), "has extra text after its port"),
-        (
-            not sound_port,
-            "has a port that is not a number between 1 and 65535, or brackets around no address",
-        ),
-        (sound_port and parts.scheme not in _SCHEMES, f"has the unknown scheme '{text.partition(':')[0]}'"),
-        (sound_port and (not parts.hostname or re.search(r"[\s'\"$]", parts.hostname)), "has no host"),
-    ):
-        if wrong:
-            return problem
-    return ""
-
-
-def _odd(environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    """Yield what programs understand in different ways: detail, what to do, and what to type."""
-    for name in (*_PROXIES, "no_proxy"):
-        lower, upper = environ.get(name), environ.get(name.upper())
-        if lower and upper and lower != upper:
-            line = f'export {name.upper()}="${name}"'
-            yield f"{name} and {name.upper()} differ", "set both spellings to the same value", line
-    has = {
-        name: next((item for item in (f"{name}_proxy", f"{name.upper()}_PROXY") if environ.get(item)), "")
-        for name in ("http", "https", "all")
+    named = sound_port and parts.hostname and not re.search(r"[\s'\"$]", parts.hostname)
+    problems = {
+        "has spaces or quotes around it": value != value.strip() or value[:1] in "'\"",
+        "has a password with characters that must be written as %40 (@), %2F (/), %23 (#)": password,
+        "has extra text after its port": re.search(r"[/#?]", rest),
+        "has a port that is not a number between 1 and 65535, or brackets around no address": not sound_port,
+        f"has the unknown scheme '{text.partition(':')[0]}'": sound_port and parts.scheme not in _SCHEMES,
+        "has no host": not named,
     }
-    for name, other in (("http", "https"), ("https", "http")):
-        if has[name] and not has[other] and not has["all"]:
-            told = f"there is no proxy for {other}, but one for {name}"
-            line = f'export {other}_proxy="${has[name]}" {other.upper()}_PROXY="${has[name]}"'
-            yield told, f"set the proxy for {other} too", line
-    name = "no_proxy" if environ.get("no_proxy") else "NO_PROXY"
-    entries = environ.get(name, "").split(",")
-    unclear = [item for item in entries if re.search(r"\s|^\*\.|^\d+(\.\d+){3}/\d+$", item)]
-    if unclear:
-        told = f"{name} has entries that some programs do not support: {', '.join(map(repr, unclear[:4]))}"
-        summary = f"in {name}, separate entries with commas only, write .domain instead of *.domain, and list"
-        clear = ",".join(re.sub(r"^\*(?=\.)", "", ",".join(item.split())) for item in entries)
-        line = f"export no_proxy={shlex.quote(clear)} NO_PROXY={shlex.quote(clear)}"
-        changes = clear != ",".join(entries)  # the hosts of a network are not known here
-        yield told, f"{summary} the hosts of a network one by one", line if changes else ""
+    return next((problem for problem, wrong in problems.items() if wrong), "")
 
 
 @check("network.reach", profiles=BUILD, needs="network.proxy", live=True)
@@ -197,29 +167,22 @@ def _urls(recipe: Recipe) -> Iterator[tuple[str, bool]]:
 _PROXY_LINE = "export https_proxy=http://HOST:PORT http_proxy=http://HOST:PORT"
 _ELSEWHERE = (
     "set the proxy that this network needs, or install from a mirror that a host with network access filled",
-    _PROXY_LINE,
-    "xpubuild fetch --help",
-)
+    _PROXY_LINE, "xpubuild fetch --help",
+)  # fmt: skip
 #: Cause -> what to do and what to type; of several causes the first counts.
 _FIXES: dict[str, tuple[str, ...]] = {
     "tls": (
         "a proxy that intercepts TLS has its own CA: get its bundle (PEM) and have git and pip use it",
         "export SSL_CERT_FILE=/path/to/ca-bundle.pem REQUESTS_CA_BUNDLE=/path/to/ca-bundle.pem",
-        "export GIT_SSL_CAINFO=/path/to/ca-bundle.pem PIP_CERT=/path/to/ca-bundle.pem",
-    ),
+        "export GIT_SSL_CAINFO=/path/to/ca-bundle.pem PIP_CERT=/path/to/ca-bundle.pem"),
     "proxy-auth": (
-        "put the user name and password into the proxy variables",
-        "login=USER:PASSWORD",
-        'export https_proxy=http://"$login"@HOST:PORT http_proxy=http://"$login"@HOST:PORT',
-    ),
+        "put the user name and password into the proxy variables", "login=USER:PASSWORD",
+        'export https_proxy=http://"$login"@HOST:PORT http_proxy=http://"$login"@HOST:PORT'),
     "proxy": ("correct or unset the proxy variables", "env | grep -i _proxy="),
-    "dns": (
-        "fix name resolution, or set the proxy that this network needs",
-        "getent hosts {host}",
-        _PROXY_LINE,
-    ),
+    "dns": ("fix name resolution, or set the proxy that this network needs", "getent hosts {host}",
+            _PROXY_LINE),
     **dict.fromkeys(("refused", "timeout", "server", "unreachable"), _ELSEWHERE),
-}
+}  # fmt: skip
 #: What stands in the exception of a request, with those behind it -> cause, and how it is told.
 _CAUSES = (
     (r"Tunnel connection failed: 407", "proxy-auth", "the proxy requires a user name and a password (407)"),

@@ -5,15 +5,7 @@ from __future__ import annotations
 from xpubuild.doctor.fixes import install_oneapi_packages
 from xpubuild.doctor.kit import BUILD, Fix, Look, Outcome, check, commas, finding, ok, skip, todo, warn
 from xpubuild.doctor.look.compatible import judged
-from xpubuild.doctor.look.toolkits import (
-    ANY_VERSION,
-    Sourced,
-    for_cpu,
-    needs_of,
-    selection,
-    sourced,
-    toolkits,
-)
+from xpubuild.doctor.look.toolkits import Sourced, for_cpu, needs_of, selection, sourced, toolkits
 from xpubuild.errors import XpuBuildError
 from xpubuild.machine.oneapi_bundles import COMPILER, compiler_version, package_for
 from xpubuild.machine.oneapi_installed import LATEST, Installation
@@ -31,7 +23,7 @@ _CLEAN = todo(
 def install_fix(look: Look) -> Fix:
     """Return how to install the bundle that the recipe, or any build, needs."""
     needs = needs_of(look)
-    package = package_for(needs.versions if needs else ANY_VERSION)
+    package = package_for(needs.versions if needs else ">=0")
     summary = f"install {package} from Intel's repository, or set ONEAPI_ROOT to an installation"
     return todo(summary, *install_oneapi_packages(look, package))
 
@@ -182,21 +174,3 @@ def oneapi_sourced(look: Look) -> Outcome:
         return finding(detail, _CLEAN, sourced=compilers, wanted=wanted.versions)
     told = f"compiler {' and '.join(compilers)}" if compilers else "components without the compiler"
     return ok(f"sourced: {told}", sourced=compilers)
-
-
-@check("oneapi.set_u", severity="warn", profiles=BUILD, live=True)
-def oneapi_set_u(look: Look) -> Outcome:
-    """SHELLOPTS exports neither nounset nor errexit.
-
-    An exported `SHELLOPTS` passes `set -u` and `set -e` on to every bash started from this shell.
-    oneAPI's scripts read variables without a default (`OCL_ICD_FILENAMES`, `TCM_ROOT`), which ends a
-    shell under `set -u` and cannot be caught. `setvars.sh` returns 3 and 250 for harmless reasons,
-    which ends a shell under `set -e`. xpubuild sources the scripts with both disabled; your own scripts
-    may not.
-    """
-    options = look.environ.get("SHELLOPTS", "").split(":")
-    bad = [name for name in ("nounset", "errexit") if name in options]
-    if bad:
-        fix = todo("do not export SHELLOPTS", "export -n SHELLOPTS", "set +u +e")
-        return finding(f"SHELLOPTS exports {' and '.join(bad)}", fix, SHELLOPTS=options)
-    return ok("neither nounset nor errexit is exported")

@@ -1,20 +1,78 @@
-"""The Python of the build or of torch: version, headers, setuptools, and pip's configuration."""
+"""The platform, and the Python of the build or of torch: version, headers, setuptools, pip's settings."""
 
 from __future__ import annotations
 
 import os
-import re
 import shlex
 from collections.abc import Mapping
 
 from xpubuild.doctor.fixes import install_command
 from xpubuild.doctor.kit import BUILD, Look, Outcome, check, finding, ok, skip, todo, warn
 from xpubuild.doctor.look.compatible import judged
-from xpubuild.doctor.look.sites import interpreter, site
+from xpubuild.doctor.look.sites import interpreter
 from xpubuild.errors import ToolchainError
-from xpubuild.machine.readers import UNKNOWN, read_text
+from xpubuild.machine.readers import UNKNOWN, entries
 from xpubuild.machine.versions import fits
 from xpubuild.supply.index.pipconf import files_with, pip_settings, switched_on
+
+_ARCHITECTURE = "x86_64"
+_BITS = 64
+# Where the psABI, and glibc for other machines, puts the dynamic loader; a merged /usr has both folders.
+_FOLDERS = ("/lib64", "/usr/lib64", "/lib", "/usr/lib")
+_GLIBC = {
+    "ld-linux-x86-64.so.2": _ARCHITECTURE,
+    "ld-linux-aarch64.so.1": "aarch64",
+    "ld64.so.2": "ppc64le",
+    "ld-linux-riscv64-lp64d.so.1": "riscv64",
+    "ld-linux.so.2": "i686",
+}
+_MUSL = ("ld-musl-", ".so.1")
+_ELSEWHERE = todo(
+    "use an x86_64 host or container image with glibc (Debian, Ubuntu, RHEL, SUSE) and a 64-bit"
+    " Python: oneAPI and PyTorch for XPU support no other platform",
+    "uname -m",
+    "ldd --version",
+)
+
+
+@check("machine.platform")
+def machine_platform(look: Look) -> Outcome:
+    """PyTorch for XPU supports this platform.
+
+    PyTorch for XPU is published as `manylinux` wheels for x86_64, and Intel's compiler, which builds
+    it, runs only on x86_64 with glibc. On aarch64, with musl (Alpine), with a 32-bit kernel personality
+    (`linux32`, an i386 container) or with a 32-bit Python there is neither a wheel nor a compiler: pip
+    then installs a torch for the CPU from its own index, or reports that no version matches.
+
+    Checks the machine type that the kernel reports, the C library of the running program, and whether
+    the selected interpreter is 64-bit; in an image, the dynamic loaders in it. This cannot be fixed on
+    the machine: use another machine or another image.
+    """
+    # Names are enough: in an image a link may have an absolute target, which is another file on this machine.
+    names = {path.name for folder in _FOLDERS for path in entries(look.path(folder), look.root)}
+    loaders = {_GLIBC[name] for name in names & _GLIBC.keys()}
+    start, end = _MUSL
+    musl = sorted(name for name in names if name.startswith(start) and name.endswith(end))
+    machine, libc = look.host.os.machine, look.host.os.libc
+    if machine == UNKNOWN and not look.live:
+        # An image may hold loaders of several kinds, for emulation; one that fits is enough.
+        of_musl = musl[0].removeprefix(start).removesuffix(end) if musl else UNKNOWN
+        machine = next((name for name in _GLIBC.values() if name in loaders), of_musl)
+    if libc == UNKNOWN and musl and (look.live or not loaders):
+        libc = "musl"
+    evidence = {"machine": machine, "libc": libc, "loaders": sorted(loaders)}
+    python = interpreter(look)
+    if machine not in (_ARCHITECTURE, UNKNOWN):
+        detail = f"the machine is {machine}, but PyTorch for XPU requires x86_64"
+    elif libc == "musl":
+        detail = "the C library is musl, but PyTorch for XPU and oneAPI require glibc"
+    elif python is not None and python.bits not in (_BITS, None):
+        detail = f"{python.executable} is a {python.bits}-bit Python, but PyTorch for XPU requires 64 bits"
+    elif machine == UNKNOWN:
+        return skip("the platform is unknown: there is no dynamic loader")
+    else:
+        return ok(f"{machine} with {libc if libc != UNKNOWN else 'an unknown C library'}", **evidence)
+    return finding(detail, _ELSEWHERE, **evidence)
 
 
 @check("python.runs", live=True)
@@ -92,49 +150,6 @@ def python_headers(look: Look) -> Outcome:
     )
     fix = todo(f"install the headers of Python {short}", *commands)
     return finding(f"{facts.include}/Python.h does not exist", fix, include=facts.include)
-
-
-@check("python.setuptools", severity="warn", profiles=BUILD)
-def python_setuptools(look: Look) -> Outcome:
-    """The installed setuptools is compatible.
-
-    setuptools 80 turned `setup.py develop` into a wrapper of pip, and 82 removed `pkg_resources`:
-    builds of older releases, and of many extensions, fail with them. `xpubuild install` installs the
-    recipe's pinned setuptools into the workspace, so this only affects manual builds in the selected
-    Python. With a recipe, the check uses its version range; without one, it reports a missing
-    `pkg_resources` if a torch is installed.
-    """
-    python = site(look)
-    dist = python.get("setuptools") if python else None
-    if python is None or dist is None:
-        return skip("setuptools is not installed in the selected Python")
-    wanted = _range(look)
-    if wanted and fits(dist.version, wanted) == "no":
-        fix = todo(
-            "xpubuild install is not affected; for a manual build, install a version in the recipe's range",
-            f"{python.executable} -m pip install 'setuptools{wanted}'",
-        )
-        detail = (
-            f"setuptools {dist.version} is installed, the recipe needs {wanted}; xpubuild installs its own"
-        )
-        return finding(detail, fix, version=dist.version, wanted=wanted)
-    if not wanted and python.package("torch") is not None and fits(dist.version, ">=82") == "yes":
-        line = f"{python.executable} -m pip install 'setuptools<82'"
-        fix = todo("install an older version to compile such extensions", line)
-        return finding(f"setuptools {dist.version} has no pkg_resources, which older extensions need", fix)
-    return ok(f"setuptools {dist.version}", version=dist.version)
-
-
-def _range(look: Look) -> str:
-    """Return the range of setuptools that the recipe's requirement files are made from; "" where none is."""
-    if look.recipe is None:
-        return ""
-    files = (
-        folder / name for name in look.recipe.recipe.toolchain.requirements for folder in look.recipe.folders
-    )
-    texts = (read_text(file.with_suffix(".in")) or "" for file in files)
-    found = (re.search(r"^setuptools([<>=!~][^\s#;]*)", text, re.MULTILINE) for text in texts)
-    return next((match[1] for match in found if match), "")
 
 
 #: Settings that make pip install into another place, nothing, or without dependencies.

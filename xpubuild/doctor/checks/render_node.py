@@ -157,68 +157,38 @@ def explain(look: Look, opened: Opened) -> tuple[str, Fix]:
     who = f"it belongs to the group {group} (gid {gid}, mode {mode & 0o777:04o})"
     #: What holds, why the node then cannot be opened, what to do and to type; the first row counts.
     rows: tuple[tuple[bool, str, str, tuple[str, ...]], ...] = (
-        (
-            opened.error == errno.EPERM,
-            "the device rules of this container's or job's cgroup forbid access, not its permission bits",
-            "start the container with the device, or request a GPU from the batch system",
-            (f"docker run --device {opened.node} ...", "srun --gres=gpu:1 ..."),
-        ),
-        (
-            opened.error not in (errno.EACCES, errno.ENOENT),
-            "the driver rejects it",
-            "read the kernel log",
-            as_root(look, "dmesg | grep -iE 'i915|xe ' | tail -30"),
-        ),
-        (
-            may and selinux,
-            "owner and group allow it, but SELinux is enforcing",
-            "allow containers to use devices, or start this one without the SELinux label",
-            (
-                *as_root(look, "ausearch -m avc -ts recent", "setsebool -P container_use_devices on"),
-                "podman run --security-opt label=disable ...",
-            ),
-        ),
-        (
-            may,
-            "owner and group allow it, but a parent folder, the mount (nodev) or a security module does not",
-            "check its parent folders and the mount",
-            (f"namei -l {opened.node}", "findmnt -T /dev/dri"),
-        ),
-        (
-            gid == _NOBODY,
-            f"its group is not mapped into this user namespace ({who}); rootless containers drop groups",
-            "keep the groups of the user who starts the container (needs crun)",
-            ("podman run --group-add keep-groups --device /dev/dri ...",),
-        ),
-        (
-            contained(look),
-            f"{who}, but the process in this container is not in it; group names differ on host and image",
-            "start the container with the number of the group",
-            (
-                f"docker run --device /dev/dri --group-add {gid} ...",
-                "podman run --device /dev/dri --group-add keep-groups ...",
-                f"# Kubernetes: securityContext.supplementalGroups: [{gid}]",
-            ),
-        ),
-        (
-            not _allows(mode, _GROUP),
-            f"{who}, and that group has no read and write permission",
-            "restore the usual mode of the node",
-            as_root(look, "udevadm trigger --subsystem-match=drm"),
-        ),
-        (
-            _member(user, gid),
-            f"{who}; {user} is a member, but this login session is older",
-            "log in again, or start a shell with that group",
-            (f"newgrp {group}",),
-        ),
-        (
-            True,
-            f"{who}, and {user} is not a member",
-            f"add {user} to the group {group}, then log in again",
-            as_root(look, f"usermod -aG {group} {user}"),
-        ),
-    )
+        (opened.error == errno.EPERM,
+         "the device rules of this container's or job's cgroup forbid access, not its permission bits",
+         "start the container with the device, or request a GPU from the batch system",
+         (f"docker run --device {opened.node} ...", "srun --gres=gpu:1 ...")),
+        (opened.error not in (errno.EACCES, errno.ENOENT),
+         "the driver rejects it", "read the kernel log",
+         as_root(look, "dmesg | grep -iE 'i915|xe ' | tail -30")),
+        (may and selinux, "owner and group allow it, but SELinux is enforcing",
+         "allow containers to use devices, or start this one without the SELinux label",
+         (*as_root(look, "ausearch -m avc -ts recent", "setsebool -P container_use_devices on"),
+          "podman run --security-opt label=disable ...")),
+        (may,
+         "owner and group allow it, but a parent folder, the mount (nodev) or a security module does not",
+         "check its parent folders and the mount", (f"namei -l {opened.node}", "findmnt -T /dev/dri")),
+        (gid == _NOBODY,
+         f"its group is not mapped into this user namespace ({who}); rootless containers drop groups",
+         "keep the groups of the user who starts the container (needs crun)",
+         ("podman run --group-add keep-groups --device /dev/dri ...",)),
+        (contained(look),
+         f"{who}, but the process in this container is not in it; group names differ on host and image",
+         "start the container with the number of the group",
+         (f"docker run --device /dev/dri --group-add {gid} ...",
+          "podman run --device /dev/dri --group-add keep-groups ...",
+          f"# Kubernetes: securityContext.supplementalGroups: [{gid}]")),
+        (not _allows(mode, _GROUP), f"{who}, and that group has no read and write permission",
+         "restore the usual mode of the node", as_root(look, "udevadm trigger --subsystem-match=drm")),
+        (_member(user, gid), f"{who}; {user} is a member, but this login session is older",
+         "log in again, or start a shell with that group", (f"newgrp {group}",)),
+        (True, f"{who}, and {user} is not a member",
+         f"add {user} to the group {group}, then log in again",
+         as_root(look, f"usermod -aG {group} {user}")),
+    )  # fmt: skip
     return next((why, todo(summary, *lines)) for holds, why, summary, lines in rows if holds)
 
 

@@ -3,30 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
-from pathlib import Path
 
 from xpubuild.doctor.fixes import install_need
 from xpubuild.doctor.kit import RUN, Look, Outcome, check, commas, finding, ok, skip, todo, warn
-from xpubuild.doctor.look.sites import site
+from xpubuild.doctor.probes import runtimes
 from xpubuild.doctor.probes.children import Ending
 from xpubuild.doctor.probes.level_zero import enumeration
-from xpubuild.doctor.probes.runtimes import (
-    LOG,
-    VENDORS,
-    TorchCount,
-    library_exists,
-    names,
-    registered,
-    sycl_devices,
-    torch_count,
-    unified_runtime,
-)
 from xpubuild.doctor.probes.selector import seen_by_sycl
-from xpubuild.machine.readers import entries, read_text
 
-_VARIABLE = "OCL_ICD_FILENAMES"
-_LIBRARY = "libintelocl.so"
 _ASK = "import ctypes, sys; ctypes.CDLL(sys.argv[1]).urLoaderInit(0, None)"
 
 
@@ -39,50 +23,14 @@ def opencl_icd(look: Look) -> Outcome:
     paths and most diagnostic tools do. With the first LTS driver the package also includes `ocloc`,
     which a build needs.
     """
-    named = registered(look)
+    named = runtimes.registered(look)
     install = todo("install the OpenCL driver", *install_need(look, "opencl"))
     if not named:
-        return finding(f"no file in {VENDORS} lists Intel's GPU library", install)
+        return finding(f"no file in {runtimes.VENDORS} lists Intel's GPU library", install)
     for file, library in named.items():
-        if not library_exists(look, library):
+        if not runtimes.library_exists(look, library):
             return finding(f"{file} lists {library}, which does not exist", install, registered=named)
     return ok(commas(named.values()), registered=named)
-
-
-@check("opencl.cpu", severity="warn", profiles=RUN)
-def opencl_cpu(look: Look) -> Outcome:
-    """The OpenCL CPU device of the environment can be found.
-
-    The package `intel-opencl-rt` brings an OpenCL device for the CPU, and a file in `etc/OpenCL/vendors` of
-    the environment that names its library. pip leaves the placeholder of a conda prefix in that file
-    (`/opt/anaconda1anaconda2anaconda3/lib/libintelocl.so`), and the OpenCL loader searches only
-    `/etc/OpenCL/vendors`. SYCL programs then list no CPU device unless `OCL_ICD_FILENAMES` names the
-    library. PyTorch for XPU does not need it.
-    """
-    python = site(look)
-    named = dict(_vendors(python.prefixes if python else ()))
-    if not named:
-        return skip("the selected environment has no OpenCL library")
-    told = look.environ.get(_VARIABLE, "").split(":")
-    if not any(Path(entry).is_file() for entry in told if entry):
-        for file, library in named.items():
-            if Path(library).is_file():
-                continue
-            real = file.parents[3] / "lib" / _LIBRARY
-            line = f"export {_VARIABLE}={shlex.quote(str(real))}"
-            fix = todo("name the library in the environment", line)
-            fix = fix if real.is_file() else todo("install intel-opencl-rt again")
-            detail = f"{file} names {library}, which does not exist"
-            return finding(detail, fix, registered={str(file): library})
-    return ok(commas(told if any(told) else named.values()))
-
-
-def _vendors(prefixes: tuple[Path, ...]) -> Iterator[tuple[Path, str]]:
-    for prefix in prefixes:
-        if prefix.name != "usr":
-            for file in entries(prefix / "etc" / "OpenCL" / "vendors"):
-                if file.suffix == ".icd":
-                    yield file, (read_text(file) or "").strip()
 
 
 @check("sycl.see", profiles=RUN, needs="level_zero.enumerate gpu.hidden", live=True, deadline_s=20)
@@ -95,7 +43,7 @@ def sycl_see(look: Look) -> Outcome:
     is too old for the adapter, or libraries of two oneAPI releases are mixed. PyTorch cannot use GPUs
     that are listed only under OpenCL.
     """
-    found = sycl_devices(look)
+    found = runtimes.sycl_devices(look)
     if found.program is None or found.ending is None:
         return skip("no sycl-ls on PATH: no oneAPI environment is active")
     trace = todo(
@@ -125,16 +73,16 @@ def sycl_adapters(look: Look) -> Outcome:
     `LD_LIBRARY_PATH` or of the selected environment, in a subprocess with its log switched on. It needs no
     `sycl-ls`, which wheels do not bring.
     """
-    found = unified_runtime(look)
+    found = runtimes.unified_runtime(look)
     if found.loader is None or found.ending is None:
         return skip("no SYCL runtime on LD_LIBRARY_PATH or in the selected environment")
     evidence = {
         "loader": str(found.loader), "adapters": list(found.adapters), "failed": dict(found.failed)
     }  # fmt: skip
-    line = f"UR_LOG_LOADER='{LOG}' {shlex.join(('python3', '-c', _ASK, str(found.loader)))}"
+    line = f"UR_LOG_LOADER='{runtimes.LOG}' {shlex.join(('python3', '-c', _ASK, str(found.loader)))}"
     fix = todo("install what is missing in the same place as the runtime, or use one oneAPI release", line)
     if found.failed:
-        return finding(f"not loaded: {names(found.failed)}", fix, **evidence)
+        return finding(f"not loaded: {runtimes.names(found.failed)}", fix, **evidence)
     if found.ending.how != "ok" or found.ending.value("load_error"):
         why = found.ending.value("load_error") or found.ending.told("the runtime's loader")
         return finding(f"{found.loader}: {why}", fix, **evidence)
@@ -152,7 +100,7 @@ def torch_import(look: Look) -> Outcome:
     signal of a crash, or a timeout. The usual reason is that libraries of another oneAPI release, of
     conda or of the system are found before torch's own; the checks `shadow.*` search for them.
     """
-    torch = torch_count(look)
+    torch = runtimes.torch_count(look)
     if torch.ending is None:
         return skip("no Python is selected or active")
     if torch.ending.how == "missing":
@@ -180,6 +128,6 @@ def ended(ending: Ending, what: str) -> str:
     return ending.told(what) + (f": {last}" if last else "")
 
 
-def not_imported(torch: TorchCount) -> bool:
+def not_imported(torch: runtimes.TorchCount) -> bool:
     """Whether torch is installed but could not be imported."""
     return torch.hollow or torch.import_failed

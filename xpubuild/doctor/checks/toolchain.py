@@ -230,17 +230,6 @@ def _without(look: Look) -> Outcome:
     return finding("no g++ on PATH", fix)
 
 
-def _tool(look: Look, name: str, summary: str) -> Outcome | tuple[str, str]:
-    """Return path and version of a tool on PATH, or the answer of its check where there is none."""
-    facts = next((item for item in look.host.tools if item.name == name), None)
-    if facts is None:
-        return ok("none on PATH; builds install their own")
-    if facts.version != UNKNOWN:
-        return facts.path, facts.version
-    fix = todo(summary, f"{shlex.quote(facts.path)} --version")
-    return finding(f"{facts.path} does not report its version", fix)
-
-
 @check("toolchain.cmake", severity="warn", profiles=BUILD, recipe=True, live=True)
 def toolchain_cmake(look: Look) -> Outcome:
     """The CMake on PATH is compatible.
@@ -251,10 +240,13 @@ def toolchain_cmake(look: Look) -> Outcome:
     cannot read oneAPI's package files. A CMake from pip does not search a conda prefix, one from conda
     does.
     """
-    found = _tool(look, "cmake", "run it manually, or remove it from PATH")
-    if isinstance(found, Outcome):
-        return found
-    path, version = found
+    facts = next((item for item in look.host.tools if item.name == "cmake"), None)
+    if facts is None:
+        return ok("none on PATH; builds install their own")
+    path, version = facts.path, facts.version
+    if version == UNKNOWN:
+        fix = todo("run it manually, or remove it from PATH", f"{shlex.quote(path)} --version")
+        return finding(f"{path} does not report its version", fix)
     against = [item for item in judged(look, "cmake", cmake=version) if item.answer == "no"]
     if not against:
         return ok(f"CMake {version} ({path})", version=version)
@@ -265,17 +257,6 @@ def toolchain_cmake(look: Look) -> Outcome:
     )
     detail = f"CMake on PATH is {version}, the recipe needs {wanted}; xpubuild installs its own"
     return finding(detail, fix, version=version, wanted=wanted)
-
-
-@check("toolchain.ninja", severity="warn", profiles=BUILD, live=True)
-def toolchain_ninja(look: Look) -> Outcome:
-    """The ninja on PATH runs.
-
-    `xpubuild install` installs its own ninja. A ninja on `PATH` that does not run (a wrapper of a
-    removed Python, a missing library) breaks manual builds and `torch.utils.cpp_extension`.
-    """
-    found = _tool(look, "ninja", "reinstall it, or remove it from PATH")
-    return found if isinstance(found, Outcome) else ok(f"ninja {found[1]} ({found[0]})", version=found[1])
 
 
 @check("toolchain.git", profiles=BUILD, live=True)

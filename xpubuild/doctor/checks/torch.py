@@ -10,11 +10,9 @@ from packaging.utils import canonicalize_name
 from xpubuild.artifacts.site_packages import InstalledDist
 from xpubuild.doctor.checks.shadow import SHADOWING
 from xpubuild.doctor.kit import RUN, Fix, Look, Outcome, check, commas, finding, ok, skip, todo
-from xpubuild.doctor.look import libraries
-from xpubuild.doctor.look.sites import Site, library_folders, public, required, requirements, site
-from xpubuild.doctor.look.torches import Torch, cuda_of, torch_of
-from xpubuild.errors import RecipeError
-from xpubuild.machine.versions import fits, parse
+from xpubuild.doctor.look import libraries, sites
+from xpubuild.doctor.look.sites import Site, Torch, library_folders, public, required, site, torch_of
+from xpubuild.machine.versions import parse
 
 _NO_TORCH = "torch is not installed in the selected Python"
 _NO_XPU = "no XPU build of torch is installed"
@@ -115,7 +113,7 @@ def torch_runtime_packages(look: Look) -> Outcome:
     if torch is None or torch.dist is None or not torch.xpu:
         return skip(_NO_XPU)
     missing = {}
-    for item in requirements(torch.dist):
+    for item in sites.requirements(torch.dist):
         name = canonicalize_name(item.name)
         dist = torch.python.get(name)
         fine = dist is not None and item.specifier.contains(dist.version, prereleases=True)
@@ -203,66 +201,20 @@ def torch_vision_pairing(look: Look) -> Outcome:
 
 
 def _paired(torch: Torch, names: list[str]) -> Fix:
-    """Return what brings the releases that were made for this torch; where none is known, it removes them.
-
-    Without a pin, pip takes the newest release, and with it the same trouble.
-    """
-    pins = {name: version for name in names if (version := companion_version(torch, name))}
+    """Return what removes them; without a pin, pip would take the newest release, with the same trouble."""
+    wanted = f"the release that belongs to torch {public(torch.version)}, built for the same device"
     away = f"{_pip(torch.python)} uninstall -y {' '.join(names)}"
-    if not pins:
-        known = f"no release is known that was built for torch {torch.version} ({torch.kind})"
-        return todo(f"uninstall {' and '.join(names)}: {known}", away)
-    exact = " ".join(f"'{name}=={version}'" for name, version in pins.items())
-    left = [name for name in names if name not in pins]
-    rest = f"; nothing is known for {' and '.join(left)}" if left else ""
-    again = f"{_pip(torch.python)} install --no-deps {exact} --index-url {index_of(torch)}"
-    return todo(f"install the releases that were built for this torch{rest}", away, again)
+    return todo(f"uninstall {' and '.join(names)}, and install {wanted}", away, "xpubuild recipes matrix")
 
 
 def _mispaired(torch: Torch, dist: InstalledDist) -> str:
     name, installed = f"{dist.name} {dist.version}", f"but torch {torch.version} is installed"
     if dist.name == _IPEX:
         short = dist.version.split(".")[:2]
-        fits = short == public(torch.version).split(".")[:2]
-        return "" if fits else f"{name} is for torch {'.'.join(short)}, {installed}"
+        same = short == public(torch.version).split(".")[:2]
+        return "" if same else f"{name} is for torch {'.'.join(short)}, {installed}"
     wanted, version = required(dist, "torch"), parse(public(torch.version))
     if wanted and version and not wanted.specifier.contains(version, prereleases=True):
         return f"{name} requires {wanted.name}{wanted.specifier}, {installed}"
-    cuda = cuda_of(dist.site_packages / dist.name)
+    cuda = sites.cuda_of(dist.site_packages / dist.name)
     return f"{name} is built for CUDA {cuda}, torch for {torch.kind}" if cuda and cuda != torch.cuda else ""
-
-
-_INDEX = "https://download.pytorch.org/whl"
-#: The first release with wheels for XPU (https://pytorch.org/blog/intel-gpu-support-pytorch-2-5/).
-_FIRST_XPU = "2.5"
-
-
-def index_of(torch: Torch) -> str:
-    """Return upstream's index of wheels for what this torch was built for."""
-    if torch.xpu:
-        return f"{_INDEX}/xpu"
-    if torch.cuda:
-        return f"{_INDEX}/cu{''.join(torch.cuda.split('.')[:2])}"
-    return f"{_INDEX}/rocm{'.'.join(torch.hip.split('.')[:2])}" if torch.hip else f"{_INDEX}/cpu"
-
-
-def companion_version(torch: Torch, dist: str) -> str | None:
-    """Return the release of a companion (``torchvision``) that the recipes know for this torch, or None."""
-    release = parse(public(torch.version))
-    if (
-        release is None
-        or release.is_prerelease
-        or (torch.xpu and fits(str(release), f"<{_FIRST_XPU}") == "yes")
-    ):
-        return None
-    from xpubuild.recipe.load import load, release_of  # noqa: PLC0415 - pydantic takes its time
-
-    try:
-        loaded = load(f"{release.major}.{release.minor}")
-        recipe = (
-            release_of(loaded, str(release)) if str(release) in loaded.recipe.patches else loaded
-        ).recipe
-    except RecipeError:
-        return None
-    components = recipe.components.values() if recipe.release == str(release) else ()
-    return next((item.version for item in components if item.dist == dist), None)

@@ -5,23 +5,11 @@ from __future__ import annotations
 from xpubuild.doctor.checks.level_zero import unanswered
 from xpubuild.doctor.checks.runtimes import ended, not_imported
 from xpubuild.doctor.kit import RUN, Look, Outcome, check, commas, finding, ok, todo, warn
-from xpubuild.doctor.probes.level_zero import (
-    HIERARCHY,
-    MASK,
-    UNINITIALIZED,
-    Enumeration,
-    enumeration,
-    result_name,
-    unmasked,
-)
+from xpubuild.doctor.probes import level_zero
+from xpubuild.doctor.probes.level_zero import HIERARCHY, MASK, Enumeration, enumeration, unmasked
 from xpubuild.doctor.probes.machine import bound_gpus, intel_gpus, listed, supported
 from xpubuild.doctor.probes.runtimes import sycl_devices, torch_count
-from xpubuild.doctor.probes.selector import (
-    SELECTOR,
-    SelectorError,
-    seen_by_sycl,
-    visible,
-)
+from xpubuild.doctor.probes.selector import SELECTOR, SelectorError, seen_by_sycl, visible
 
 _HIERARCHIES = ("FLAT", "COMPOSITE", "COMBINED")
 _JOBS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID", "FLUX_JOB_ID", "COBALT_JOBID")
@@ -90,8 +78,8 @@ def _trouble(found: Enumeration) -> str:
     """
     if found.ending.how != "ok":
         return found.ending.told("the device enumeration")
-    if found.code not in (None, 0, UNINITIALIZED):
-        return f"{found.ending.stage} returned {result_name(int(found.code or 0))}"
+    if found.code not in (None, 0, level_zero.UNINITIALIZED):
+        return f"{found.ending.stage} returned {level_zero.result_name(int(found.code or 0))}"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""The packages of the selected Python, read from its files: that Python is not started."""
+"""The packages of the selected Python and its torch, read from files: neither is started."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from xpubuild.artifacts.site_packages import InstalledDist, installed_dists
 from xpubuild.doctor.kit import Look, once, real
 from xpubuild.frozen import frozen
 from xpubuild.machine.pythons import PythonFacts, probe_python
-from xpubuild.machine.readers import UNKNOWN, read_text
+from xpubuild.machine.readers import UNKNOWN, exists, read_text
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -152,3 +152,58 @@ def required(dist: InstalledDist, name: str) -> Requirement | None:
 def public(version: str) -> str:
     """Return a version without its local part: 2.8.0+xpu is 2.8.0."""
     return version.partition("+")[0]
+
+
+@frozen
+class Torch:
+    """The installed torch: ``version`` is that in version.py; ``cuda`` and ``hip`` are versions, or empty.
+
+    ``xpu`` is whether there is a libtorch_xpu.so: version.py of XPU builds up to 2.6 does not show it.
+    """
+
+    folder: Path
+    version: str
+    cuda: str
+    hip: str
+    xpu: bool
+    dist: InstalledDist | None
+    python: Site
+
+    @property
+    def kind(self) -> str:
+        """What it was built for, in words."""
+        if self.xpu:
+            return "XPU"
+        return f"CUDA {self.cuda}" if self.cuda else f"ROCm {self.hip}" if self.hip else "the CPU"
+
+
+@once
+def torch_of(look: Look) -> Torch | None:
+    """Return the torch that the selected Python would import, or None."""
+    python = site(look)
+    folder = python.package("torch") if python else None
+    if python is None or folder is None:
+        return None
+    text = read_text(folder / "version.py", look.root) or ""
+    version, cuda, hip = (_first(name, text) for name in ("__version__", "cuda", "hip"))
+    dist = python.get("torch")
+    return Torch(
+        folder,
+        version or (dist.version if dist else ""),
+        cuda,
+        hip,
+        exists(folder / "lib" / "libtorch_xpu.so", look.root),
+        dist,
+        python,
+    )
+
+
+def cuda_of(folder: Path) -> str:
+    """Return the CUDA version that a package such as torchvision was built with, or an empty text."""
+    return _first("cuda", read_text(folder / "version.py") or "")
+
+
+def _first(name: str, text: str) -> str:
+    """Return a text that a module assigns to a name, or an empty one."""
+    found = re.search(rf"^{name} *(?:: *[^=]+)?= *['\"]([^'\"]+)['\"]", text, re.MULTILINE)
+    return found[1] if found else ""
