@@ -35,7 +35,7 @@ components:
     kind: wheel
     dist: pytorch-triton-xpu
     version: 3.4.0
-    indexes: ["https://host.example/whl"]
+    indexes: ["http://127.0.0.1:9/whl"]
     targets: [cpu]
 """
 

@@ -138,7 +138,7 @@ def test_a_mirror_has_all_that_the_build_asks_for(site: Site, xpubuild: Xpubuild
     assert xpubuild.json("fetch", site.recipe, "--mirror", site.mirror)["summary"]["new_files"] == 0
     assert sorted(site.asked) == sorted([f"{LLVM}.tar.gz", JSON])
     xpubuild.ok("lock", site.recipe, "--mirror", site.mirror, "--offline", "-o", site.lock)
-    locked = {item.key: item for item in read_lock(Path(site.lock)).archives}
+    locked = read_lock(Path(site.lock)).archives
     assert {key: item.hash_from for key, item in locked.items()} == {
         "like.llvm": "first download", "like.json": "upstream"
     }  # fmt: skip

@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 from integration import oneapi_standin as standin
-from support import travelling
 from support.cli import Xpubuild
 
-from xpubuild.install import lock_model as model
 from xpubuild.install.lock_file import read_lock
 
 RECIPE = """
@@ -41,33 +39,12 @@ def lock(xpubuild: Xpubuild, recipe: str, root: Path, name: str) -> Path:
     return file
 
 
-def oneapi(file: Path) -> model.Oneapi:
-    found = read_lock(file).machine.oneapi
-    assert found is not None
-    return found
-
-
 def test_two_places_of_oneapi_give_the_same_bytes(xpubuild: Xpubuild, recipe: str, tmp_path: Path) -> None:
     one = lock(xpubuild, recipe, standin.build_root(tmp_path / "intel one é"), "one")
     (tmp_path / "other").mkdir()
     other = lock(xpubuild, recipe, standin.build_root(tmp_path / "other/oneapi"), "other")
     assert one.read_bytes() == other.read_bytes()
     assert str(tmp_path) not in one.read_text()
-    found = oneapi(one)
-    assert set(found.components) == {"compiler", "pti", "umf", "ccl", "mpi"}
-    assert found.environment.set["CMPLR_ROOT"].startswith("{oneapi}/compiler/")
-
-
-def test_a_runtime_for_portable_wheels_has_the_versions_of_the_lock(
-    xpubuild: Xpubuild, recipe: str, tmp_path: Path
-) -> None:
-    root = standin.build_root(tmp_path / "oneapi")
-    file = lock(xpubuild, recipe, root, "one")
-    compiler = oneapi(file).components["compiler"]
-    words = ("plan", recipe, "--lock", str(file), "--oneapi-root", str(root), "--portable", "--runtime")
-    right = travelling.sycl_runtime(tmp_path / "right", f"{compiler}.9")
-    assert xpubuild(*words, str(right)).status == 0
-    wrong = travelling.sycl_runtime(tmp_path / "wrong", "2024.2.0")
-    result = xpubuild(*words, str(wrong))
-    assert (result.status, "intel-sycl-rt 2024.2.0" in result.err) == (21, True)
-    assert f"oneAPI's compiler {compiler}" in result.err
+    found = read_lock(one).machine
+    assert set(found.oneapi) == {"compiler", "pti", "umf", "ccl", "mpi"}
+    assert found.environment["CMPLR_ROOT"]["set"].startswith("{oneapi}/compiler/")

@@ -96,7 +96,7 @@ def test_without_a_lock_there_is_an_error_and_no_build(xpubuild: Xpubuild, site:
 def test_a_recipe_that_was_changed_since(xpubuild: Xpubuild, site: Site) -> None:
     site.recipe.write_text(site.recipe.read_text().replace(site.pins["top"], "a" * 40))
     said = install(xpubuild, site, str(site.recipe), "--locked", code=21)
-    assert "repositories.top.commit" in said
+    assert "recipe.components.top.source.commit" in said
     assert not (site.folder / "ws").exists()
 
 

@@ -13,7 +13,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from support import documents, locks, travelling
+from support import documents, travelling
 from support.artifacts import compile_shared, pack, record_line, record_text, unzip, wheel_files, zip_up
 from support.cli import XPUBUILD, Xpubuild
 from support.small_elf import library
@@ -21,8 +21,6 @@ from support.small_elf import library
 from xpubuild.artifacts.elf import ElfObject, read_shared_object
 from xpubuild.artifacts.repair_write import rewrite
 from xpubuild.artifacts.wheel import read_wheel
-from xpubuild.install import lock_model as model
-from xpubuild.install.lock_file import dump
 
 pytestmark = pytest.mark.needs("g++")
 
@@ -228,37 +226,6 @@ def test_what_the_runtime_opens_by_name_comes_with_it(xpubuild: Xpubuild, tmp_pa
     pinned, item = repaired(xpubuild, wheel, tmp_path / "pinned", "--runtime", env)
     assert requires(pinned) == ["intel-cmplr-lib-ur==2025.0.4", "intel-sycl-rt==2025.0.4"]
     assert "libur_adapter_level_zero.so.0" in json.dumps(item["pins"])
-
-
-def test_the_runtime_is_that_of_the_lock(xpubuild: Xpubuild, tmp_path: Path) -> None:
-    env = travelling.sycl_runtime(tmp_path / "runtime", "2025.1.1")
-    wheel = travelling.extension_wheel(
-        tmp_path / "dist", library(tmp_path / "ext.so", needed=["libsycl.so.8"])
-    )
-    file = tmp_path / "mine.lock.yaml"
-
-    def result(**changes: object) -> tuple[int, str]:
-        file.write_text(dump(locks.example(**changes)))
-        words = (wheel, "--runtime", env, "--lock", file, "--output", tmp_path / "out")
-        answer = xpubuild("check", "--repair", *map(str, words))
-        return answer.status, answer.err
-
-    # The example has oneAPI's compiler 2025.1, and no package with a runtime.
-    assert result()[0] == 0
-    machine = locks.machine()
-    assert machine.oneapi is not None
-    older = machine.oneapi.model_copy(update={"components": {"compiler": "2025.0"}})
-    status, err = result(machine=machine.model_copy(update={"oneapi": older}))
-    assert (status, "intel-sycl-rt 2025.1.1" in err, "oneAPI's compiler 2025.0" in err) == (21, True, True)
-
-    def pinned(version: str) -> model.Python:
-        pin = model.Requirement(name="intel-sycl-rt", version=version, hashes=(f"sha256:{locks.sha(1)}",))
-        entry = model.RequirementFile(sha256=locks.sha("text"), pins=(pin,))
-        return model.Python(requirements={"a.txt": entry}, wheels=())
-
-    assert result(python=pinned("2025.1.1"))[0] == 0
-    status, err = result(python=pinned("2025.1.0"))
-    assert (status, "intel-sycl-rt 2025.1.1" in err, "intel-sycl-rt 2025.1.0" in err) == (21, True, True)
 
 
 def test_torchs_libraries_are_left_to_torch(xpubuild: Xpubuild, tmp_path: Path) -> None:

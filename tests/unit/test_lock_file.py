@@ -10,20 +10,102 @@ from typing import Any
 
 import pytest
 import yaml
-from support.locks import example, machine, oid
 
 from xpubuild.errors import LockMismatchError, RecipeError, SourceIntegrityError
-from xpubuild.install import lock_model as model
-from xpubuild.install.lock_file import clean_url, dump, load, read_lock, write_lock
-from xpubuild.install.lock_model import differences, not_older
-from xpubuild.install.locked import (
-    options_of,
-    require_archives,
-    require_no_contradiction,
-    require_served,
-    require_wheel,
+from xpubuild.install.lock_file import (
+    Lock,
+    clean_url,
+    differences,
+    dump,
+    load,
+    not_older,
+    read_lock,
+    validated,
+    write_lock,
 )
+from xpubuild.install.locked import options_of, require_archives, require_served, require_wheel
 from xpubuild.install.options import Options, Policy, is_lock
+
+
+def oid(seed: object) -> str:
+    return hashlib.sha1(repr(seed).encode(), usedforsecurity=False).hexdigest()
+
+
+def sha(seed: object) -> str:
+    return hashlib.sha256(repr(seed).encode()).hexdigest()
+
+
+def tree(name: str, ref: str | None = None, **more: Any) -> dict[str, Any]:
+    url = f"https://github.com/someone/{name.rpartition('/')[2]}.git"
+    return {"url": url, "ref": ref, "commit": oid(name), "tree": oid((name, "tree")), **more}
+
+
+GCC = "gcc 13.2.0 x86_64-linux-gnu"
+MACHINE: dict[str, Any] = {
+    "architecture": "x86_64",
+    "glibc": "2.36",
+    "python": "3.11.2",
+    "compilers": {"cc": GCC, "cxx": GCC},
+    "driver_family": "lts2-2523",
+    "drivers": {"libze-intel-gpu1": "25.18.33578.15-1146~22.04", "intel-opencl-icd": "25.18.33578.15"},
+    "oneapi": {"compiler": "2025.1", "pti": "0.11"},
+    "environment": {
+        "CMPLR_ROOT": {"set": "{oneapi}/compiler/2025.1"},
+        "ODD": {"set": 'a "b"\n\u00e9\U0001f600'},
+        "A": {"unset": True},
+        "PATH": {"prepend": ["{oneapi}/compiler/2025.1/bin"], "append": ["/x"]},
+    },
+}
+WHOLE: dict[str, Any] = {
+    "recipe": {"name": "2.8", "env": {"USE_XPU": "{xpu}"}, "needs": {"gcc": ">=11"}},
+    "plan": sha("plan"),
+    "options": {
+        "target": "xpu", "variant": None, "arch": ["pvc", "bmg"], "cxx11_abi": 1,
+        "components": ["torch", "ops", "triton"], "packages": "conda", "python": "3.11",
+    },
+    "repositories": {
+        "torch": tree(
+            "torch", "v2.8.0",
+            submodules={name: tree(name) for name in ("third_party/fmt", "third_party/kineto/fmt")},
+            configure_time={
+                "build/dnn": tree("onednn", "v3.8.1"),
+                "third_party/xpu": tree("ops", oid("ops"), submodules={"inner": tree("inner")}),
+            },
+        ),
+        "ops": {**tree("own"), "url": "embedded://ops"},
+    },
+    "requirements": {
+        "build.txt": {
+            "sha256": sha("build.txt"),
+            "pins": {
+                "cmake": {"version": "3.31", "hashes": [f"sha256:{sha(3)}", f"sha256:{sha(1)}"]},
+                'filelock; python_version < "3.11"': {"version": "4.1", "hashes": [f"sha256:{sha(0)}"]},
+            },
+        }
+    },
+    "wheels": {
+        "torch": {"dist": "torch", "version": "2.8.0", "hashes": [f"sha256:{sha(4)}"]},
+        "triton": {"dist": "pytorch-triton-xpu", "version": "3.4.0"},
+    },
+    "conda": {"cmake": {"version": "3.31.6", "file": "f/linux-64/a.conda", "hashes": ["md5:" + "0" * 32]}},
+    "archives": {
+        "triton.llvm": {
+            "url": "https://host.example/llvm.tar.gz", "sha256": sha("llvm"), "size": 12345,
+            "hash_from": "first download",
+        }
+    },
+    "machine": MACHINE,
+}  # fmt: skip
+
+
+def example(**changes: Any) -> Lock:
+    """Return a lock with something of everything."""
+    return validated({**WHOLE, **changes})
+
+
+def on(**machine: Any) -> Lock:
+    return example(machine={**MACHINE, **machine})
+
 
 LOCK = example()
 TEXT = dump(LOCK)
@@ -36,8 +118,7 @@ def test_a_lock_is_read_back_as_it_was_written() -> None:
     digest = document.pop("digest")
     plain = json.dumps(document, sort_keys=True, separators=(",", ":"))
     assert digest == hashlib.sha256(plain.encode()).hexdigest()
-    other = example(machine=machine().model_copy(update={"glibc": "2.39"}))
-    assert other.digest == LOCK.digest, "the machine is no part of the digest that plans show"
+    assert on(glibc="2.39").digest == LOCK.digest, "the machine is no part of the digest that plans show"
 
 
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -49,8 +130,8 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 def test_every_value_that_is_dropped_or_replaced_is_found() -> None:
     places = [path for path in leaves(yaml.safe_load(TEXT)) if path]
-    assert len(places) > 150
-    for number, (*before, last) in enumerate(places[::3]):
+    assert len(places) > 100
+    for number, (*before, last) in enumerate(places[::2]):
         document = yaml.safe_load(TEXT)
         inside = document
         for step in before:
@@ -89,9 +170,10 @@ def test_files(tmp_path: Path) -> None:
     before = path.stat()
     assert not write_lock(LOCK, path)[0]["changed"]
     assert path.stat().st_mtime_ns == before.st_mtime_ns
-    changed = example(machine=machine().model_copy(update={"glibc": "2.39"}))
+    changed = on(glibc="2.39")
     document, _ = write_lock(changed, path)
     assert [item["path"] for item in document["differences"]] == ["machine.glibc"]
+    assert document["open"] == ["triton"]
     path.write_bytes(b"\xff")
     assert not is_lock(str(path))
     with pytest.raises(RecipeError) as caught:
@@ -104,114 +186,73 @@ def test_files(tmp_path: Path) -> None:
 
 
 def test_differences_have_names_that_can_be_looked_up() -> None:
-    torch, options = LOCK.repositories["torch"], LOCK.options
-    first, second, third = torch.submodules
-    moved = (
-        first.model_copy(update={"commit": oid(1)}), second,
-        third.model_copy(update={"path": "third_party/kineto/new"}),
-    )  # fmt: skip
+    torch, place = WHOLE["repositories"]["torch"], "repositories.torch.submodules"
+    fmt = torch["submodules"]["third_party/fmt"]
+    moved = {"third_party/fmt": {**fmt, "commit": oid(1)}, "third_party/new": fmt}
     other = example(
-        repositories={**LOCK.repositories, "torch": torch.model_copy(update={"submodules": moved})},
-        options=options.model_copy(update={"arch": ("bmg", "dg2")}),
+        recipe={**WHOLE["recipe"], "needs": {"gcc": ">=12"}},
+        repositories={**WHOLE["repositories"], "torch": {**torch, "submodules": moved}},
+        options={**WHOLE["options"], "arch": ["bmg", "dg2"]},
     )
-    moved_name = "repositories.torch.submodules.third_party/fmt.commit"
     assert [item.text for item in differences(LOCK, other, "ignore")] == [
-        "options.arch: the lock has pvc, now there is dg2",
-        f"{moved_name}: the lock has {first.commit}, now it is {oid(1)}",
-        "repositories.torch.submodules.third_party/kineto/fmt is only in the lock",
-        "repositories.torch.submodules.third_party/kineto/new is not in the lock",
+        "recipe.needs.gcc: the lock has >=11, now it is >=12",
+        "options.arch: the lock has pvc, now it is dg2",
+        f"{place}.third_party/fmt.commit: the lock has {fmt['commit']}, now it is {oid(1)}",
+        f"{place}.third_party/kineto/fmt is only in the lock",
+        f"{place}.third_party/new is not in the lock",
     ]
     assert not differences(LOCK, LOCK, "exact")
 
 
-def of_machine(lock: model.Machine, here: model.Machine, policy: Policy) -> list[model.Difference]:
-    return differences(example(machine=lock), example(machine=here), policy)
+def compilers(text: str) -> dict[str, str]:
+    return {"cc": text, "cxx": text}
 
 
-def machine_with(**more: Any) -> model.Machine:
-    return machine().model_copy(update=more)
+def drivers(**packages: str) -> dict[str, str]:
+    return {**MACHINE["drivers"], **{name.replace("_", "-"): version for name, version in packages.items()}}
 
 
-def compilers(kind: str, version: str) -> dict[str, model.Compiler]:
-    one = model.Compiler(kind=kind, version=version, target="x86_64-linux-gnu")
-    return {"cc": one, "cxx": one}
-
-
-def drivers(family: str | None, **packages: str) -> model.Drivers:
-    known = {"libze-intel-gpu1": "25.18.33578.15-1146~22.04", "intel-opencl-icd": "25.18.33578.15"}
-    given = {name.replace("_", "-"): version for name, version in packages.items()}
-    return model.Drivers(family=family, packages={**known, **given})
-
-
-def oneapi(**components: str) -> model.Oneapi:
-    known = machine().oneapi
-    assert known is not None
-    return known.model_copy(update={"components": {"compiler": "2025.1", "pti": "0.11", **components}})
-
-
-FAMILY = "lts2-2523"
+DRIVERS = ["drivers.libze-intel-gpu1", "drivers.intel-opencl-icd"]
+COMPILERS = ["compilers.cc", "compilers.cxx"]
+ROOT = {**MACHINE["environment"], "CMPLR_ROOT": {"set": "{oneapi}/x"}}
 
 
 @pytest.mark.parametrize(
     ("here", "compatible", "exact"),
     [
-        (machine_with(), [], []),
-        (machine_with(glibc="2.39"), [], ["glibc"]),
-        (machine_with(glibc="2.35"), ["glibc"], ["glibc"]),
-        (machine_with(glibc="2.4"), ["glibc"], ["glibc"]),
-        (machine_with(python="3.11.9"), [], ["python"]),
-        (machine_with(python="3.12.2"), ["python"], ["python"]),
-        (machine_with(architecture="aarch64"), ["architecture"], ["architecture"]),
-        (machine_with(compilers=compilers("gcc", "13.3.0")), [],
-         ["compilers.cc.version", "compilers.cxx.version"]),
-        (machine_with(compilers=compilers("gcc", "14.2.0")), ["compilers.cc", "compilers.cxx"],
-         ["compilers.cc.version", "compilers.cxx.version"]),
-        (machine_with(compilers=compilers("clang", "13.2.0")), ["compilers.cc", "compilers.cxx"],
-         ["compilers.cc.kind", "compilers.cxx.kind"]),
-        (machine_with(compilers={}), ["compilers.cc", "compilers.cxx"], ["compilers.cc", "compilers.cxx"]),
-        (machine_with(drivers=drivers(FAMILY, libze_intel_gpu1="25.18.33578.20-1")), [],
-         ["drivers.packages.libze-intel-gpu1"]),
-        (machine_with(drivers=drivers(FAMILY, libze_intel_gpu1="25.18.33578.9-1")),
-         ["drivers.packages.libze-intel-gpu1"], ["drivers.packages.libze-intel-gpu1"]),
-        (machine_with(drivers=drivers(FAMILY, more="1")), [], ["drivers.packages.more"]),
-        (machine_with(drivers=drivers("rolling")), ["drivers.family"], ["drivers.family"]),
-        (machine_with(drivers=None),
-         ["drivers.family", "drivers.packages.libze-intel-gpu1", "drivers.packages.intel-opencl-icd"],
-         ["drivers"]),
-        (machine_with(oneapi=oneapi(compiler="2025.1.3")), [], ["oneapi.components.compiler"]),
-        (machine_with(oneapi=oneapi(compiler="2025.2")), ["oneapi.components.compiler"],
-         ["oneapi.components.compiler"]),
-        (machine_with(oneapi=oneapi(ccl="1")), [], ["oneapi.components.ccl"]),
+        ({}, [], []),
+        ({"glibc": "2.39"}, [], ["glibc"]),
+        ({"glibc": "2.4"}, ["glibc"], ["glibc"]),
+        ({"python": "3.11.9"}, [], ["python"]),
+        ({"python": "3.12.2"}, ["python"], ["python"]),
+        ({"architecture": "aarch64"}, ["architecture"], ["architecture"]),
+        ({"compilers": compilers("gcc 13.3.0 x86_64-linux-gnu")}, [], COMPILERS),
+        ({"compilers": compilers("gcc 14.2.0 x86_64-linux-gnu")}, COMPILERS, COMPILERS),
+        ({"compilers": compilers("clang 13.2.0 x86_64-linux-gnu")}, COMPILERS, COMPILERS),
+        ({"compilers": {}}, COMPILERS, COMPILERS),
+        ({"drivers": drivers(libze_intel_gpu1="25.18.33578.20-1")}, [], DRIVERS[:1]),
+        ({"drivers": drivers(libze_intel_gpu1="25.18.33578.9-1")}, DRIVERS[:1], DRIVERS[:1]),
+        ({"drivers": drivers(more="1")}, [], ["drivers.more"]),
+        ({"driver_family": "rolling"}, ["driver_family"], ["driver_family"]),
+        ({"driver_family": None, "drivers": {}}, ["driver_family", *DRIVERS], ["driver_family", *DRIVERS]),
+        ({"oneapi": {"compiler": "2025.1.3", "pti": "0.11"}}, [], ["oneapi.compiler"]),
+        ({"oneapi": {"compiler": "2025.2", "pti": "0.11"}}, ["oneapi.compiler"], ["oneapi.compiler"]),
+        ({"environment": ROOT}, [], ["environment.CMPLR_ROOT.set"]),
+        ({"environment": {**ROOT, "MKLROOT": {"set": "x"}}}, ["environment.MKLROOT"],
+         ["environment.CMPLR_ROOT.set", "environment.MKLROOT"]),
     ],
 )  # fmt: skip
-def test_the_three_policies(here: model.Machine, compatible: list[str], exact: list[str]) -> None:
+def test_the_three_policies(here: dict[str, Any], compatible: list[str], exact: list[str]) -> None:
     def paths(policy: Policy) -> list[str]:
-        return [item.path.removeprefix("machine.") for item in of_machine(machine(), here, policy)]
+        return [item.path.removeprefix("machine.") for item in differences(LOCK, on(**here), policy)]
 
     assert paths("compatible") == compatible
     assert sorted(paths("exact")) == sorted(exact)
     assert paths("ignore") == []
 
 
-def test_compatible_looks_at_the_names_that_oneapi_changes_and_not_at_their_values() -> None:
-    known = machine().oneapi
-    assert known is not None
-    values = known.environment.model_copy(
-        update={"set": {**known.environment.set, "CMPLR_ROOT": "{oneapi}/x"}}
-    )
-    names = known.environment.model_copy(update={"set": {**known.environment.set, "MKLROOT": "{oneapi}/mkl"}})
-    here = machine_with(oneapi=known.model_copy(update={"environment": values}))
-    assert of_machine(machine(), here, "compatible") == []
-    assert len(of_machine(machine(), here, "exact")) == 1
-    here = machine_with(oneapi=known.model_copy(update={"environment": names}))
-    (found,) = of_machine(machine(), here, "compatible")
-    assert found.path == "machine.oneapi.environment.MKLROOT"
-    (found,) = of_machine(here, machine(), "compatible")
-    assert "but not here" in found.text
-
-
-def test_an_epoch_counts_before_the_version() -> None:
-    assert not_older("1:1.0", "2.0")
+def test_versions_are_compared_by_their_numbers() -> None:
+    assert not_older("25.18.33578.15-1146", "25.18.33578.9")
     assert not not_older("2.0", "1:1.0")
 
 
@@ -219,7 +260,6 @@ def test_an_epoch_counts_before_the_version() -> None:
     ("url", "clean"),
     [
         ("https://me:secret@host/a.git", "https://host/a.git"),
-        ("https://ghp_token@host:8443/a.git", "https://host:8443/a.git"),
         ("ssh://git:secret@host/a.git", "ssh://git@host/a.git"),
         ("git@host:a/b.git", "git@host:a/b.git"),
         ("https://host/a.git?private_token=abcdef", "https://host/a.git"),
@@ -231,41 +271,20 @@ def test_urls_carry_no_credentials(url: str, clean: str) -> None:
 
 
 def test_aot_targets_in_a_lock_are_asked_for_again_for_the_gpu_alone() -> None:
-    asked = {"components": ("torch", "ops"), "python": model.PythonChoice(version="3.11", range=">=3.10")}
-    options = LOCK.options.model_copy(update=asked)
+    options = {**WHOLE["options"], "components": ["torch", "ops"]}
     assert options_of(example(options=options), Options(None)).arch == ("pvc", "bmg")
     # A lock of a build for the CPU has the recipe's targets; asking for them would be refused.
-    cpu = options.model_copy(update={"target": "cpu"})
-    assert options_of(example(options=cpu), Options(None)).arch == ()
-    gone = options.model_copy(update={"components": ("torch", "gone"), "variant": "none"})
+    assert options_of(example(options={**options, "target": "cpu"}), Options(None)).arch == ()
+    gone = {**options, "components": ["torch", "gone"], "variant": "none"}
     with pytest.raises(LockMismatchError, match="component 'gone' and variant 'none'"):
         options_of(example(options=gone), Options(None))
 
 
-FITS: dict[str, Any] = {
-    "target": "xpu", "cxx11_abi": "1", "arch": ("pvc", "bmg"), "with_": ("ops", "triton"),
-    "without": ("vision",),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"target": "cpu"}, {"variant": "full"}, {"cxx11_abi": "0"}, {"arch": ("pvc",)},
-        {"with_": ("vision",)}, {"without": ("ops", "torch")}, {"editable": True}, {"allow_dirty": True},
-    ],
-)  # fmt: skip
-def test_options_that_contradict_a_lock(changes: dict[str, Any]) -> None:
-    require_no_contradiction(LOCK, Options(None, **FITS))
-    with pytest.raises(LockMismatchError):
-        require_no_contradiction(LOCK, Options(None, **{**FITS, **changes}))
-
-
 @pytest.mark.parametrize("change", ["", "commit", "tree", "asked_for", "gone", "more"])
 def test_what_a_build_would_clone_is_what_the_lock_says(change: str) -> None:
-    known = LOCK.repositories["torch"].configure_time
-    found = [{"url": i.url, "commit": i.commit, "tree": i.tree, "asked_for": i.asked_for} for i in known]
-    below = [sub for item in known for sub in item.submodules]
+    known = LOCK.repositories["torch"].configure_time.values()
+    found = [{"url": i.url, "commit": i.commit, "tree": i.tree, "asked_for": i.ref} for i in known]
+    below = [sub for item in known for sub in item.submodules.values()]
     found += [{"url": i.url, "commit": i.commit, "tree": i.tree, "asked_for": i.commit} for i in below]
     if not change:
         require_served(LOCK, "torch", {"served": found})
@@ -281,10 +300,9 @@ def test_what_a_build_would_clone_is_what_the_lock_says(change: str) -> None:
 
 
 def test_files_of_a_build_are_those_of_the_lock() -> None:
-    archive, (torch, _) = LOCK.archives[0], LOCK.python.wheels
-    item = {"name": archive.name, "url": archive.url, "sha256": archive.sha256}
+    item = {"name": "llvm", "url": LOCK.archives["triton.llvm"].url, "sha256": sha("llvm")}
     require_archives(LOCK, "triton", {"archives": [item]})
-    require_wheel(LOCK, "torch", {"sha256": torch.hashes[0].partition(":")[2] if torch.hashes else ""})
+    require_wheel(LOCK, "torch", {"sha256": sha(4)})
     for changed in ({**item, "sha256": "0" * 64}, {**item, "name": "json"}):
         with pytest.raises(SourceIntegrityError):
             require_archives(LOCK, "triton", {"archives": [item, changed]})

@@ -184,11 +184,11 @@ def lock(output: str | None, **build: Any) -> int:
     if output == "-":
         write_out(dump(made))
         return 0
-    path = Path(output or f"{made.recipe.name}.lock.yaml").expanduser().absolute()
+    path = Path(output or f"{made.name}.lock.yaml").expanduser().absolute()
     document, problem = write_lock(made, path)
     if prepared.target.conda_lock is not None:
         # The lock names the packages; their addresses are in conda-lock's own file, which the tools read.
-        write_atomic(path.with_name(file_name(made.recipe.name)), prepared.target.conda_lock.encode())
+        write_atomic(path.with_name(file_name(made.name)), prepared.target.conda_lock.encode())
     if problem:
         report(f"the existing file is replaced: {problem}")
     if not said.quiet:

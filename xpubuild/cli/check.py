@@ -124,15 +124,11 @@ def _repair_wheels(wheels: list[Path], more: dict[str, Any]) -> int:
     from xpubuild.artifacts.site_packages import runtime_folder
     from xpubuild.artifacts.wheel_repair import repair_wheel
     from xpubuild.errors import UsageError
-    from xpubuild.install.lock_check import require_locked
-    from xpubuild.install.lock_file import read_lock
     from xpubuild.ui.supply_views import repair_view
 
     if more["kind"] == "site" and more["bundle"]:
         raise UsageError("--bundle is for portable wheels", fix="omit --bundle, or --kind site")
     site_packages = None if more["runtime"] is None else runtime_folder(more["runtime"])
-    if more["lock_file"] is not None and site_packages is not None:
-        require_locked(site_packages, read_lock(more["lock_file"]))
     request = RepairRequest(
         kind=more["kind"], bundle=more["bundle"], runtime=site_packages, search=more["search"],
         builder=more["builder"],
@@ -143,8 +139,8 @@ def _repair_wheels(wheels: list[Path], more: dict[str, Any]) -> int:
 
 
 def _lock(path: Path, more: dict[str, Any]) -> int:
-    from xpubuild.install.lock_check import check_lock
     from xpubuild.install.lock_file import read_lock
+    from xpubuild.install.locked import check_lock
     from xpubuild.install.options import Options
     from xpubuild.ui.supply_views import fetch_progress, lock_verified_view
 
@@ -154,9 +150,8 @@ def _lock(path: Path, more: dict[str, Any]) -> int:
     over = {name: more[name] for name in named if more[name] is not None}
     asked = Options(more["recipe"], **over, report=report, telling=options.new_sink)
     with options.interruptible() as cancel:
-        verdict = check_lock(lock, asked, more["lock_policy"], report=report, cancel=cancel)
-    error = verdict.error()
-    return options.answer(verdict.document(), lock_verified_view, error, silent=quiet and error is None)
+        document, error = check_lock(lock, asked, more["lock_policy"], report=report, cancel=cancel)
+    return options.answer(document, lock_verified_view, error, silent=quiet and error is None)
 
 
 def _depot(path: Path, *, repair: bool) -> int:

@@ -197,7 +197,6 @@ OPTIONS: Mapping[str, Option] = {
     "check.kind": O(("portable", "site"),
         "portable: for any machine of the platform tag; site: for the same oneAPI.", default="portable"),
     "check.bundle": O(FLAG, "Put Intel's runtime libraries into the wheel instead of requiring them."),
-    "check.lock": O(PATH, "Lock that Intel's packages in --runtime must match.", "FILE", to="lock_file"),
     "check.builder": O(PATHS, "Folder whose name must not be in the result; repeatable."),
     "check.output": O(PATH, "Folder for the repaired wheels.", "DIR", "repaired"),
     "json": O(FLAG, "Print one JSON document on stdout.", to="as_json"),

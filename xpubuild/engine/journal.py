@@ -17,6 +17,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, cast
 
@@ -49,6 +50,30 @@ class StepRecord:
     published: list[str]
     detail: str
     run: int = 0
+
+
+@frozen
+class RanCommand:
+    """One process that was run, with its cost."""
+
+    step: str
+    argv: tuple[str, ...]
+    started: float
+    """Seconds since the epoch."""
+    duration_s: float
+    user_s: float
+    system_s: float
+    max_rss_bytes: int
+    """Of its largest process."""
+    peak_bytes: int
+    """Of the whole process tree at one moment."""
+    returncode: int
+    log: str
+
+
+def ran_command(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a command of the journal as documents have it."""
+    return {field.name: row[field.name] for field in fields(RanCommand)}
 
 
 class Journal:
@@ -200,10 +225,11 @@ class Journal:
 
     def command(self, step: str, argv: Sequence[str], result: ProcessResult, log: str) -> None:
         """Record the time and memory of one command."""
-        same = ("duration_s", "user_s", "system_s", "max_rss_bytes", "peak_tree_bytes", "returncode")
         command = {
             "run": self.run_id, "step": step, "argv": list(argv), "log": log,
-            "started": time.time() - result.duration_s, **{name: getattr(result, name) for name in same},
+            "started": time.time() - result.duration_s, "returncode": result.returncode,
+            "max_rss_bytes": result.max_rss_bytes, "peak_bytes": result.peak_tree_bytes,
+            **{name: round(getattr(result, name), 3) for name in ("duration_s", "user_s", "system_s")},
         }  # fmt: skip
         with self._using(write=True) as db:
             key = _key(_next(db, "command"))

@@ -68,7 +68,7 @@ def prepare_as_asked(options: Options, lock: LockOptions, *, cancel: Cancel | No
     if given is not None and lock.file is not None:
         raise UsageError("two locks were passed", fix="pass the lock as RECIPE or with --lock, not both")
     # What only a lock takes is not imported without one.
-    from xpubuild.install.lock_check import prepare_locked
+    from xpubuild.install.locked import prepare_locked
 
     path = lock.file or (Path(given) if given else _lock_beside(options))
     recipe = None if given else options.recipe

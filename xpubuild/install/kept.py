@@ -38,7 +38,7 @@ from xpubuild.workspace.layout import Layout
 #: A store that does not answer within this time is not waited for.
 _SECONDS = 10.0
 _WHEEL = ".wheel"
-_COMMAND = ("argv", "started", "duration_s", "user_s", "system_s", "max_rss_bytes", "peak_tree_bytes")
+_COMMAND = ("argv", "started", "duration_s", "user_s", "system_s", "max_rss_bytes", "peak_bytes")
 
 
 def own_store(trust: Trust) -> FolderStore:

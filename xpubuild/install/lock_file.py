@@ -1,26 +1,29 @@
-"""The file of a lock: one text for one lock, read back only if nothing in it was edited.
+"""The lock: every input of a build and the machine it was made on, its file, and how two of them differ.
 
-The text is YAML with sorted keys; ``digest``, its last line, is the sha256 of the canonical JSON of all that
-is above it, so that another tool can compute it. The digest that plans and receipts show leaves the machine
-out.
+A lock has nothing incidental: no path, time, user or host name, no credentials. Its text is YAML with sorted
+keys; ``digest``, the last line, is the sha256 of the canonical JSON of all that is above it, so that another
+tool can compute it. docs/how-to/lock.md explains how the machine is compared: a lock cannot install it.
 """
 
 from __future__ import annotations
 
 import json
+import operator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import ValidationError
-from typing_extensions import TypedDict
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from xpubuild.documents import plain
 from xpubuild.engine.files import write_atomic
 from xpubuild.engine.fingerprint import digest
 from xpubuild.engine.redact import recordable
 from xpubuild.errors import LockMismatchError, RecipeError, UsageError
-from xpubuild.install.lock_model import Difference, Lock, differences
+from xpubuild.frozen import frozen
+from xpubuild.install.options import Policy
 from xpubuild.safe_yaml import read_yaml_strict
 from xpubuild.untrusted import UntrustedError, read_text
 
@@ -28,21 +31,129 @@ SCHEMA = "xpubuild.lock/1"
 HEADER = """\
 # The closed lock of a build: every input of it. "xpubuild lock" writes this file; an edit by hand is refused.
 """
+ObjectId = Annotated[str, Field(pattern=r"^([0-9a-f]{40}|[0-9a-f]{64})$")]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Hash = Annotated[str, Field(pattern=r"^[a-z0-9_]+:[0-9a-f]{32,128}$")]
+_MOST_LISTED = 4
 
 
-def clean_text(text: str) -> str:
-    """Return a text with the bytes that are no UTF-8 written as escapes."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+class _Strict(BaseModel):
+    """Base of all parts: no unknown key, no value of another type, nothing changed afterwards."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-def clean_url(url: str) -> str:
-    """Return a URL without user, password and query; the user of ssh stays."""
-    return recordable(clean_text(url)) if "://" in url else clean_text(url)
+class Options(_Strict):
+    """What was asked for, nothing left open; ``python`` is major.minor."""
+
+    target: Literal["xpu", "cpu"]
+    variant: str | None = None
+    arch: list[str]
+    cxx11_abi: Literal[0, 1]
+    components: list[str]
+    packages: Literal["venv", "conda"]
+    python: Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+$")]
+
+
+class Tree(_Strict):
+    """A repository at a commit; ``ref`` is the tag, branch or commit that git is asked for.
+
+    ``submodules`` are those of every depth by their place below it, ``configure_time`` what the build of a
+    component clones while it configures, by its place in the tree or its URL.
+    """
+
+    url: str
+    ref: str | None = None
+    commit: ObjectId
+    tree: ObjectId
+    submodules: dict[str, Tree] = Field(default_factory=dict)
+    configure_time: dict[str, Tree] = Field(default_factory=dict)
+
+
+class Package(_Strict):
+    """A package; of a prebuilt wheel with its ``dist``, of conda with channel, folder and file.
+
+    ``hashes`` are those of all files that an installer may choose from; none where nobody knows them.
+    """
+
+    version: str
+    hashes: list[Hash] | None = None
+    dist: str | None = None
+    file: str | None = None
+
+
+class RequirementFile(_Strict):
+    """A hashed requirement file: the sha256 of its text, and its pins by distribution and marker."""
+
+    sha256: Sha256
+    pins: dict[str, Package]
+
+
+class Archive(_Strict):
+    """An archive that a build would download itself; upstream may state no hash of it."""
+
+    url: str
+    sha256: Sha256
+    size: int
+    hash_from: Literal["upstream", "first download"]
+
+
+class Machine(_Strict):
+    """What cannot be fetched; driver, oneAPI's components and what they change in the environment for XPU."""
+
+    architecture: str
+    glibc: str
+    python: str
+    compilers: dict[str, str]
+    driver_family: str | None = None
+    drivers: dict[str, str] = Field(default_factory=dict)
+    oneapi: dict[str, str] = Field(default_factory=dict)
+    environment: dict[str, dict[str, Any]] = Field(default_factory=dict)
+
+
+class Lock(_Strict):
+    """The closed lock. ``plan`` is the lock digest that plan, journal and receipt show.
+
+    ``recipe`` is what the recipe says of what was chosen; ``archives`` are named COMPONENT.NAME.
+    """
+
+    recipe: dict[str, Any]
+    options: Options
+    repositories: dict[str, Tree]
+    requirements: dict[str, RequirementFile]
+    wheels: dict[str, Package]
+    conda: dict[str, Package] | None = None
+    archives: dict[str, Archive]
+    plan: Sha256
+    machine: Machine
+
+    @property
+    def name(self) -> str:
+        """The name of the recipe."""
+        return str(self.recipe.get("name"))
+
+    @property
+    def digest(self) -> str:
+        """The digest of everything but the machine."""
+        return digest(self.model_dump(mode="json", exclude={"machine"}))
+
+    def open(self) -> list[str]:
+        """Return the components that are wheels without a known hash."""
+        return [name for name, wheel in self.wheels.items() if wheel.hashes is None]
+
+
+# --- the file --------------------------------------------------------------------------------------------
+
+
+def clean_url(text: str) -> str:
+    """Return a text in UTF-8; a URL without user, password and query, but for the user of ssh."""
+    text = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return recordable(text) if "://" in text else text
 
 
 def dump(lock: Lock) -> str:
     """Return the text of a lock."""
-    document = lock.model_dump(mode="json")
+    document = lock.model_dump(mode="json", exclude_defaults=True)
     # A line per value, however long, makes a difference of two locks readable.
     body = yaml.safe_dump(document, width=1 << 20, allow_unicode=False)
     return f"{HEADER}schema: {SCHEMA}\n{body}digest: {digest({'schema': SCHEMA, **document})}\n"
@@ -62,33 +173,35 @@ def load(text: str) -> Lock:
         if (schema := document.get("schema")) != SCHEMA:
             raise _no_lock(f"'schema' is {schema!r}, but this xpubuild reads {SCHEMA}")
         written, found = document.pop("digest", None), digest(document)
-        # By way of JSON: there a list is what a tuple is read from, without any other leniency.
-        sections = json.dumps({key: value for key, value in document.items() if key != "schema"})
-        lock = Lock.model_validate_json(sections)
+        lock = validated({key: value for key, value in document.items() if key != "schema"})
     except (yaml.YAMLError, RecursionError) as error:
         raise _no_lock(f"it is not YAML: {error}") from error
-    except ValidationError as error:
-        raise _no_lock(problem_of(error)) from error
     except (TypeError, ValueError) as error:
         raise _no_lock(str(error)) from error
     if written != found:
         raise LockMismatchError(
             "the lock was edited",
             why="the content does not match the digest in its last line",
-            fix=(
-                "restore the file from version control; to build something else, change the recipe and "
-                "create a new lock"
-            ),
+            fix="restore the file from version control; to build something else, change the recipe and create"
+            " a new lock",
             commands=("xpubuild lock RECIPE",),
             evidence={"digest": written, "content": found},
         )
     return lock
 
 
-def problem_of(error: ValidationError) -> str:
-    """Return in words where a value has no place in a lock, the first of them."""
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    return f"{'.'.join(map(str, first['loc'])) or 'the lock'}: {first['msg']}"
+def validated(document: Mapping[str, Any]) -> Lock:
+    """Return plain values as a lock.
+
+    Raises:
+        ValueError: one has no place in it; the text names the first.
+    """
+    try:
+        # By way of JSON, which has no other leniency than that of its own types.
+        return Lock.model_validate_json(json.dumps(document))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        raise ValueError(f"{'.'.join(map(str, first['loc'])) or 'the lock'}: {first['msg']}") from error
 
 
 def _no_lock(problem: str) -> RecipeError:
@@ -108,16 +221,15 @@ def read_lock(path: Path) -> Lock:
         RecipeError: there is no such file, or it is no lock.
         LockMismatchError: it was edited.
     """
-    name = clean_text(str(path))
     try:
         return load(read_text(path))
     except OSError as error:
         broken = _no_lock(str(error.strerror))
-        broken.what, broken.fix = f"the lock {name} cannot be read", "pass the path of a lock file"
+        broken.what, broken.fix = f"the lock {clean_url(str(path))} cannot be read", "pass the path of a lock"
         raise broken from error
     except (UnicodeDecodeError, UntrustedError, RecipeError) as error:
         broken = error if isinstance(error, RecipeError) else _no_lock(f"it is no text of a lock: {error}")
-        broken.what = f"{name} is not a lock, or is damaged"
+        broken.what = f"{clean_url(str(path))} is not a lock, or is damaged"
         raise broken from error
 
 
@@ -144,74 +256,118 @@ def write_lock(lock: Lock, path: Path) -> tuple[dict[str, Any], str]:
             problem = f"{error.what}: {error.why}"
     if old != lock:
         write_atomic(path, dump(lock).encode("ascii"))
-    top = list(lock.repositories.values())
-    below = [one for item in top for one in item.configure_time]
+    trees = [tree for top in lock.repositories.values() for tree in (top, *top.configure_time.values())]
     document = {
         "schema": "xpubuild.written-lock/1",
-        "recipe": lock.recipe.name,
+        "recipe": lock.name,
         "file": str(path),
         "lock": lock.digest,
-        "machine": digest(lock.machine.model_dump(mode="json")),
-        "repositories": sum(1 + len(one.submodules) for one in top)
-        + sum(1 + len(one.submodules) for one in below),
+        "repositories": sum(1 + len(tree.submodules) for tree in trees),
         "archives": len(lock.archives),
-        "pins": sum(len(file.pins) for file in lock.python.requirements.values()),
-        "open": [
-            {"component": wheel.component, "dist": wheel.dist, "version": wheel.version}
-            for wheel in lock.python.wheels
-            if wheel.hashes is None
-        ],
+        "pins": sum(len(file.pins) for file in lock.requirements.values()),
+        "open": lock.open(),
         "changed": old != lock,
         "differences": plain(tuple(differences(old, lock, "exact")) if old is not None else ()),
     }
     return document, problem
 
 
-class OpenWheel(TypedDict):
-    """A prebuilt wheel without a known hash."""
-
-    component: str
-    dist: str
-    version: str
+# --- how two of them differ ------------------------------------------------------------------------------
 
 
-class LockDocument(TypedDict):
-    """What lock wrote, and how it differs from the file that was there before."""
+@frozen
+class Difference:
+    """One thing that is not what a lock says."""
 
-    schema: Literal["xpubuild.written-lock/1"]
-    """Name and version."""
-    recipe: str
-    file: str | None
-    """Where the lock was written; null for standard output."""
-    lock: str
-    """Digest of every input but the machine."""
-    machine: str
-    """Digest of the machine's section."""
-    repositories: int
-    """Repositories in it, submodules and configure-time ones included."""
-    archives: int
-    """Archives in it that builds would download themselves."""
-    pins: int
-    """Python requirements in it."""
-    open: list[OpenWheel]
-    """Wheels without a hash."""
-    changed: bool
-    """Whether the file was not there, or is another one now."""
-    differences: list[Difference]
-    """To the lock that was there before."""
+    path: str
+    """Name of the thing, such as repositories.torch.submodules.NAME.commit."""
+    old: Any
+    """What the lock has; null where it has nothing."""
+    new: Any
+    """What there is now; null where there is nothing."""
+    text: str
+    """The difference as a sentence."""
 
 
-class VerifyLockDocument(TypedDict):
-    """A lock compared with its recipe, the sources and this machine."""
+def differences(old: Lock, new: Lock, policy: Policy) -> list[Difference]:
+    """Return what differs in the order of the sections; of the machine what does not satisfy ``policy``."""
+    one, other = old.model_dump(), new.model_dump()
+    machine, here = one.pop("machine"), other.pop("machine")
+    found = list(compare("", one, other))
+    if policy == "exact":
+        return [*found, *compare("machine", machine, here)]
+    return [*found, *_incompatible(machine, here)] if policy == "compatible" else found
 
-    schema: Literal["xpubuild.verify-lock/1"]
-    """Name and version."""
-    status: Literal["ok", "differs"]
-    recipe: str
-    lock: str
-    """Digest of every input but the machine."""
-    policy: Literal["exact", "compatible", "ignore"]
-    """How the machine was compared."""
-    differences: list[Difference]
-    open: list[str]
-    """Components that are wheels without a hash."""
+
+def compare(name: str, old: Any, new: Any) -> Iterator[Difference]:
+    """Yield what differs between two trees of named values; None stands for what is not there."""
+    if not (isinstance(old, Mapping) and isinstance(new, Mapping)):
+        if old != new:
+            yield Difference(name, old, new, _sentence(name, old, new))
+        return
+    for key in dict.fromkeys((*old, *new)):
+        yield from compare(f"{name}.{key}" if name else key, old.get(key), new.get(key))
+
+
+def _sentence(name: str, old: Any, new: Any) -> str:
+    if isinstance(old, Mapping) or isinstance(new, Mapping):
+        return f"{name} is {'not' if old is None else 'only'} in the lock"
+    if isinstance(old, list) and isinstance(new, list):
+        gone, came = [item for item in old if item not in new], [item for item in new if item not in old]
+        return f"{name}: the lock has {_shown(gone or old)}, now it is {_shown(came or new)}"
+    return f"{name}: the lock has {_shown(old)}, now it is {_shown(new)}"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        rest = len(value) - _MOST_LISTED
+        return ", ".join(map(str, value[:_MOST_LISTED])) + (f" and {rest} more" if rest > 0 else "")
+    return "none" if value is None else f"'{value}'" if value == "" else str(value)
+
+
+def not_older(here: str, there: str) -> bool:
+    """Whether a version is the same or newer, by its numbers; an epoch (``1:2.3``) counts first."""
+    return here == there or _numbers(here) >= _numbers(there)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    epoch, colon, rest = version.rpartition(":")
+    numbers = tuple(map(int, re.findall(r"\d+", rest)))
+    return (int(epoch) if colon and epoch.isdigit() else 0, *numbers)
+
+
+def _same_compiler(here: str, there: str) -> bool:
+    (kind, *rest), (other, *more) = here.split(), there.split()
+    return kind == other and _numbers(" ".join(rest[:1]))[:2] == _numbers(" ".join(more[:1]))[:2]
+
+
+def _same_minor(here: str, there: str) -> bool:
+    return re.findall(r"\d+", here)[:2] == re.findall(r"\d+", there)[:2]
+
+
+#: Section of the machine -> what must hold of each value (here, in the lock), and how that is reported.
+_COMPATIBLE: Mapping[str, tuple[Callable[[Any, Any], bool], str]] = {
+    "architecture": (operator.eq, "it must be the same"),
+    "glibc": (not_older, "it must not be older"),
+    "python": (_same_minor, "major and minor version must be the same"),
+    "compilers": (_same_compiler, "kind and major version must be the same"),
+    "driver_family": (operator.eq, "it must be the same"),
+    "drivers": (not_older, "it must not be older"),
+    "oneapi": (_same_minor, "major and minor version must be the same"),
+    "environment": (lambda here, there: True, "oneAPI must change the same variables"),  # noqa: ARG005
+}
+
+
+def _incompatible(lock: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[Difference]:
+    for section, (holds, rule) in _COMPATIBLE.items():
+        old, new = (one if isinstance(one, dict) else {"": one} for one in (lock[section], here[section]))
+        more = new.keys() - old.keys() if section == "environment" else ()
+        for key in (*old, *sorted(more)):
+            wanted, found = old.get(key), new.get(key)
+            if (wanted is None and key not in more) or (None not in (wanted, found) and holds(found, wanted)):
+                continue
+            name = f"machine.{section}.{key}".rstrip(".")
+            has, there = (_shown(one) if isinstance(one, str) else "it" if one else "none" for one in (
+                wanted, found))  # fmt: skip
+            text = f"{name}: the lock has {has}, this machine has {there}; {rule}"
+            yield Difference(name, wanted, found, text)

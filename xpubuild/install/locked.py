@@ -1,4 +1,4 @@
-"""Holds options, a plan and the results of its steps against a lock.
+"""What a lock is for: the plan of ``--locked`` with proofs of its steps, and ``check LOCK``.
 
 A plan is compared with its lock before anything is fetched: recipe, options, commits, requirements, machine.
 Submodules, what a build clones and hashes that only the lock has are compared when they are there.
@@ -17,27 +17,94 @@ from packaging.utils import canonicalize_name
 
 from xpubuild.documents import plain
 from xpubuild.engine.model import Proof, Step
-from xpubuild.errors import LockMismatchError, SourceIntegrityError
+from xpubuild.engine.process import Cancel
+from xpubuild.engine.temporary import scratch_folder
+from xpubuild.errors import LockMismatchError, SourceIntegrityError, UsageError, XpuBuildError
 from xpubuild.frozen import frozen
 from xpubuild.install.conda_environment import file_name
 from xpubuild.install.inputs import inputs_of
-from xpubuild.install.lock import embedded_url, lock_of, locked_archive
-from xpubuild.install.lock_file import clean_text, clean_url
-from xpubuild.install.lock_model import Difference, Lock, Repository, compare, differences
+from xpubuild.install.lock import embedded_url, lock_of, make_lock
+from xpubuild.install.lock_file import Difference, Lock, Tree, clean_url, compare, differences, read_lock
 from xpubuild.install.options import Options, Policy, Resolved
 from xpubuild.install.receipt import pip_installed, sha256_of
+from xpubuild.install.resolve import prepare
 from xpubuild.install.target import Prepared
 from xpubuild.recipe.load import load
 from xpubuild.recipe.model import Recipe
 from xpubuild.supply.archives import UnpackedProof
+from xpubuild.supply.git.git import Report
 from xpubuild.supply.git.integrity import TreeProof
 from xpubuild.supply.git.serving import ServedProof
 
-#: Stands for a tree that nobody has looked at, of a repository that the lock does not have.
-_NO_TREE, _NO_HASH = "0" * 40, "0" * 64
+#: Stands for a commit and tree of a repository that the lock does not have.
+_NOTHING = "0" * 40
 _MOST_SHOWN = 12
-#: Digests of everything: what they are of says more.
-_DERIVED = ("plan", "recipe.digest")
+
+
+def prepare_locked(options: Options, path: Path, policy: Policy, *, cancel: Cancel | None = None) -> Prepared:
+    """Return the plan of the lock at ``path``.
+
+    Raises:
+        LockMismatchError: lock, recipe, options or machine do not agree; everything that differs is named.
+        XpuBuildError: see ``read_lock`` and ``prepare``.
+    """
+    lock = read_lock(path)
+    asked = options_of(lock, options)
+    _require_no_contradiction(lock, options)
+    conda_lock = options.conda_lock or conda_lock_beside(path, lock)
+    found = prepare(replace(asked, conda_lock=conda_lock), cancel=cancel)
+    require_match(lock, found, policy)
+    summary = {**found.plan.summary, "locked": f"by {path}, {lock.digest[:12]}; machine: {policy}"}
+    steps = tuple(_proved(step, lock, found) for step in found.plan.steps)
+    return replace(found, plan=replace(found.plan, steps=steps, summary=summary))
+
+
+def check_lock(
+    lock: Lock, options: Options, policy: Policy, *, report: Report, cancel: Cancel | None = None
+) -> tuple[dict[str, Any], XpuBuildError | None]:
+    """Make a lock again from its recipe and the sources, and compare the two and this machine.
+
+    ``options`` have what a lock leaves open: recipe file, mirror, offline, python, oneapi_root and others.
+    Returns the ``xpubuild.verify-lock/1`` document, and the error that differences mean.
+
+    Raises:
+        LockMismatchError: the recipe does not have what the lock names.
+        UnsatisfiableError, ToolchainError: this machine cannot build it at all.
+        FetchError, SourceIntegrityError: a source cannot be had, or is damaged.
+    """
+    # A workspace of its own: the user's may follow a branch to another commit than the lock has.
+    with scratch_folder("lock") as folder:
+        try:
+            prepared = prepare(replace(options_of(lock, options), workspace=folder), cancel=cancel)
+        except UsageError as error:
+            why = f"{error.what}. {error.why}" if error.why else error.what
+            raise changed(lock, "the recipe cannot be built as locked", why) from error
+        here = make_lock(prepared, report=report, cancel=cancel)
+    # Hashes that only an index states, which may be out of reach now.
+    wheels = {
+        name: wheel.model_copy(update={"hashes": wheel.hashes or _known_hashes(lock).get(name)})
+        for name, wheel in here.wheels.items()
+    }
+    found = differences(lock, here.model_copy(update={"wheels": wheels}), policy)
+    document = {
+        "schema": "xpubuild.verify-lock/1",
+        "status": "differs" if found else "ok",
+        "recipe": lock.name,
+        "lock": lock.digest,
+        "policy": policy,
+        "differences": plain(tuple(found)),
+        "open": lock.open(),
+    }
+    if not found:
+        return document, None
+    error_: XpuBuildError = mismatch(lock, found)
+    paths = {item.path for item in found}
+    for item in found:
+        place, _, last = item.path.rpartition(".")
+        if last == "tree" and item.old and item.new and f"{place}.commit" not in paths:
+            error_ = _other_tree(lock, item.path, str(item.old), str(item.new))
+            break
+    return document, error_
 
 
 def options_of(lock: Lock, options: Options) -> Options:
@@ -50,7 +117,7 @@ def options_of(lock: Lock, options: Options) -> Options:
         RecipeError: the recipe is not found or not valid.
         LockMismatchError: the recipe has no such component or variant.
     """
-    name, said = options.recipe or lock.recipe.name, lock.options
+    name, said = options.recipe or lock.name, lock.options
     recipe = load(name).recipe
     unknown = [f"component '{item}'" for item in said.components if item not in recipe.components]
     if said.variant is not None and said.variant not in recipe.variants:
@@ -60,15 +127,15 @@ def options_of(lock: Lock, options: Options) -> Options:
     return replace(
         options,
         recipe=name,
-        with_=said.components,
+        with_=tuple(said.components),
         without=tuple(item for item in recipe.components if item not in said.components),
         cxx11_abi=str(said.cxx11_abi),
         target=said.target,
         variant=said.variant,
         # A build for the CPU may not ask for AOT targets; those in its lock are the recipe's.
-        arch=said.arch if said.target == "xpu" else (),
+        arch=tuple(said.arch) if said.target == "xpu" else (),
         python=options.python or _interpreter(lock),
-        packages=said.env,
+        packages=said.packages,
         resolved=resolved_of(lock, recipe),
     )
 
@@ -79,14 +146,14 @@ def changed(lock: Lock, what: str, why: str = "") -> LockMismatchError:
         what,
         why=why or "the recipe was changed since the lock was created, or the lock belongs to another recipe",
         fix="use the recipe that the lock was created from, or create a new lock",
-        commands=(f"xpubuild lock {lock.recipe.name}",),
+        commands=(f"xpubuild lock {lock.name}",),
     )
 
 
 def _interpreter(lock: Lock) -> str | None:
     """Return --python for a lock: a version for conda, else a program, or None where the default will do."""
-    version = lock.options.python.version
-    if lock.options.env == "conda":
+    version = lock.options.python
+    if lock.options.packages == "conda":
         return version
     default = f"{sys.version_info.major}.{sys.version_info.minor}"
     return f"python{version}" if version != default and shutil.which(f"python{version}") else None
@@ -107,23 +174,19 @@ def resolved_of(lock: Lock, recipe: Recipe) -> dict[str, Resolved]:
 
 def conda_lock_beside(path: Path, lock: Lock) -> Path | None:
     """Return the conda-lock.yml that ``xpubuild lock`` wrote beside a lock, where it is needed and there."""
-    beside = path.with_name(file_name(lock.recipe.name))
-    return beside if lock.options.env == "conda" and beside.is_file() else None
+    beside = path.with_name(file_name(lock.name))
+    return beside if lock.options.packages == "conda" and beside.is_file() else None
 
 
-def require_no_contradiction(lock: Lock, options: Options) -> None:
+def _require_no_contradiction(lock: Lock, options: Options) -> None:
     """Refuse options that ask for something else than a lock."""
-    said = lock.options
+    said, edits = lock.options, options.editable or options.allow_dirty
     pairs: tuple[tuple[str, Any, Any], ...] = (
         ("--target", options.target, said.target),
         ("--variant", options.variant, said.variant),
         ("--cxx11-abi", options.cxx11_abi, str(said.cxx11_abi)),
         ("--arch", ",".join(options.arch) or None, ",".join(said.arch)),
-        (
-            "--editable or --allow-dirty",
-            "edits" if options.editable or options.allow_dirty else None,
-            "commits",
-        ),
+        ("--editable or --allow-dirty", "edits" if edits else None, "commits"),
         *(("--with", name, None) for name in options.with_ if name not in said.components),
         *(("--without", name, "this component") for name in options.without if name in said.components),
     )
@@ -147,45 +210,31 @@ def require_match(lock: Lock, prepared: Prepared, policy: Policy = "compatible")
     found, repositories = inputs_of(prepared.target), {}
     for item in (*found.repositories, *found.embedded):
         # What only the sources say, trees and submodules, is taken from the lock.
-        known, source = (
-            lock.repositories.get(item.component),
-            prepared.target.component(item.component).source,
-        )
-        embedded = source.embedded if source is not None else None
-        repositories[item.component] = Repository(
-            url=None if embedded else clean_url(item.pin.url),
-            embedded=embedded,
-            ref=item.pin.ref,
-            commit=item.pin.commit,
-            tree=item.pin.tree or (known.tree if known else _NO_TREE),
-            submodules=known.submodules if known else (),
-            configure_time=known.configure_time if known else (),
-        )
-    archives, locked = [], {(item.key, item.url): item for item in lock.archives}
-    for one in found.archives:
-        there = locked.get((one.key, clean_url(one.url or "")))
-        sha256 = one.sha256 or (there.sha256 if there else _NO_HASH)
-        archives.append(locked_archive(one, sha256, there.size if there else 0))
-    here = lock_of(prepared, repositories, archives, known_hashes(lock))
-    if different := differences(lock, here, policy):
+        known = lock.repositories.get(item.component, Tree(url="", commit=_NOTHING, tree=_NOTHING))
+        url = embedded_url(item.pin.url) if item in found.embedded else clean_url(item.pin.url)
+        here = {"url": url, "ref": item.pin.ref, "commit": item.pin.commit}
+        repositories[item.component] = known.model_copy(update=here)
+    planned = lock_of(prepared, repositories, lock.archives, _known_hashes(lock))
+    if different := differences(lock, planned, policy):
         raise mismatch(lock, different)
 
 
-def known_hashes(lock: Lock) -> dict[str, tuple[str, ...]]:
+def _known_hashes(lock: Lock) -> dict[str, list[str]]:
     """Return the hashes of open wheels that the lock has: only a fetch finds these."""
-    return {wheel.component: wheel.hashes for wheel in lock.python.wheels if wheel.hashes is not None}
+    return {name: wheel.hashes for name, wheel in lock.wheels.items() if wheel.hashes is not None}
 
 
 def mismatch(lock: Lock, found: Sequence[Difference]) -> LockMismatchError:
     """Return the error of a lock that is not what would be built."""
-    ordered = sorted(found, key=lambda item: item.path in _DERIVED)
+    # The digest of everything comes last: what it is of says more.
+    ordered = sorted(found, key=lambda item: item.path == "plan")
     shown = [item.text for item in ordered[:_MOST_SHOWN]]
     rest = len(found) - len(shown)
     return LockMismatchError(
         f"the lock does not match: {ordered[0].path}" + (f" and {len(found) - 1} more" if found[1:] else ""),
         why="; ".join([*shown, *([f"and {rest} more"] if rest > 0 else [])]),
         fix="build with the recipe, options and machine that the lock was created for, or create a new lock",
-        commands=(f"xpubuild lock {lock.recipe.name}",),
+        commands=(f"xpubuild lock {lock.name}",),
         evidence={"lock": lock.digest, "differences": plain(tuple(found))},
     )
 
@@ -194,7 +243,7 @@ def mismatch(lock: Lock, found: Sequence[Difference]) -> LockMismatchError:
 
 
 @frozen
-class LockedProof:
+class _LockedProof:
     """The check of a step's result, and that the result matches the lock.
 
     It has the key of the check that it extends: a workspace that was made without the lock does not have to
@@ -226,7 +275,7 @@ class LockedProof:
 
 
 @frozen
-class PipReportProof:
+class _PipReportProof:
     """No condition of its own: reads what pip says that it installed."""
 
     report: str
@@ -242,27 +291,24 @@ class PipReportProof:
 
     def check(self) -> dict[str, Any]:
         """Return the hash that pip saw."""
-        items = pip_installed([Path(self.report)])
-        name = canonicalize_name(self.dist)
+        items, name = pip_installed([Path(self.report)]), canonicalize_name(self.dist)
         named = [item for item in items if canonicalize_name(item["metadata"]["name"]) == name]
         return {"sha256": sha256_of(named[-1]) if named else None}
 
 
-def proved(step: Step, lock: Lock, prepared: Prepared) -> Step:
+def _proved(step: Step, lock: Lock, prepared: Prepared) -> Step:
     """Return a step of a plan whose proofs also ask the lock."""
-    component = step.id.partition(".")[0]
+    component, wheel = step.id.partition(".")[0], lock.wheels.get(step.id)
     checks = {TreeProof: require_tree, ServedProof: require_served, UnpackedProof: require_archives}
     proofs = [
-        LockedProof(proof, lock, component, checks[type(proof)]) if type(proof) in checks else proof
+        _LockedProof(proof, lock, component, checks[type(proof)]) if type(proof) in checks else proof
         for proof in step.proofs
     ]
-    for wheel in lock.python.wheels:
-        if wheel.component == step.id and wheel.hashes:
-            report = prepared.target.layout.pip_report(step.id, step.id)
-            own = PipReportProof(str(report), wheel.dist)
-            proofs.append(LockedProof(own, lock, component, require_wheel))
+    if wheel is not None and wheel.hashes:
+        own = _PipReportProof(str(prepared.target.layout.pip_report(step.id, step.id)), str(wheel.dist))
+        proofs.append(_LockedProof(own, lock, component, require_wheel))
     # Also of what an install without the lock has left here; the stamp says nothing of a lock.
-    always = step.always_prove or any(isinstance(proof, LockedProof) for proof in proofs)
+    always = step.always_prove or any(isinstance(proof, _LockedProof) for proof in proofs)
     return replace(step, proofs=tuple(proofs), always_prove=always, guard_stamp=None)
 
 
@@ -278,20 +324,19 @@ def require_tree(lock: Lock, component: str, evidence: Mapping[str, Any]) -> Non
         raise changed(lock, f"the lock does not list the source repository of {component}")
     place = f"repositories.{component}"
     if evidence["commit"] == known.commit and evidence["tree"] != known.tree:
-        raise other_tree(lock, f"{place}.tree", known.tree, str(evidence["tree"]))
-    url_of = embedded_url if known.embedded is not None else clean_url
-    there = {item.path: {"url": item.url, "commit": item.commit} for item in known.submodules}
+        raise _other_tree(lock, f"{place}.tree", known.tree, str(evidence["tree"]))
+    url_of = embedded_url if known.url.startswith("embedded:") else clean_url
+    there = {path: {"url": item.url, "commit": item.commit} for path, item in known.submodules.items()}
     here = {
-        clean_text(item["path"]): {"url": url_of(item["url"]), "commit": item["commit"]}
+        clean_url(item["path"]): {"url": url_of(item["url"]), "commit": item["commit"]}
         for item in evidence["submodules"]
     }
     old = {"commit": known.commit, "submodules": there}
-    found = list(compare(place, old, {"commit": str(evidence["commit"]), "submodules": here}))
-    if found:
+    if found := list(compare(place, old, {"commit": str(evidence["commit"]), "submodules": here})):
         raise mismatch(lock, found)
 
 
-def other_tree(lock: Lock, path: str, old: str, new: str) -> SourceIntegrityError:
+def _other_tree(lock: Lock, path: str, old: str, new: str) -> SourceIntegrityError:
     """Return the error of a commit whose tree is not what the lock says, which git's hashes rule out."""
     why = f"the lock has the tree {old}, but the same commit has {new} here: one of the two was tampered with"
     return SourceIntegrityError(
@@ -304,28 +349,31 @@ def other_tree(lock: Lock, path: str, old: str, new: str) -> SourceIntegrityErro
 
 def require_served(lock: Lock, component: str, evidence: Mapping[str, Any]) -> None:
     """Compare what a build will clone with the lock."""
-    known, here = lock.repositories[component].configure_time, {}
-    old = {one.url: {"commit": one.commit, "tree": one.tree, "ref": one.asked_for} for one in known}
-    for below in (below for one in known for below in one.submodules):
-        old[below.url] = {"commit": below.commit, "tree": below.tree, "ref": below.commit}
-    for one in evidence["served"]:
-        here[clean_url(one["url"])] = {"commit": one["commit"], "tree": one["tree"], "ref": one["asked_for"]}
+    old: dict[str, Any] = {}
+    for one in lock.repositories[component].configure_time.values():
+        old[one.url] = {"commit": one.commit, "tree": one.tree, "ref": one.ref}
+        for item in one.submodules.values():
+            old[item.url] = {"commit": item.commit, "tree": item.tree, "ref": item.commit}
+    here = {
+        clean_url(one["url"]): {"commit": one["commit"], "tree": one["tree"], "ref": one["asked_for"]}
+        for one in evidence["served"]
+    }
     if found := list(compare(f"repositories.{component}.configure_time", old, here)):
         raise mismatch(lock, found)
 
 
 def require_archives(lock: Lock, component: str, evidence: Mapping[str, Any]) -> None:
     """Compare what was unpacked for a build with the lock."""
-    known = {item.name: item.sha256 for item in lock.archives if item.component == component}
     for item in evidence["archives"]:
-        if known.get(item["name"]) != item["sha256"]:
-            has = known.get(item["name"], "no such archive")
+        known = lock.archives.get(f"{component}.{item['name']}")
+        has = known.sha256 if known is not None else "no such archive"
+        if has != item["sha256"]:
             raise _other_file(f"{item['url']} does not match the lock", item["sha256"], has)
 
 
 def require_wheel(lock: Lock, component: str, evidence: Mapping[str, Any]) -> None:
     """Compare the wheel that pip installed with the lock."""
-    wheel = next(item for item in lock.python.wheels if item.component == component)
+    wheel = lock.wheels[component]
     if f"sha256:{evidence['sha256']}" not in (wheel.hashes or ()):
         what = f"the installed wheel of {wheel.dist} does not match the lock"
         raise _other_file(what, evidence["sha256"], ", ".join(wheel.hashes or ()))

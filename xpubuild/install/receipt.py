@@ -15,7 +15,7 @@ from xpubuild import __version__
 from xpubuild.artifacts.audit_report import AuditedWheel
 from xpubuild.documents import plain
 from xpubuild.engine.files import write_atomic
-from xpubuild.engine.journal import Journal
+from xpubuild.engine.journal import Journal, RanCommand, ran_command
 from xpubuild.engine.monitor import WATCHED
 from xpubuild.frozen import frozen
 from xpubuild.install.options import Resolved
@@ -25,8 +25,6 @@ from xpubuild.supply.caching import StepCounts, rows
 from xpubuild.supply.depot.record import taken_from
 from xpubuild.workspace.layout import Layout
 
-_COMMAND = ("step", "argv", "started", "max_rss_bytes", "returncode", "log")
-_SECONDS = ("duration_s", "user_s", "system_s")
 _COUNTS = {"passed": "pass", "failed": "fail", "skipped": "skip", "crashed": "crash", "timed_out": "timeout"}
 
 
@@ -72,15 +70,7 @@ def make_receipt(prepared: Prepared, journal: Journal) -> dict[str, Any]:
             }
             for step in plan.steps
         ],
-        "commands": [
-            {
-                **{name: item[name] for name in _COMMAND},
-                **{name: round(item[name], 3) for name in _SECONDS},
-                "peak_bytes": item["peak_tree_bytes"],
-            }
-            for item in journal.commands()
-            if item["step"] in ids
-        ],
+        "commands": [ran_command(item) for item in journal.commands() if item["step"] in ids],
         "wheels": [
             wheel
             for name in done
@@ -160,24 +150,6 @@ class ReceiptStep(TypedDict):
     """The store that its wheel was taken from; null where it was built here."""
     evidence: list[dict[str, Any]]
     """One object per check."""
-
-
-class ReceiptCommand(TypedDict):
-    """One process that was run, with its cost."""
-
-    step: str
-    argv: list[str]
-    started: float
-    """Seconds since the epoch."""
-    duration_s: float
-    user_s: float
-    system_s: float
-    max_rss_bytes: int
-    """Of its largest process."""
-    peak_bytes: int
-    """Of the whole process tree at one moment."""
-    returncode: int
-    log: str
 
 
 @frozen
@@ -293,7 +265,7 @@ class ReceiptDocument(TypedDict):
     python: str
     logs: str
     steps: list[ReceiptStep]
-    commands: list[ReceiptCommand]
+    commands: list[RanCommand]
     wheels: list[ReceiptWheel]
     """Built here."""
     compile_cache: NotRequired[list[StepCounts]]

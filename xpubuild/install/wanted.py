@@ -5,7 +5,6 @@ A machine that only fetches needs no compiler, oneAPI or GPU.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,13 +13,12 @@ import platformdirs
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import Cancel
-from xpubuild.errors import LockMismatchError
 from xpubuild.frozen import frozen
 from xpubuild.install.choose import choose
 from xpubuild.install.inputs import Inputs, inputs_of
-from xpubuild.install.lock_file import clean_url, read_lock
-from xpubuild.install.lock_model import Lock
-from xpubuild.install.locked import conda_lock_beside, options_of
+from xpubuild.install.lock import recipe_of, requirement_file
+from xpubuild.install.lock_file import Lock, compare, read_lock
+from xpubuild.install.locked import conda_lock_beside, mismatch, options_of
 from xpubuild.install.options import EnvKind, Options, is_lock
 from xpubuild.install.resolve import conda_lock_of, prepare, requirement_texts, resolve_commits
 from xpubuild.install.target import Target
@@ -74,32 +72,22 @@ def _of_lock(path: Path, options: Options, for_python: str | None, store: Reposi
     given = Options(None, workspace=options.workspace, python=options.python, report=options.report)
     conda_lock = options.conda_lock or conda_lock_beside(path, lock)
     asked = replace(options_of(lock, given), conda_lock=conda_lock)
-    name = asked.recipe or lock.recipe.name
-    target = _target(asked, name, store)
-    found = inputs_of(target)
-    pins = {item.component: item.pin.commit for item in (*found.repositories, *found.embedded)}
-    texts = {item.name: hashlib.sha256(item.text.encode()).hexdigest() for item in found.requirements}
-    locked = {name: item.commit for name, item in lock.repositories.items()}
-    pins |= {item.key: clean_url(item.url or "") for item in found.archives}
-    locked |= {item.key: item.url for item in lock.archives}
-    files = {name: item.sha256 for name, item in lock.python.requirements.items()}
-    for what in sorted({**pins, **locked, **texts, **files}):
-        here, there = pins.get(what) or texts.get(what), locked.get(what) or files.get(what)
-        if here != there:
-            raise LockMismatchError(
-                f"the lock {path} does not match the current recipe '{name}': {what} differs",
-                why=f"the lock has {there or 'nothing'}, the recipe {here or 'nothing'}",
-                fix="use the recipe that the lock was created from, or create a new lock",
-                commands=(f"xpubuild lock {name}",),
-                evidence={"what": what, "lock": there, "recipe": here},
-            )
-    wanted = _wanted(target, for_python or lock.options.python.version)
+    target = _target(asked, asked.recipe or lock.name, store)
+    files = {name: requirement_file(name, text) for name, text in target.requirements.items()}
+    locked = {name: file.model_dump(exclude_defaults=True) for name, file in lock.requirements.items()}
+    found = [
+        *compare("recipe", lock.recipe, recipe_of(target)),
+        *compare("requirements", locked, files),
+    ]
+    if found:
+        raise mismatch(lock, found)
+    wanted = _wanted(target, for_python or lock.options.python)
     return replace(wanted, inputs=_with_locked_hashes(wanted.inputs, lock))
 
 
 def _with_locked_hashes(inputs: Inputs, lock: Lock) -> Inputs:
     """Return the inputs with the hashes of archives that upstream does not state and the lock has."""
-    known = {item.key: item.sha256 for item in lock.archives}
+    known = {name: item.sha256 for name, item in lock.archives.items()}
     archives = tuple(replace(item, sha256=item.sha256 or known.get(item.key)) for item in inputs.archives)
     return replace(inputs, archives=archives)
 

@@ -166,12 +166,11 @@ def lock_written_view(document: Document) -> Parts:
             "lock": f"{document['file']} ({'written' if document['changed'] else 'unchanged'})",
             "recipe": document["recipe"],
             "digest": document["lock"][:_DIGITS],
-            "machine": document["machine"][:_DIGITS],
             "repositories": document["repositories"],
             "archives": document["archives"] or "",
             "requirements": document["pins"],
         }),
-        _without_hash(f"{item['dist']} {item['version']}" for item in document["open"]),
+        _without_hash(document["open"]),
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from xpubuild import __version__
 from xpubuild.documents import plain
-from xpubuild.engine.journal import Journal, StepRecord
+from xpubuild.engine.journal import Journal, RanCommand, StepRecord, ran_command
 from xpubuild.engine.lock import held_by
 from xpubuild.engine.redact import Redactor
 from xpubuild.errors import XpuBuildError
@@ -48,22 +48,9 @@ class ReportStep:
 
 
 @frozen
-class ReportCommand:
+class ReportCommand(RanCommand):
     """One process that was run, in any attempt."""
 
-    step: str
-    argv: tuple[str, ...]
-    started: float
-    """Seconds since the epoch."""
-    duration_s: float
-    user_s: float
-    system_s: float
-    max_rss_bytes: int
-    """Of its largest process."""
-    peak_bytes: int
-    """Of the whole process tree at one moment."""
-    returncode: int
-    log: str
     memory: tuple[tuple[float, int], ...]
     """(seconds after the start, bytes of the process tree); empty where it was not recorded."""
 
@@ -90,7 +77,7 @@ def report_document(root: Path, unfit: Unfit) -> dict[str, Any]:
     held = bool(held_by(root))
     with Journal(layout.journal, read_only=True) as journal:
         runs, records, memory = journal.runs(), journal.records(), journal.memory()
-        commands = [_command(item, memory.get(item["id"], ())) for item in journal.commands()]
+        commands = [{**ran_command(row), "memory": memory.get(row["id"], [])} for row in journal.commands()]
     missing = ["Memory is recorded per command, not per translation unit."]
     if not memory:
         missing.append("No memory over time: nothing ran for long.")
@@ -111,7 +98,7 @@ def report_document(root: Path, unfit: Unfit) -> dict[str, Any]:
         layout.verify_operators / "operators.json", "verify-operators"
     )
     steps = _steps(plan, records, commands, held=held)
-    ran = [(one.step, one.started, one.started + one.duration_s) for one in commands]
+    ran = [(one["step"], one["started"], one["started"] + one["duration_s"]) for one in commands]
     ran += [(one.id, one.started, now) for one in steps if one.started and one.status == "running"]
     document = {
         "schema": "xpubuild.report/1",
@@ -124,7 +111,7 @@ def report_document(root: Path, unfit: Unfit) -> dict[str, Any]:
         "summary": plan.get("summary", {}),
         "runs": runs,
         "steps": plain(steps),
-        "commands": plain(commands),
+        "commands": commands,
         "builds": plain(ninja_builds(layout, ran)),
         "compile_cache": rows(records, layout.build),
         "explanations": plain(_explanations(layout, steps, missing)),
@@ -137,19 +124,12 @@ def report_document(root: Path, unfit: Unfit) -> dict[str, Any]:
     return dict(Redactor.from_environment(os.environ).tree(document))
 
 
-def _command(row: Mapping[str, Any], memory: Sequence[Sequence[float]]) -> ReportCommand:
-    same = ("step", "started", "max_rss_bytes", "returncode", "log")
-    return ReportCommand(
-        **{name: row[name] for name in same},
-        **{name: round(row[name], 3) for name in ("duration_s", "user_s", "system_s")},
-        argv=tuple(row["argv"]),
-        peak_bytes=row["peak_tree_bytes"],
-        memory=tuple((float(at_s), int(count)) for at_s, count in memory),
-    )
-
-
 def _steps(
-    plan: Mapping[str, Any], records: Sequence[StepRecord], commands: Sequence[ReportCommand], *, held: bool
+    plan: Mapping[str, Any],
+    records: Sequence[StepRecord],
+    commands: Sequence[Mapping[str, Any]],
+    *,
+    held: bool,
 ) -> list[ReportStep]:
     """Return the steps of the last plan in its order; all of the journal where there is no plan."""
     known = {record.step: record for record in records}
@@ -163,7 +143,7 @@ def _steps(
         if record.status == "running":
             status = "running" if held else "interrupted"
         other = planned.get("fingerprint", record.fingerprint) != record.fingerprint
-        peaks = [one.peak_bytes for one in commands if one.step == name and one.started >= record.started - 1]
+        own = [one for one in commands if one["step"] == name and one["started"] >= record.started - 1]
         found.append(
             ReportStep(
                 id=name,
@@ -172,7 +152,7 @@ def _steps(
                 started=record.started,
                 duration_s=record.ended - record.started if record.ended else None,
                 detail="; ".join(filter(None, (record.detail, other and "its inputs have changed since"))),
-                peak_bytes=max(peaks, default=0),
+                peak_bytes=max((one["peak_bytes"] for one in own), default=0),
                 proved=tuple(record.evidence) if status == "done" else (),
             )
         )
