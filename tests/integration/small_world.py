@@ -9,7 +9,7 @@ from pathlib import Path
 
 from integration.gitserver import Upstream, git_server
 from integration.test_components_held import wheel
-from support.cli import Result, child
+from support.cli import Result, here
 from support.indexes import PackageIndex
 
 RECIPE = """
@@ -76,7 +76,7 @@ class SmallWorld:
 
     def __call__(self, *words: str) -> Result:
         """Run a command line of xpubuild."""
-        return child(*words, timeout_s=600)
+        return here(*words)
 
     def install(self, *words: str) -> Result:
         """Install all but the test suite, which needs torch."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from integration.small_world import BACKEND, RECIPE, SmallWorld, small_world
-from support.cli import child
+from support.cli import here
 
 # It leaves what real builds leave in a tree, and takes a header where it lies there.
 _BACKEND = (
@@ -63,7 +63,7 @@ def test_what_a_build_leaves_is_its_own_and_a_file_of_the_user_is_not(world: Sma
     assert "other.o" in refused.err
     assert "left.o" not in refused.err
     assert "git -C" in refused.err
-    looked = child("check", str(world.workspace), "--json")
+    looked = here("check", str(world.workspace), "--json")
     assert json.loads(looked.out)["edited"] == [str(tree / "other.o")]
     assert (tree / "other.o").read_text() == "mine"
 
@@ -93,7 +93,7 @@ def planted(world: SmallWorld, tree: Path, rules: str) -> Path:
 
 def test_no_wheel_is_built_or_kept_of_a_tree_with_a_file_that_git_ignores(world: SmallWorld) -> None:
     until = ("--until", "mine.source")
-    made = child("install", str(world.recipe), "--workspace", str(world.workspace), *until, timeout_s=600)
+    made = here("install", str(world.recipe), "--workspace", str(world.workspace), *until)
     assert made.status == 0, made.err
     tree = world.workspace / "src" / "mine"
     for rules in ("user", "core.excludesFile", "info/exclude", "the pin", "bytecode"):

@@ -12,7 +12,6 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -175,15 +174,18 @@ def test_it_is_explained_too(install: Install) -> None:
     assert any(item["event"] == "notice" and "oneAPI was not found" in item["text"] for item in events)
 
 
-def toolkit(folder: Path, factory: pytest.TempPathFactory) -> Path:
-    """Return a compiler's folder with the headers and libraries that FindSYCLToolkit looks for, real ones."""
-    shared = folder_of_run(factory)
-    tree = oneapi_wheels.build(folder, shared, ["2025.0"], components=("compiler",), opencl=True)
-    return tree.component("compiler")
+@pytest.fixture(scope="module")
+def ready(tree: Tree, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what the summary cannot be reached without, and one to build in.
 
-
-def complete(tree: Tree, folder: Path) -> None:
-    """Give the tree what the summary cannot be reached without, each a stand-in."""
+    ``sycl`` has the headers and libraries that FindSYCLToolkit looks for, real ones; ``ops`` and a header
+    of the tree are stand-ins. What the first configure finds out about the compiler, the second takes from
+    ``build``.
+    """
+    folder = tmp_path_factory.mktemp("ready")
+    shared = folder_of_run(tmp_path_factory)
+    parts = oneapi_wheels.build(folder / "toolkit", shared, ["2025.0"], components=("compiler",), opencl=True)
+    (folder / "sycl").symlink_to(parts.component("compiler"))
     header = tree.path / "third_party" / "pocketfft" / "pocketfft_hdronly.h"
     header.parent.mkdir(exist_ok=True)
     header.touch()
@@ -192,19 +194,21 @@ def complete(tree: Tree, folder: Path) -> None:
     (ops / "CMakeLists.txt").write_text(OPS_CMAKE, "utf-8")
     commit = upstream.commit_all(ops, "stand-in")
     (tree.path / "third_party" / "xpu.txt").write_text(f"{commit}\n", "utf-8")
+    (folder / "build").mkdir()
+    return folder
 
 
 def configure(
-    install: Install, tree: Tree, folder: Path, env: Mapping[str, str], asked: str = "pvc"
+    install: Install, tree: Tree, ready: Path, folder: Path, *, asked: str, given: str
 ) -> tuple[XpuBuildError, str]:
     """Configure the tree with CMake under the real engine; return how it failed, and the log."""
-    build = folder / "build"
-    build.mkdir()
+    build = ready / "build"
+    env = {"SYCL_ROOT": str((ready / "sycl").resolve()), "TORCH_XPU_ARCH_LIST": given}
     switches = {**MINIMAL, "USE_XPU": "1", **env, "TORCH_XPU_ARCH_LIST": asked}
     defines = [f"-D{name}={value}" for name, value in {**MINIMAL, "USE_XPU": "1"}.items()]
     ours = {
         "GIT_CONFIG_COUNT": "1",
-        "GIT_CONFIG_KEY_0": f"url.{folder / 'ops'}.insteadOf",
+        "GIT_CONFIG_KEY_0": f"url.{ready / 'ops'}.insteadOf",
         "GIT_CONFIG_VALUE_0": OPS_URL,
     }
     tools = install.workspace / "env" / "bin"
@@ -225,25 +229,21 @@ def configure(
 
 
 def test_with_a_sycl_toolkit_the_gate_is_passed(
-    install: Install, tree: Tree, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+    install: Install, tree: Tree, ready: Path, tmp_path: Path
 ) -> None:
-    complete(tree, tmp_path)
-    env = {"SYCL_ROOT": str(toolkit(tmp_path / "toolkit", tmp_path_factory)), "TORCH_XPU_ARCH_LIST": "pvc"}
-    error, log = configure(install, tree, tmp_path, env)
+    error, log = configure(install, tree, ready, tmp_path, asked="pvc", given="pvc")
     assert isinstance(error, BuildError), error.what  # the submodules are missing, which is no matter of XPU
     assert not isinstance(error, NoXpuError)
     assert re.search(r"-- +USE_XPU +: (?:ON|1)", log)
     assert "Found SYCL" in log
     assert PYTORCHS_LINE not in log
-    assert "USE_XPU:BOOL=1" in (tmp_path / "build" / "CMakeCache.txt").read_text("utf-8")
+    assert "USE_XPU:BOOL=1" in (ready / "build" / "CMakeCache.txt").read_text("utf-8")
 
 
 def test_kernels_for_other_gpus_than_asked_stop_it(
-    install: Install, tree: Tree, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+    install: Install, tree: Tree, ready: Path, tmp_path: Path
 ) -> None:
-    complete(tree, tmp_path)
-    env = {"SYCL_ROOT": str(toolkit(tmp_path / "toolkit", tmp_path_factory)), "TORCH_XPU_ARCH_LIST": "bmg"}
-    error, log = configure(install, tree, tmp_path, env, asked="pvc")
+    error, log = configure(install, tree, ready, tmp_path, asked="pvc", given="bmg")
     assert isinstance(error, NoXpuError)
     assert error.evidence["rule"] == "aot-targets"
     assert (error.evidence["asked"], error.evidence["found"]) == ("pvc", "bmg")

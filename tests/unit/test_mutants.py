@@ -168,12 +168,10 @@ def test_what_becomes_of_mutants(tree: Path, tmp_path: Path) -> None:
     log = tree / ".mutants" / "results.jsonl"
     lines = log.read_text().splitlines(keepends=True)
     log.write_text("".join(lines[:-1]) + lines[-1][:20])  # killed while it wrote
-    again = [run(tree, "--resume") for _ in range(2)]
-    assert [
-        len(re.findall(r"^(?:killed|survived|no coverage) +\w{10}  ", text, re.MULTILINE)) for text in again
-    ] == [1, 0]
-    assert "recording" not in again[0]
-    assert again[0].splitlines()[-1] == again[1].splitlines()[-1] == said.splitlines()[-1]
+    again = run(tree, "--resume")
+    assert len(re.findall(r"^(?:killed|survived|no coverage) +\w{10}  ", again, re.MULTILINE)) == 1
+    assert "recording" not in again
+    assert again.splitlines()[-1] == said.splitlines()[-1]
 
 
 def test_a_test_file_is_recorded_anew_when_what_it_imports_changed(

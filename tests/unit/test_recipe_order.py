@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.cli import Xpubuild
 
-from xpubuild.recipe.load import find, known_releases
+from xpubuild.recipe.load import find
 from xpubuild.recipe.order import in_order
 
 SHOWN = ["2.4", "2.9", "2.10", "main", "rig9", "rig10"]
@@ -31,11 +31,6 @@ def test_releases_come_as_versions_and_other_names_after_them() -> None:
     ]  # fmt: skip
 
 
-def test_a_candidate_is_older_than_its_release() -> None:
-    document = {"release": "2.10.1", "patches": {"2.10.0rc2": {}, "2.10.0": {}, "2.10.0rc10": {}}}
-    assert known_releases(document) == ["2.10.1", "2.10.0", "2.10.0rc10", "2.10.0rc2"]
-
-
 @pytest.mark.usefixtures("few")
 def test_an_unknown_recipe_names_the_known_ones_in_their_order(xpubuild: Xpubuild) -> None:
     error = xpubuild("plan", "no-such", "--json")
@@ -43,33 +38,6 @@ def test_an_unknown_recipe_names_the_known_ones_in_their_order(xpubuild: Xpubuil
     known = error.document()["error"]["why"].removeprefix("known recipes: ").split(", ")
     assert [name for name in known if name in SHOWN] == SHOWN
     assert "base" not in known, "it is only there to be extended"
-
-
-def test_recipes_are_listed_and_checked_in_that_order(
-    xpubuild: Xpubuild, few: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("2.10", "2.4"):
-        (few / f"{name}.yaml").write_text((few / "rig9.yaml").read_text().replace("rig9", f'"{name}"', 1))
-    # All that ship are many; these few tell the order.
-    paths = {path.stem: path for path in sorted(few.glob("*.yaml"))}
-    for module in ("releases", "checked"):
-        monkeypatch.setattr(f"xpubuild.recipe.{module}.available", lambda: paths)
-    ordered = ["2.4", "2.10", "rig9", "rig10"]
-    assert [entry["name"] for entry in xpubuild.json("recipes", "list")["recipes"]] == ordered
-    checked = xpubuild("recipes", "check", "--json").document()["recipes"]
-    assert [Path(entry["recipe"]).stem for entry in checked] == ordered
-
-
-def test_which_workspace_is_meant_lists_them_in_that_order(
-    xpubuild: Xpubuild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    for name in ("2.10", "main", "2.4"):
-        (tmp_path / "xpubuild" / name).mkdir(parents=True)
-        (tmp_path / "xpubuild" / name / "journal.db").touch()
-    result = xpubuild("status")
-    assert result.status == 2
-    assert "2.4, 2.10, main" in result.err
 
 
 @pytest.mark.parametrize("name", ["mine.yaml", "mine.yml", "./mine.yml", "./mine"])

@@ -11,7 +11,7 @@ from support.cli import Xpubuild
 
 from xpubuild.errors import RecipeError
 from xpubuild.recipe.checked import check_recipes
-from xpubuild.recipe.load import line_of, load
+from xpubuild.recipe.load import load
 
 OLD, NEW = "a" * 40, "b" * 40
 LINE: dict[str, Any] = {
@@ -48,23 +48,6 @@ def write(folder: Path, name: str, document: dict[str, Any]) -> Path:
     path = folder / f"{name}.yaml"
     path.write_text(yaml.safe_dump(document))
     return path
-
-
-@pytest.mark.parametrize(
-    ("name", "line"),
-    [
-        ("2.7.0", "2.7"),
-        ("2.10.1", "2.10"),
-        ("2.7.0rc3", "2.7"),
-        ("2.7", None),
-        ("main", None),
-        ("./2.7.0.yaml", None),
-        ("2.7.0-mine", None),
-        ("v2.7.0", None),
-    ],
-)
-def test_which_names_are_patch_releases(name: str, line: str | None) -> None:
-    assert line_of(name) == line
 
 
 def test_a_patch_release_is_laid_over_its_line(folder: Path) -> None:
@@ -152,14 +135,6 @@ def test_a_recipe_that_extends_itself_says_so(folder: Path, name: str, parent: s
         with pytest.raises(RecipeError, match="extends something it cannot") as caught:
             load(asked)
         assert "it extends itself" in caught.value.why
-
-
-def test_recipes_that_extend_each_other_say_so(folder: Path) -> None:
-    for one, other in (("a", "b"), ("b", "a")):
-        write(folder, one, {"schema": 1, "name": one, "title": "t", "extends": other})
-    with pytest.raises(RecipeError) as caught:
-        load("a")
-    assert "in a circle" in caught.value.why
 
 
 @pytest.mark.parametrize("key", ["name", "release", "schema", "patches", "extends", "abstract"])

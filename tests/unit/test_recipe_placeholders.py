@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 from pathlib import Path
 
 import pytest
 from support.cli import Xpubuild
-
-from xpubuild.install import conda_environment, target
-from xpubuild.recipe.lint import CONDA_PLACEHOLDERS, PLACEHOLDERS
 
 BUILD = "{arch}, {build}, {cxx11_abi}, {env}, {xpu}"
 WRONG = [
@@ -48,16 +44,3 @@ def test_check_and_plan_name_file_key_and_the_known_ones(
 def test_variables_of_cmake_and_shell_are_no_placeholders(xpubuild: Xpubuild, tmp_path: Path) -> None:
     path = recipe(tmp_path, 'env: {FOO: "${HOME}/{env}", BAR: "{}", BAZ: "{1}"}')
     xpubuild.ok("recipes", "check", path)
-
-
-def _keys(node: ast.AST) -> set[object]:
-    dicts = [item for item in ast.walk(node) if isinstance(item, ast.Dict)]
-    return {key.value for item in dicts for key in item.keys if isinstance(key, ast.Constant)}
-
-
-def test_the_placeholders_are_those_that_are_filled_in() -> None:
-    tree = ast.parse(Path(target.__file__).read_text("utf-8"))
-    (fill,) = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "fill")
-    assert _keys(fill) == PLACEHOLDERS
-    keys = _keys(ast.parse(Path(conda_environment.__file__).read_text("utf-8")))
-    assert {key for key in keys if str(key).startswith("{")} == {f"{{{item}}}" for item in CONDA_PLACEHOLDERS}

@@ -9,7 +9,7 @@ from support.cli import Xpubuild
 
 from xpubuild.errors import RecipeError
 from xpubuild.recipe.load import load
-from xpubuild.supply.git.pin import Pin, problem_with
+from xpubuild.supply.git.pin import Pin
 from xpubuild.supply.git.submodules import links_of
 
 WHEEL = """
@@ -109,11 +109,6 @@ def test_a_place_without_secrets_is_taken(tmp_path: Path, url: str) -> None:
     tools = load(str(path)).recipe.toolchain
     assert tools.conda is not None
     assert tools.conda.channels == [url]
-
-
-def test_a_query_in_a_git_url_is_refused() -> None:
-    assert "token" in str(problem_with("https://host/t.git?token=s3cr3t"))
-    assert problem_with("https://host/t.git") is None
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)])

@@ -13,7 +13,7 @@ from support.documents import check
 from support.recipe_trees import OTHER, PIN, found, recipe, write_tree
 
 from xpubuild.errors import RecipeError, UsageError
-from xpubuild.recipe.tree import RecipeTreeProof, check_tree, expected, has_word, requires_python
+from xpubuild.recipe.tree import RecipeTreeProof, check_tree, expected, requires_python
 
 PIN_FILE = {"url": "/ops", "pin_file": "third_party/xpu.txt"}
 
@@ -107,15 +107,6 @@ def test_a_tag_in_a_cmake_file(tree: Path) -> None:
     report = found(tree, source={"configure_time": [{**entry, "ref": None}]})
     assert "pins" not in report.found
     assert "Find.cmake: it says nothing, the recipe leaves it open" in report.not_checked
-
-
-@pytest.mark.parametrize(
-    ("text", "has"),
-    [("v1.2", True), ("(v1.2)", True), ("v1.2.", True), ("v1.2.3", False), ("xv1.2", False),
-     ("v1.2-rc", False), ("a/v1.2", False), ("v1.2/a", False)],
-)  # fmt: skip
-def test_words_of_a_text(text: str, has: bool) -> None:
-    assert has_word(text, "v1.2") is has
 
 
 def test_the_version_of_triton_for_xpu_comes_first(tree: Path) -> None:

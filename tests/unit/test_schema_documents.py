@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import subprocess
 import sys
 import zipfile
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.cli import here
 from support.documents import check
 from support.pages import page_of
 from support.plan_files import target_for
@@ -21,18 +21,14 @@ from xpubuild.artifacts.audit_report import AuditPolicy
 from xpubuild.artifacts.step_proofs import WheelProof
 from xpubuild.engine.events import NullSink
 from xpubuild.engine.fingerprint import fingerprints
-from xpubuild.engine.journal import Journal
-from xpubuild.engine.lock import held_by, workspace_lock
 from xpubuild.engine.model import Command, Plan, Step
 from xpubuild.engine.process import Cancel
-from xpubuild.engine.state import plan_states
 from xpubuild.errors import BuildError
 from xpubuild.install.install import apply
 from xpubuild.install.target import Prepared
 from xpubuild.machine.host_report import host_report
 from xpubuild.verify.model import CheckResult, VerifyReport
 from xpubuild.workspace.layout import Layout
-from xpubuild.workspace.status import plan_document, status_document
 
 
 def make_wheel(folder: Path) -> Path:
@@ -144,13 +140,6 @@ def installed(prepared: Prepared) -> tuple[Prepared, dict[str, Any]]:
     return prepared, apply(prepared, sink=NullSink(), cancel=Cancel())
 
 
-def test_plan(prepared: Prepared) -> None:
-    plan = prepared.plan
-    document = plan_document(plan, plan_states(plan, None))
-    check(document, "plan")
-    assert [step["state"] for step in document["steps"]] == ["to-do"] * 4
-
-
 def test_receipt(installed: tuple[Prepared, dict[str, Any]]) -> None:
     prepared, receipt = installed
     check(receipt, "receipt")
@@ -177,18 +166,6 @@ def test_receipt_of_a_failed_install(prepared: Prepared) -> None:
     assert receipt["verify"] is None
 
 
-def test_status(installed: tuple[Prepared, dict[str, Any]]) -> None:
-    root = Path(installed[0].plan.workspace)
-    with Journal(root / "journal.db", read_only=True) as journal:
-        free = status_document(str(root), journal, held_by(root))
-        with workspace_lock(root, command="xpubuild install small"):
-            busy = status_document(str(root), journal, held_by(root))
-    check(free, "status")
-    check(busy, "status")
-    assert free["locked_by"] is None
-    assert busy["locked_by"]["command"] == "xpubuild install small"
-
-
 def test_report(installed: tuple[Prepared, dict[str, Any]], tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     document = check(run("status", installed[0].plan.workspace, "--html", str(page)), "report")
@@ -199,21 +176,10 @@ def test_report(installed: tuple[Prepared, dict[str, Any]], tmp_path: Path) -> N
         assert text in said, text
 
 
-def test_plan_of_a_workspace_that_is_up_to_date(installed: tuple[Prepared, dict[str, Any]]) -> None:
-    plan = installed[0].plan
-    with Journal(Path(plan.workspace) / "journal.db", read_only=True) as journal:
-        document = plan_document(plan, plan_states(plan, journal))
-    check(document, "plan")
-    assert {step["state"] for step in document["steps"]} == {"done"}
-
-
 def run(*arguments: str, status: int = 0) -> dict[str, Any]:
-    argv = [sys.executable, "-m", "xpubuild", *arguments, "--json"]
-    result = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
-    assert result.returncode == status, result.stderr
-    document = json.loads(result.stdout)
-    assert isinstance(document, dict)
-    return document
+    result = here(*arguments, "--json")
+    assert result.status == status, result.err
+    return result.document()
 
 
 def test_status_env_and_clean_as_commands(installed: tuple[Prepared, dict[str, Any]]) -> None:
@@ -236,35 +202,12 @@ def test_recipes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     entries = {entry["name"]: entry for entry in listed["recipes"]}
     assert entries["broken"]["error"]["exit_code"] == 20
     assert entries["quickstart"]["error"] is None
-    shown = check(run("recipes", "show", "quickstart"), "recipe")
-    assert shown["recipe"]["name"] == "quickstart"
-    checked = check(run("recipes", "check", status=20), "recipes-check")
-    assert checked["status"] == "fail"
-
-
-def test_plan_as_a_command(tmp_path: Path) -> None:
-    document = check(run("plan", "quickstart", "--workspace", str(tmp_path / "wörk space")), "plan")
-    assert document["steps"][0]["id"] == "env"
-    assert not (tmp_path / "wörk space").exists()
 
 
 def test_audit_as_a_command(tmp_path: Path) -> None:
     wheel = make_wheel(tmp_path)
     document = check(run("check", str(wheel)), "audit")
     assert document["wheels"][0]["sha256"] == hashlib.sha256(wheel.read_bytes()).hexdigest()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "status"),
-    [
-        (("recipes", "show", "no-such-recipe"), 20),
-        (("install", "quickstart", "--cxx11-abi", "0"), 22),
-        (("status", "no-such-recipe"), 2),
-    ],
-)
-def test_a_failed_command_prints_the_error_document(arguments: tuple[str, ...], status: int) -> None:
-    document = check(run(*arguments, status=status), "error")
-    assert document["error"]["exit_code"] == status
 
 
 def test_a_failed_audit_prints_one_document(tmp_path: Path) -> None:

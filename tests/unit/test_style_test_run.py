@@ -29,11 +29,7 @@ import pytest
 def test_skips():
     pytest.skip("tired")
 """
-SKIPPED_MODULE = """
-import pytest
-
-pytest.importorskip("there_is_no_such_module")
-"""
+SKIPPED_MODULE = 'import pytest\n\npytest.importorskip("there_is_no_such_module")\n'
 LEAKING = """
 import subprocess
 
@@ -116,11 +112,11 @@ def without_tools(tmp_path: Path) -> dict[str, str]:
     return {"PATH": str(folder)}
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["plain", "xdist"])
 def test_a_test_whose_tool_is_missing_is_named_and_not_run(
-    project: Path, without_tools: dict[str, str], workers: tuple[str, ...]
+    project: Path, without_tools: dict[str, str]
 ) -> None:
-    code, output = run(project, NEEDY + "\ndef test_other(): pass\n", *workers, **without_tools)
+    """The controller of xdist has it from its workers."""
+    code, output = run(project, NEEDY + "\ndef test_other(): pass\n", "-n", "1", **without_tools)
     assert code == 0, output
     assert "not run here" in output
     assert "fish: 1 test (tests/test_it.py); install the package fish" in output
@@ -128,13 +124,16 @@ def test_a_test_whose_tool_is_missing_is_named_and_not_run(
     assert "skipped" not in output
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["plain", "xdist"])
-def test_in_ci_a_missing_tool_is_an_error(
-    project: Path, without_tools: dict[str, str], workers: tuple[str, ...]
-) -> None:
-    code, output = run(project, NEEDY, *workers, CI="true", **without_tools)
+def test_in_ci_a_missing_tool_and_a_skip_are_errors(project: Path, without_tools: dict[str, str]) -> None:
+    (project / "tests" / "test_module.py").write_text(SKIPPED_MODULE, "utf-8")
+    code, output = run(
+        project, NEEDY + SKIPPING, "--continue-on-collection-errors", CI="true", **without_tools
+    )
     assert code == 1, output
     assert re.search(r"needs (munged|fish), which is not here: install the package", output)
+    for where in ("test_it.py::test_skips", "tests/test_module.py"):
+        assert re.search(rf"^(?:FAILED|ERROR) \S*{re.escape(where)}", output, re.MULTILINE), output
+    assert output.count("which CI does not allow") >= 2
 
 
 def test_an_unknown_tool_is_refused(project: Path) -> None:
@@ -144,48 +143,29 @@ def test_an_unknown_tool_is_refused(project: Path) -> None:
     assert "support/needs.py" in output
 
 
-@pytest.mark.parametrize("body", [SKIPPING, SKIPPED_MODULE], ids=["test", "module"])
-def test_in_ci_a_skip_is_a_failure(project: Path, body: str) -> None:
-    passing = "\ndef test_other(): pass\n"
-    outside, _ = run(project, body + passing if body == SKIPPING else body)
-    assert outside in (0, 5)  # 5: nothing collected
-    inside, output = run(project, body, CI="true")
-    assert inside not in (0, 5)
-    assert "which CI does not allow" in output
-
-
-@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["plain", "xdist"])
-def test_a_process_left_behind_fails_the_run(project: Path, workers: tuple[str, ...]) -> None:
-    code, output = run(project, LEAKING, *workers)
+def test_a_process_left_behind_fails_the_run(project: Path) -> None:
+    code, output = run(project, LEAKING, "-n", "1")
     assert code == 1, output
     found = re.search(r"^(\d+): sleep 300$", output, re.MULTILINE)
     assert found, output
     assert not Path("/proc", found[1]).exists() or "Z" in Path("/proc", found[1], "stat").read_text()
 
 
-def test_tests_reach_this_machine_only(project: Path) -> None:
-    code, output = run(project, CALLING_OUT)
-    assert code == 1
-    assert "a test tried to reach 192.0.2.1" in output
-    assert "1 failed, 1 passed" in output
-
-
-def test_tests_have_a_home_of_their_own(project: Path, tmp_path: Path) -> None:
+def test_tests_reach_this_machine_only_and_have_a_home_of_their_own(project: Path, tmp_path: Path) -> None:
     home = tmp_path / "user"
     (home / ".config" / "pip").mkdir(parents=True)
     (home / ".config" / "pip" / "pip.conf").write_text("[global]\n")
     variables = {"HOME": str(home), "XDG_CONFIG_HOME": str(home / ".config"), "XPUBUILD_WORKSPACE": "/x"}
-    code, output = run(project, AT_HOME, **variables)
-    assert code == 0, output
+    code, output = run(project, CALLING_OUT + AT_HOME, **variables)
+    assert code == 1
+    assert "a test tried to reach 192.0.2.1" in output
+    assert "1 failed, 2 passed" in output
     assert sorted(path.name for path in home.rglob("*") if path.is_file()) == ["pip.conf"]
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["plain", "xdist"])
-def test_a_run_that_was_started_in_the_background_heeds_ctrl_c(
-    project: Path, workers: tuple[str, ...]
-) -> None:
+def test_a_run_that_was_started_in_the_background_heeds_ctrl_c(project: Path) -> None:
     background = ("sh", "-c", """trap '' INT; exec "$0" "$@" """)
-    code, output = run(project, INTERRUPTING, *workers, before=background)
+    code, output = run(project, INTERRUPTING, "-n", "1", before=background)
     assert code == 0, output
 
 
@@ -194,22 +174,22 @@ def test_every_tool_that_tests_name_is_known() -> None:
     assert all(tool.package or tool.hint for tool in needs.TOOLS.values())
 
 
-@pytest.mark.parametrize(
-    ("mark", "wanted"),
-    [
-        ("pytestmark = pytest.mark.xdist_group('one')", "worker_id"),
-        ("@pytest.fixture(scope='module')\ndef made(worker_id): return worker_id", "made"),
-    ],
-    ids=["group", "shared fixture"],
-)
-def test_groups_stay_on_one_worker(project: Path, mark: str, wanted: str) -> None:
+def test_groups_stay_on_one_worker(project: Path) -> None:
     # Where pytest and xdist do not fit, each worker makes the same workspace once more, in silence.
-    test = f"""\
+    test = """\
 import pytest
-{mark}
+
+@pytest.fixture(scope='module')
+def made(worker_id): return worker_id
+
+@pytest.mark.xdist_group('one')
 @pytest.mark.parametrize('n', range(6))
-def test_worker(n, {wanted}): print('worker', {wanted})
+def test_group(n, worker_id): print('group', worker_id)
+
+@pytest.mark.parametrize('n', range(6))
+def test_fixture(n, made): print('fixture', made)
 """
     code, output = run(project, test, "-n", "2", "--dist", "loadgroup", "-rP")
     assert code == 0, output
-    assert len(set(re.findall(r"^worker (gw\d)$", output, re.MULTILINE))) == 1, output
+    for what in ("group", "fixture"):
+        assert len(set(re.findall(rf"^{what} (gw\d)$", output, re.MULTILINE))) == 1, output

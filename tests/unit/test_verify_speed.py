@@ -9,7 +9,6 @@ import pytest
 
 from xpubuild.errors import UsageError
 from xpubuild.verify import baseline
-from xpubuild.verify.model import CheckResult, VerifyReport
 from xpubuild.verify.suite.peaks import PEAKS, find
 
 
@@ -32,27 +31,6 @@ def test_peaks_of_the_max_series_follow_from_units_and_clock() -> None:
         (peak,) = [peak for peak in PEAKS if name in peak.name]
         for kind, per_clock in (("float32", 32), ("tf32", 256), ("bfloat16", 512), ("int8", 1024)):
             assert peak.tflops[kind] == pytest.approx(peak.engines * per_clock * clock / 1000, rel=2e-3)
-
-
-def report(**metrics: float) -> VerifyReport:
-    check = CheckResult(
-        id="speed.gemm", title="t", group="speed", status="pass", metrics={**metrics, "peak_source": "x"}
-    )
-    failed = CheckResult(id="speed.copies", title="t", group="speed", status="fail", metrics={"a_gb_s": 1.0})
-    return VerifyReport(
-        suite="speed",
-        python="p",
-        checks=(check, failed),
-        torch={"version": "2.13.0"},
-        device={"type": "xpu", "name": "GPU A"},
-    )
-
-
-def test_a_baseline_holds_the_speeds_of_what_passed(tmp_path: Path) -> None:
-    made = baseline.of_report(report(bfloat16_tflops=100.0, float32_tflops_of_peak=0.7))
-    assert made.speeds == {"speed.gemm": {"bfloat16_tflops": 100.0}}
-    baseline.write(made, tmp_path / "deep" / "base.json")
-    assert baseline.read(tmp_path / "deep" / "base.json") == made
 
 
 @pytest.mark.parametrize(
