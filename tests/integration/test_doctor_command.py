@@ -107,14 +107,6 @@ def test_the_document_and_the_list_are_what_the_schema_says(xpubuild: Xpubuild) 
     check_document(xpubuild.json("doctor", "--list"), "doctor-checks")
 
 
-def test_the_list_names_and_explains(xpubuild: Xpubuild) -> None:
-    assert "gpu.present" in xpubuild.ok("doctor", "--list").out
-    assert "build" not in {
-        check["group"] for check in xpubuild.json("doctor", "--list", "--only", "gpu")["checks"]
-    }
-    assert xpubuild.ok("doctor", "--list", "-v", "--only", "gpu.present").out.startswith("gpu.present: ")
-
-
 def test_a_name_that_is_no_check_is_a_usage_error(xpubuild: Xpubuild) -> None:
     result = xpubuild("doctor", "--only", "gpu.presnt")
     assert result.status == 2
@@ -256,30 +248,6 @@ def shell(line: str, **env: str) -> subprocess.CompletedProcess[str]:
         ["bash", "-c", line.replace("DOCTOR", command)],
         env={**os.environ, **env}, capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "DOCTOR <&-",
-        "DOCTOR >&-",
-        "DOCTOR <&- >&- 2>&-",
-        "DOCTOR --json >&-",
-        "DOCTOR --log-format github 2>&-",
-        "DOCTOR | true; exit ${PIPESTATUS[0]}",
-        "DOCTOR --json | true; exit ${PIPESTATUS[0]}",
-        "DOCTOR > /dev/full",
-        "DOCTOR --json > /dev/full",
-        "LC_ALL=C LANG=C PYTHONUTF8=0 PYTHONIOENCODING=ascii DOCTOR",
-        "cd / && DOCTOR",
-        "PATH=/nonexistent DOCTOR",
-    ],
-)
-def test_odd_streams_change_neither_the_status_nor_raise(line: str) -> None:
-    done = shell(line)
-    assert done.returncode == 10, done.stderr
-    assert "Traceback" not in done.stderr
-    assert "Exception ignored" not in done.stderr
 
 
 def test_an_image_shows_nothing_of_this_machine_and_cannot_stop_the_run(

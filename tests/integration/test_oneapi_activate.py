@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import shutil
 import subprocess
@@ -142,12 +141,6 @@ def test_enter_and_leave(shell: Shell) -> None:
     assert shell.calls()[0][0] == ["env", "--shell", shell.name, "--workspace", "/my work é/it is"]
 
 
-def test_the_default_workspace(shell: Shell) -> None:
-    (inside,) = shell.shown("@activate", "@show")
-    assert inside["XPUBUILD_WORKSPACE"] == "default"
-    assert shell.calls()[0][0] == ["env", "--shell", shell.name]
-
-
 def test_twice_is_once(shell: Shell) -> None:
     before, once, twice, after = shell.shown(
         "@show",
@@ -193,28 +186,6 @@ def test_a_failure_is_told_and_changes_nothing(shell: Shell) -> None:
     assert "activate." in result.stderr
 
 
-def test_a_variable_that_was_not_exported_stays_so(shell: Shell) -> None:
-    if shell.name == "fish":
-        lines = (
-            "set -g XPUBUILD_WORKSPACE local",
-            "@activate --workspace /w",
-            "xpubuild_deactivate",
-            "@show",
-            "echo $XPUBUILD_WORKSPACE",
-        )
-    else:
-        lines = (
-            "XPUBUILD_WORKSPACE=local",
-            "@activate --workspace /w",
-            "xpubuild_deactivate",
-            "@show",
-            'echo "$XPUBUILD_WORKSPACE"',
-        )
-    environment, value = shell.run(*lines).stdout.splitlines()
-    assert value == "local"
-    assert "XPUBUILD_WORKSPACE" not in json.loads(environment)
-
-
 def test_run_instead_of_sourced_is_refused(shell: Shell) -> None:
     result = subprocess.run(
         [shell.name, str(shell.script), "--workspace", "/w"],
@@ -227,14 +198,6 @@ def test_run_instead_of_sourced_is_refused(shell: Shell) -> None:
     assert "sourced" in result.stderr
     assert "--workspace DIR" in result.stderr
     assert not (shell.folder / "log").exists()
-
-
-def test_without_the_program(shell: Shell) -> None:
-    (shell.folder / "bin é" / "xpubuild").unlink()
-    tail = "; or echo refused" if shell.name == "fish" else " || echo refused"
-    result = shell.run(f"@activate{tail}")
-    assert result.stdout == "refused\n"
-    assert "xpubuild was not found" in result.stderr
 
 
 def test_the_program_that_belongs_to_the_script_comes_first(shell: Shell) -> None:
@@ -284,15 +247,3 @@ def test_another_shell_is_told_what_to_type(bash: Shell) -> None:
         assert result.returncode == 2
         assert "xpubuild env --shell bash" in result.stderr
         assert "syntax" not in result.stderr.lower()
-
-
-def test_programs_of_the_workspace_are_found_at_once(bash: Shell) -> None:
-    """bash remembers where it found a program; entering and leaving must make it look again."""
-    tool = bash.folder / "w" / "env" / "bin" / "tool"
-    tool.parent.mkdir(parents=True)
-    for path, text in ((tool, "inside"), (bash.folder / "bin é" / "tool", "outside")):
-        path.write_text(f"#!/bin/sh\necho {text}\n")
-        path.chmod(0o755)
-    result = bash.run("tool", '@activate --workspace "$PWD/w"', "tool", "xpubuild_deactivate", "tool")
-    assert result.stdout.split() == ["outside", "inside", "outside"]
-    assert os.access(tool, os.X_OK)

@@ -133,25 +133,6 @@ def test_statuses_that_leave_nothing(tmp_path: Path, name: str, status: int, wor
     assert error.fix
 
 
-def test_other_statuses_are_warnings(place: Path) -> None:
-    """Many component scripts end with the status of their last test, which has no meaning."""
-    standin.build_root(place)
-    standin.add_component(place, "pti", "0.12", after=standin.returns(3))
-    (warning,) = take(place).warnings
-    assert warning.startswith(f"{scripts(place, ['pti'])[0]} exited with code 3: ")
-    (warning,) = take(place, entry(place)).warnings
-    assert "code 250" in warning
-    assert "reported a problem" in warning
-
-
-def test_a_script_that_stops_at_an_unset_variable(place: Path) -> None:
-    standin.build_root(place, before={"umf": standin.NOUNSET})
-    error = refused(place)
-    assert str(scripts(place, ["umf"])[0]) in error.what
-    assert "STANDIN_NEVER_SET" in error.what
-    assert "set -u" in error.why
-
-
 @pytest.mark.parametrize("trouble", [standin.EXITS, standin.ERREXIT])
 def test_a_script_that_ends_the_shell(place: Path, trouble: str) -> None:
     standin.build_root(place, before={"ccl": trouble})
@@ -167,14 +148,3 @@ def test_a_script_that_hangs(place: Path) -> None:
     standin.build_root(place, before={"mpi": standin.HANGS})
     error = refused(place, deadline_s=0.7)
     assert f"{scripts(place, ['mpi'])[0]} timed out after 0.7 s" in error.what
-
-
-def test_a_capture_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    odd = standin.write(tmp_path / "capture.sh", "for i in $(seq 50); do echo line $i; done; exit 8\n")
-    script = standin.write(tmp_path / "vars.sh", "")
-    monkeypatch.setattr("xpubuild.machine.oneapi_capture.resources.setvars_dir", lambda: odd.parent)
-    error = refused(tmp_path, [script])
-    assert error.what == "the oneAPI environment could not be read"
-    assert error.evidence == {"output": [f"line {number}" for number in range(11, 51)], "status": 8}
-    monkeypatch.setattr("xpubuild.machine.oneapi_capture.shutil.which", lambda *_names, **_more: None)
-    assert "bash" in refused(tmp_path, [script]).what

@@ -31,14 +31,6 @@ def test_two_installations_in_one_environment_by_a_script(tmp_path: Path, place:
     assert "LD_LIBRARY_PATH" in caught.value.why
 
 
-def test_two_installations_in_one_environment_by_a_plain_variable(tmp_path: Path, place: Path) -> None:
-    other = standin.build_unified(tmp_path / "other", "2025.1")
-    standin.build_root(place)
-    standin.add_component(place, "mpi", "2021.15", after=f"export MKLROOT='{other}'")
-    with pytest.raises(ToolchainError, match="two oneAPI installations"):
-        get(place)
-
-
 def test_two_installations_in_one_environment_by_a_link(tmp_path: Path, place: Path) -> None:
     other = standin.build_root(tmp_path / "other")
     standin.build_root(place)
@@ -46,16 +38,6 @@ def test_two_installations_in_one_environment_by_a_link(tmp_path: Path, place: P
     (place / "ccl" / "2021.15").symlink_to(other / "ccl" / "2021.15")
     with pytest.raises(ToolchainError, match="two oneAPI installations"):
         get(place)
-
-
-def test_a_view_made_of_links_to_one_installation_is_one(tmp_path: Path) -> None:
-    real = standin.build_root(tmp_path / "real")
-    view = tmp_path / "view"
-    for name in standin.NEEDED:
-        standin.write(view / name / ".keep", "")
-        (view / name / "latest").symlink_to(real / name / "latest")
-    environment = get(view)
-    assert environment.diff.set["CMPLR_ROOT"] == str(real.resolve() / "compiler" / "2025.1")
 
 
 def test_drift_inside_one_environment(place: Path) -> None:
@@ -109,14 +91,6 @@ def test_the_compiler_is_asked_for_its_patch_release(place: Path) -> None:
     assert get(place, ">=2025.1.0,<2025.2").compiler_version == "2025.1.0"
 
 
-def test_both_compilers_are_asked(place: Path) -> None:
-    standin.build_root(place)
-    icpx = place / "compiler" / "2025.1" / "bin" / "icpx"
-    icpx.write_text(icpx.read_text().replace("2025.1.1", "2024.2.1"))
-    with pytest.raises(UnsatisfiableError, match="icpx"):
-        get(place)
-
-
 def test_a_compiler_that_is_missing(place: Path) -> None:
     standin.build_root(place)
     (place / "compiler" / "2025.1" / "bin" / "icpx").unlink()
@@ -149,24 +123,3 @@ def test_a_compiler_that_does_not_run(place: Path, program: str) -> None:
         get(place)
     assert "did not state a version" in caught.value.what
     assert "libimf.so" in caught.value.why or "clang 19" in caught.value.why
-
-
-def test_a_missing_path_entry_is_a_warning(place: Path) -> None:
-    standin.build_root(place)
-    standin.remove(place / "mpi" / "2021.15" / "bin")
-    (warning,) = get(place).warnings
-    assert f"put {place.resolve() / 'mpi' / '2021.15' / 'bin'} on PATH, which does not exist" in warning
-
-
-def test_values_that_are_no_paths_are_not_looked_at_as_such(place: Path) -> None:
-    standin.build_root(place)
-    standin.add_component(
-        place, "mpi", "2021.15", after=f"export STANDIN_LONG=/{'x' * 5000} STANDIN_LINES=$'/\\n/'"
-    )
-    assert get(place).warnings == ()
-
-
-def test_a_relative_path_entry_is_a_warning(place: Path) -> None:
-    standin.build_root(place)
-    standin.add_component(place, "mpi", "2021.15", after='export CPATH="include:$CPATH"')
-    assert get(place).warnings == ("the scripts put the relative path 'include' into CPATH",)

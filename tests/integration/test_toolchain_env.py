@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from xpubuild.artifacts.installed import content_problems
 from xpubuild.artifacts.site_packages import installed_dists, quick_problem, record_entries, site_packages_of
-from xpubuild.artifacts.step_proofs import EnvironmentProof
 from xpubuild.engine.environment import base_environment
-from xpubuild.engine.temporary import DRAFT
 from xpubuild.errors import ToolchainError, UsageError
-from xpubuild.machine.envmark import MARK, require_ours
+from xpubuild.machine.envmark import MARK
 from xpubuild.machine.make_env import make_env
 from xpubuild.machine.python_environment import env_python
 from xpubuild.machine.pythons import probe_python, require_python, resolve_python
@@ -98,21 +93,6 @@ def test_a_half_made_one_is_made_again(env: Path, damage: str) -> None:
     assert make_env(env, PYTHON) is False
 
 
-def test_settings_with_a_damaged_byte_are_an_environment_that_is_made_again(env: Path) -> None:
-    """No interpreter starts with a pyvenv.cfg that is not UTF-8."""
-    make_env(env, PYTHON)
-    settings = env / "pyvenv.cfg"
-    version = "{}.{}".format(*sys.version_info)
-    proof = EnvironmentProof(str(env), version)
-    assert proof.check()["python"].startswith(version)
-    settings.write_bytes(settings.read_bytes().replace(b"home", b"h\x98me"))
-    with pytest.raises(ToolchainError, match="is not a Python") as caught:
-        proof.check()
-    assert caught.value.why == "its pyvenv.cfg cannot be read"
-    assert make_env(env, PYTHON) is True
-    assert proof.check()["python"].startswith(version)
-
-
 def test_files_of_somebody_else_are_left_alone(env: Path) -> None:
     env.mkdir(parents=True)
     (env / "thesis.tex").write_text("years of work")
@@ -128,56 +108,6 @@ def test_an_environment_that_xpubuild_did_not_make_is_left_alone(env: Path) -> N
     with pytest.raises(UsageError, match="was not created by xpubuild"):
         make_env(env, PYTHON)
     assert (env / "bin/python").exists()
-
-
-def test_a_link_to_another_disk_stays_a_link(env: Path, tmp_path: Path) -> None:
-    elsewhere = tmp_path / "scratch"
-    elsewhere.mkdir()
-    env.parent.mkdir(parents=True)
-    env.symlink_to(elsewhere)
-    assert make_env(env, PYTHON) is True
-    (env / "pyvenv.cfg").unlink()
-    assert make_env(env, PYTHON) is True
-    assert env.is_symlink()
-    assert (elsewhere / "pyvenv.cfg").is_file()
-
-
-def test_an_interpreter_that_does_not_run(env: Path, tmp_path: Path) -> None:
-    broken = tmp_path / "python3"
-    broken.write_text("#!/bin/sh\nexit 9\n")
-    broken.chmod(0o755)
-    with pytest.raises(ToolchainError) as caught:
-        make_env(env, broken)
-    assert "code 9" in caught.value.why
-    assert not env.exists()
-
-
-def test_killed_at_many_moments_and_made_again(env: Path) -> None:
-    code = "import sys; from pathlib import Path; from xpubuild.machine.make_env import make_env\n"
-    code += "make_env(Path(sys.argv[1]), Path(sys.argv[2]))"
-    for delay in (0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.7):
-        process = subprocess.Popen(
-            [sys.executable, "-c", code, str(env), str(PYTHON)], start_new_session=True
-        )
-        time.sleep(delay)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    make_env(env, PYTHON)
-    assert make_env(env, PYTHON) is False
-    assert ask(env, "import pip; print(1)") == "1\n"
-    names = {path.name for path in env.iterdir()}
-    assert names <= {"bin", "lib", "lib64", "include", "pyvenv.cfg", MARK, "CACHEDIR.TAG", ".gitignore"}
-
-
-@pytest.mark.parametrize("draft", [f".{MARK}.abc", f"{DRAFT}1-2-x"])
-def test_a_draft_of_the_first_mark_is_no_foreign_file(env: Path, draft: str) -> None:
-    env.mkdir(parents=True)
-    (env / draft).touch()
-    require_ours(env)
-    (env / MARK).write_text("damaged")
-    with pytest.raises(UsageError, match="not created by xpubuild"):
-        require_ours(env)
 
 
 def without_ensurepip(prefix: Path) -> Path:

@@ -13,8 +13,6 @@ import pytest
 from support.cli import XPUBUILD, Xpubuild
 from support.documents import check
 
-from xpubuild.engine.journal import Journal
-
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -83,37 +81,12 @@ def test_mistakes(
     assert not place.exists()
 
 
-def test_a_file_that_is_taken_for_a_name(xpubuild: Xpubuild, place: Path) -> None:
-    Path("text.txt").touch()
-    assert "to read the file text.txt, write ./text.txt" in xpubuild("plan", "text.txt").err
-    assert (
-        "to use the file in this folder, write ./text.txt" in xpubuild("verify", "--python", "text.txt").err
-    )
-    assert "text.txt is not a lock, or is damaged" in xpubuild("check", "text.txt").err
-    assert "why: the file is empty" in xpubuild("plan", "./text.txt").err
-
-
 def test_a_number_of_jobs_that_is_wrong_in_the_environment(xpubuild: Xpubuild, place: Path) -> None:
     for number in ("-5", "0", "4097", "9" * 5000, "٣"):
         result = xpubuild("plan", "quickstart", XPUBUILD_JOBS=number)
         assert result.status == 2
         assert f"--jobs (or XPUBUILD_JOBS) cannot be '{number:.40}'" in result.err
         assert "why: it must be a number from 1 to 4096, or auto" in result.err
-
-
-def test_a_program_that_is_no_python_is_not_quoted_at_length(xpubuild: Xpubuild, place: Path) -> None:
-    error = xpubuild("plan", "quickstart", "--python", "/bin/ls")
-    assert error.status == 40
-    assert "import json" not in error.err
-
-
-def test_the_wrong_abi_is_refused_before_any_work(xpubuild: Xpubuild, place: Path) -> None:
-    result = xpubuild("install", "quickstart", "--cxx11-abi", "0")
-    assert result.status == 22
-    assert "C++11 ABI 0 was requested" in result.err
-    assert "has ABI 1" in result.err
-    assert "xpubuild install quickstart --cxx11-abi 1" in result.err
-    assert not place.exists()
 
 
 BROKEN = {
@@ -146,14 +119,6 @@ def test_a_broken_recipe(xpubuild: Xpubuild, place: Path, kind: str, command: st
     assert not place.exists()
 
 
-def test_recipes_that_extend_each_other(xpubuild: Xpubuild, place: Path) -> None:
-    Path("one.yaml").write_text("schema: 1\nname: one\ntitle: t\nextends: two\n")
-    Path("two.yaml").write_text("schema: 1\nname: two\ntitle: t\nextends: one\n")
-    result = xpubuild("plan", "./one.yaml")
-    assert result.status == 20
-    assert "extend each other in a circle" in result.err
-
-
 def test_a_recipe_that_cannot_be_read(xpubuild: Xpubuild, place: Path) -> None:
     Path("latin.yaml").write_bytes(b"schema: 1\nname: caf\xe9\n")
     result = xpubuild("plan", "./latin.yaml")
@@ -183,17 +148,6 @@ def test_json_asked_for_in_the_environment_holds_for_errors_too(xpubuild: Xpubui
     result = xpubuild("plan", "no-such-recipe", XPUBUILD_JSON="1")
     assert result.status == 20
     check(result.document(), "error")
-
-
-@pytest.mark.parametrize("command", ["install --dry-run", "plan", "clean --dry-run", "status"])
-def test_an_empty_workspace_is_no_workspace(xpubuild: Xpubuild, place: Path, command: str) -> None:
-    """A script's --workspace "$W" with an unset W must not mean the default one."""
-    (place / "xpubuild" / "quickstart").mkdir(parents=True)
-    with Journal(place / "xpubuild" / "quickstart" / "journal.db"):
-        pass
-    result = xpubuild(*command.split(), "--workspace", "")
-    assert result.status == 2, result.out
-    assert "--workspace" in result.err
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:

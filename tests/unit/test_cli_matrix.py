@@ -131,25 +131,6 @@ def test_an_abi_that_is_not_honoured_names_releases_that_do(xpubuild: Xpubuild) 
     assert {item["constraint"] for item in error["evidence"]["constraints"]} == {"cxx11_abi"}
 
 
-def test_without_a_recipe_and_without_gpu_and_oneapi(xpubuild: Xpubuild) -> None:
-    for command in ("plan", "install"):
-        result = xpubuild(command, HOME="/nowhere", ONEAPI_ROOT="")
-        assert result.status == 22
-        assert "--target cpu" in result.err
-        assert "quickstart" in result.err
-
-
-def test_aot_targets_are_no_matter_of_the_cpu(xpubuild: Xpubuild) -> None:
-    refused = xpubuild("plan", "2.8", "--target", "cpu", "--arch", "pvc")
-    assert refused.status == 2
-    assert "--arch pvc is only for the GPU" in refused.err
-    assert "XPUBUILD_ARCH" in refused.err
-    assert "--target xpu" in refused.err
-    document = xpubuild.json("plan", "2.8", "--target", "cpu")
-    assert "arch" not in document["summary"]
-    assert "\narch:" not in xpubuild.ok("plan", "2.8", "--target", "cpu").out
-
-
 def test_an_unknown_aot_target_is_refused_before_oneapi_is_looked_for(xpubuild: Xpubuild) -> None:
     result = xpubuild("plan", "2.8", "--target", "xpu", "--arch", "pvc,foo", "--json", ONEAPI_ROOT="")
     assert result.status == 22

@@ -130,11 +130,6 @@ def test_the_script_is_bash_and_runs_no_xpubuild(xpubuild: Xpubuild, tmp_path: P
     assert not [line for line in lines if line.split()[:1] == ["xpubuild"] or "-m xpubuild" in line]
 
 
-def test_output_holds_no_escape_sequences_without_a_terminal() -> None:
-    for arguments in (("plan",), ("recipes", "show", "quickstart"), ("--help",)):
-        assert "\x1b" not in child(*arguments).out
-
-
 def test_output_can_be_written_where_only_ascii_is_known() -> None:
     result = child("recipes", "show", "quickstart", LC_ALL="C", PYTHONIOENCODING="ascii:strict")
     assert result.status == 0, result.err

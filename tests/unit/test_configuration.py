@@ -17,7 +17,7 @@ from support.imports import ROOT
 
 from xpubuild.cli.app import cli
 from xpubuild.cli.config import json_schema
-from xpubuild.cli.configuration import PROJECT_OPTIONS, line_of, of_caller, settings
+from xpubuild.cli.configuration import line_of, of_caller
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -242,20 +242,6 @@ def test_a_projects_file_is_a_strangers(xpubuild: Xpubuild, files: Files, line: 
     assert answer.status == 20
     assert f"{files.project}:2: options." in answer.err
     assert "a file beside a recipe may" in answer.err
-
-
-@pytest.mark.parametrize("table", ["trust", "places", "proxies"])
-def test_tables_of_sites_are_not_a_projects(xpubuild: Xpubuild, files: Files, table: str) -> None:
-    keys = {"trust": "owners", "places": "cache", "proxies": "http"}
-    files.write(project=f'[{table}]\n{keys[table]} = "x"\n')
-    assert xpubuild("plan", str(files.recipe)).status == 20
-
-
-def test_every_option_that_names_a_place_is_none_of_a_projects(xpubuild: Xpubuild) -> None:
-    places = {"path", "paths", "place", "folders", "stores"}
-    every = [(name, item) for of in settings().values() for name, item in of.items()]
-    assert not {name for name, item in every if name in PROJECT_OPTIONS and item.kind in places}
-    assert {name for name, _ in every} >= PROJECT_OPTIONS
 
 
 def test_files_that_cannot_be_read(xpubuild: Xpubuild, files: Files, tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.doctor_env import DEBIAN, EnvHost, findings, outcomes
-from support.doctor_frame import a_check, a_context, report_of
+from support.doctor_env import DEBIAN, EnvHost, findings
+from support.doctor_frame import a_context
 from support.doctor_shows import shows
 from support.imports import ROOT
 
@@ -18,7 +18,6 @@ from xpubuild.doctor.checks.oneapi import oneapi_installed
 from xpubuild.doctor.checks.python import machine_platform, python_runs, python_version
 from xpubuild.doctor.checks.toolchain import toolchain_gcc
 from xpubuild.doctor.kit import Outcome, Profile
-from xpubuild.doctor.report import verdict
 from xpubuild.machine.disk import DiskFacts
 from xpubuild.recipe.load import load
 
@@ -77,22 +76,7 @@ def test_an_image_is_judged_by_its_loaders(
     assert (found.status, word in found.detail) == (status, True)
 
 
-def test_the_kind_of_machine_is_told_before_the_lack_of_a_gpu() -> None:
-    wrong = a_check("machine.platform", Outcome("fail", "this is aarch64"))
-    no_gpu = a_check("gpu.present", Outcome("fail", "no Intel GPU"), profiles=frozenset({"run"}))
-    report = report_of(wrong, no_gpu)
-    assert verdict(report) == "This host cannot run PyTorch for XPU or build it: this is aarch64"
-    assert report.able() == {"run": False, "build": False}
-
-
 # the interpreter
-
-
-def test_a_named_interpreter_that_does_not_run_fails_without_a_recipe(host: EnvHost) -> None:
-    found = outcomes(host.context(python=Path("/bin/false")))["python.runs"]
-    assert (found.status, "/bin/false" in found.detail, "code 1" in found.detail) == ("fail", True, True)
-    assert found.fix is not None
-    assert python_runs.profiles == {"run", "build"}
 
 
 @shows("fail", "python.runs")

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 from support.doctor_frame import a_check, a_context, report_of
 
-from xpubuild.doctor.bundle import bundle_text, write_bundle
+from xpubuild.doctor.bundle import bundle_text
 from xpubuild.doctor.identity import Anonymiser, Identity, Words
 from xpubuild.doctor.report import doctor_document
 from xpubuild.engine.redact import Redactor
-from xpubuild.errors import UsageError
 
 NOBODY = Identity()
 TOLD = (
@@ -40,11 +39,6 @@ COMMON = (
 def lines_of(environ: dict[str, str]) -> list[str]:
     text = bundle_text(doctor_document(report_of(a_check("a.b"))), environ, NOBODY)
     return text.split("## Environment\n\n```\n")[1].split("\n```")[0].splitlines()
-
-
-def test_the_variables_that_matter_are_told() -> None:
-    others = {"XCC": "1", "CCX": "1", "USE_": "1", "USE_x": "1", "MYPATH": "1", "ZEX": "1", "HOME": "1"}
-    assert lines_of({**dict.fromkeys(TOLD, "value"), **others}) == [f"{name}=value" for name in sorted(TOLD)]
 
 
 @pytest.fixture
@@ -174,11 +168,6 @@ def test_a_report_of_an_image_masks_who_is_in_it_and_who_makes_it(tmp_path: Path
     document = doctor_document(report_of(a_check("a.b"), context=a_context(tmp_path)))
     text = bundle_text(document, environ)
     assert "CC=HOST USER ~ SERIAL HOST USER ~\n" in text
-
-
-def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
-    with pytest.raises(UsageError):
-        write_bundle(doctor_document(report_of(a_check("a.b"))), {}, tmp_path)
 
 
 def test_a_word_is_removed_however_its_accents_are_stored() -> None:

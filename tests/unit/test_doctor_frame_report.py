@@ -13,8 +13,8 @@ from support.doctor_frame import a_check, a_context, a_host, report_of
 from support.documents import check as check_document
 
 from xpubuild.doctor.kit import Check, Fix, Look, Outcome
-from xpubuild.doctor.report import checks_document, doctor_document, junit_report, verdict
-from xpubuild.ui.diagnosis_views import doctor_annotations, doctor_explanations, doctor_text
+from xpubuild.doctor.report import doctor_document, junit_report, verdict
+from xpubuild.ui.diagnosis_views import doctor_text
 from xpubuild.ui.terminal import Terminal
 
 UNKNOWN = (
@@ -139,15 +139,6 @@ def test_the_text_has_the_verdict_failures_with_commands_warnings_and_a_count() 
     )
 
 
-def test_annotations_are_one_line_each() -> None:
-    document = doctor_document(report_of(NO_GPU, WARNING))
-    lines = doctor_annotations(document).splitlines()
-    assert lines[0].startswith("::error title=gpu.present%3A title of gpu.present::no Intel GPU: checked")
-    assert lines[0].endswith("%0Aapt-get update%0Aapt-get install -y libze1")
-    assert lines[1] == "::warning title=build.z%3A title of build.z::old"
-    assert len(lines) == 2
-
-
 # ---- documents
 
 
@@ -176,13 +167,6 @@ def test_the_document_is_what_the_schema_says() -> None:
     assert document["summary"] == {"fail": 1, "error": 1, "warn": 1, "ok": 1, "skip": 0}
     assert doctor_document(report_of(WARNING))["status"] == "warn"
     assert doctor_document(report_of(CMAKE))["status"] == "ok"
-
-
-def test_the_list_is_what_the_schema_says_and_explains() -> None:
-    checks = [a_check("gpu.a", explanation="Looks.\nWhy."), CMAKE]
-    document = checks_document(checks)
-    check_document(document, "doctor-checks")
-    assert "gpu.a: title of gpu.a\n\nLooks.\nWhy.\n" in doctor_explanations(document)
 
 
 def test_secrets_are_taken_out_of_results() -> None:

@@ -50,11 +50,6 @@ def test_the_help_imports_nothing_at_all() -> None:
     assert not modules & (HEAVY | {"yaml", "elftools", "packaging", "psutil"})
 
 
-def test_a_recipe_is_what_brings_pydantic() -> None:
-    _, modules = loaded("doctor", "--json", "--only", "gpu.present", "--recipe", "quickstart")
-    assert "pydantic" in modules
-
-
 @pytest.mark.parametrize(
     ("program", "unwanted"),
     [("import xpubuild.machine.gpus", {"yaml"}), (RUN, {"xpubuild.doctor.bundle", "xml.etree.ElementTree"})],

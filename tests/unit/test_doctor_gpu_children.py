@@ -6,15 +6,12 @@ import dataclasses
 import signal
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.doctor_frame import a_context
 
-from xpubuild.doctor.kit import Look
 from xpubuild.doctor.probes import children, runtimes
 from xpubuild.doctor.probes.children import Ending
-from xpubuild.doctor.probes.level_zero import unmasked
 
 PATH = "/usr/bin:/bin"
 
@@ -48,15 +45,6 @@ def test_a_program_has_the_callers_environment(body: str, ending: Ending) -> Non
     assert children.child(context, ["sh", "-c", body]) == ending
 
 
-def test_a_script_runs_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Any] = []
-    monkeypatch.setattr(children, "child", lambda *given: asked.append(given))
-    context = a_context()
-    children.script(context, "ur_child.py", {"A": "b"}, arguments=("x", "y"))
-    path = Path(children.__file__).with_name("ur_child.py")
-    assert asked == [(context, [sys.executable, "-I", "-S", str(path), "x", "y"], {"A": "b"})]
-
-
 TORCH = """\
 __version__ = "2.8.0+xpu"
 class xpu:
@@ -83,19 +71,6 @@ def test_a_torch_is_asked(tmp_path: Path, text: str, version: str, built: bool, 
     assert found.ending is not None
     assert (found.ending.how, found.ending.stage) == ("ok", "torch.xpu.device_count")
     assert not found.import_failed
-
-
-def test_the_mask_alone_is_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Any] = []
-
-    def script(_context: Look, *given: Any) -> Ending:
-        asked.append(given)
-        return Ending("ok")
-
-    monkeypatch.setattr("xpubuild.doctor.probes.level_zero.script", script)
-    unmasked(a_context(environ={"ZE_AFFINITY_MASK": "0", "A": "b"}))
-    unmasked(a_context(environ={"ZE_AFFINITY_MASK": "", "A": "b"}))
-    assert asked == [("level_zero_child.py", {"A": "b"}), ("level_zero_child.py",)]
 
 
 def test_sycl_ls_is_that_of_the_caller(tmp_path: Path) -> None:

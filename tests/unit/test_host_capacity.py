@@ -66,21 +66,6 @@ def test_version_2_takes_the_tightest_of_nested_groups(root: Path) -> None:
     )
 
 
-def test_version_2_without_limits_and_with_memory_high(root: Path) -> None:
-    lay(
-        root,
-        {
-            "proc/self/cgroup": "0::/\n",
-            "sys/fs/cgroup/cgroup.controllers": "cpu memory\n",
-            "sys/fs/cgroup/cpu.max": "max 100000\n",
-            "sys/fs/cgroup/memory.max": "max\n",
-        },
-    )
-    assert cgroup_limits(root) == CgroupLimits()
-    lay(root, {"sys/fs/cgroup/memory.high": f"{GIB}\n", "sys/fs/cgroup/memory.current": f"{2 * GIB}\n"})
-    assert cgroup_limits(root) == CgroupLimits(None, GIB, 0)
-
-
 def test_a_group_of_the_host_that_is_not_mounted_here_falls_back_to_the_mount(root: Path) -> None:
     lay(
         root,
@@ -91,27 +76,6 @@ def test_a_group_of_the_host_that_is_not_mounted_here_falls_back_to_the_mount(ro
         },
     )
     assert cgroup_limits(root).cpus == 2
-
-
-def test_version_1_with_joined_controllers_and_its_word_for_no_limit(root: Path) -> None:
-    lay(
-        root,
-        {
-            "proc/self/cgroup": "5:cpu,cpuacct:/docker/abc\n4:memory:/docker/abc\n0::/\n",
-            "sys/fs/cgroup/cpu,cpuacct/docker/abc/cpu.cfs_quota_us": "250000\n",
-            "sys/fs/cgroup/cpu,cpuacct/docker/abc/cpu.cfs_period_us": "100000\n",
-            "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": "-1\n",
-            "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us": "100000\n",
-            "sys/fs/cgroup/memory/docker/abc/memory.limit_in_bytes": f"{6 * GIB}\n",
-            "sys/fs/cgroup/memory/docker/abc/memory.usage_in_bytes": f"{5 * GIB}\n",
-            "sys/fs/cgroup/memory/docker/abc/memory.stat": "inactive_file 1\n"
-            f"total_inactive_file {2 * GIB}\n",
-            "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
-        },
-    )
-    assert cgroup_limits(root) == CgroupLimits(
-        cpus=2.5, memory_limit_bytes=6 * GIB, memory_room_bytes=3 * GIB
-    )
 
 
 def test_cores_memory_and_what_may_be_used(root: Path) -> None:
@@ -128,30 +92,6 @@ def test_cores_memory_and_what_may_be_used(root: Path) -> None:
     assert (memory.total_bytes, memory.available_bytes) == (65536 * 1024, 32768 * 1024)
     assert (memory.swap_total_bytes, memory.swap_free_bytes) == (1024 * 1024, 512 * 1024)
     assert (memory.cgroup_limit_bytes, memory.usable_bytes) == (999, 100)
-
-
-def test_an_empty_tree_leaves_everything_unknown(root: Path) -> None:
-    assert cgroup_limits(root) == CgroupLimits()
-    assert cpu_facts(root, CgroupLimits()).usable is None
-    assert cpu_facts(root, CgroupLimits()).model == "unknown"
-    assert memory_facts(root, CgroupLimits()).usable_bytes is None
-
-
-def test_garbage_is_unknown_and_never_raises(root: Path) -> None:
-    lay(
-        root,
-        {
-            "proc/self/cgroup": "nonsense\n\n0\n1:::\n",
-            "proc/cpuinfo": ":::\n\n::\x00",
-            "proc/meminfo": "MemTotal: many\nMemAvailable\n",
-            "sys/fs/cgroup/cgroup.controllers": "",
-            "sys/fs/cgroup/cpu.max": "a b c",
-            "sys/fs/cgroup/memory.max": "-",
-        },
-    )
-    assert cgroup_limits(root) == CgroupLimits()
-    assert cpu_facts(root, CgroupLimits()).logical is None
-    assert memory_facts(root, CgroupLimits()).total_bytes is None
 
 
 def test_this_machine_agrees_with_the_kernel() -> None:

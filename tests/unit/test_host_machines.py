@@ -15,17 +15,13 @@ from unit.test_host_capacity import lay
 from xpubuild.distribution import System
 from xpubuild.machine import drivers
 from xpubuild.machine.compilers import (
-    COMPILERS,
-    TOOLS,
     CompilerFacts,
     ToolFacts,
     locate,
     probe_compiler,
     probe_tool,
 )
-from xpubuild.machine.disk import DiskFacts, disk_facts
 from xpubuild.machine.drivers import DriverFacts, find_drivers
-from xpubuild.machine.host_report import OneapiFacts, host_report
 from xpubuild.machine.ocloc import OclocAnswer, try_ocloc
 from xpubuild.machine.pythons import PythonFacts, find_pythons
 from xpubuild.machine.readers import LIVE_ROOT
@@ -178,12 +174,6 @@ def test_what_rpm_knows_is_part_of_the_driver(programs: Path) -> None:
     assert DriverFacts("unknown", "oneapi-level-zero", "1.21.9-1", "rpm") in find_drivers(LIVE_ROOT)
 
 
-@pytest.mark.parametrize("text", ["exit 3\n", "kill -9 $$\n"])
-def test_an_rpm_that_says_nothing(programs: Path, text: str) -> None:
-    script(programs / "rpm", text)
-    assert [*drivers.rpm_packages(LIVE_ROOT, ("libze1",))] == []
-
-
 def pci(address: str, **attributes: str) -> dict[str, str]:
     usual = {"vendor": "0x8086", "device": "0x0bd5", "class": "0x038000", "numa_node": "0"}
     place = f"sys/bus/pci/devices/{address}"
@@ -214,15 +204,6 @@ def pci(address: str, **attributes: str) -> dict[str, str]:
 )
 def test_systems(tmp_path: Path, files: dict[str, str], expected: OsFacts) -> None:
     assert os_facts(lay(tmp_path / "root", files)) == expected
-
-
-def test_a_folder_that_cannot_be_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def gone(_path: Path) -> None:
-        raise OSError
-
-    lay(tmp_path, {"proc/self/mountinfo": "1 1 8:1 / / rw - ext4 /dev/a rw\n"})
-    monkeypatch.setattr("os.statvfs", gone)
-    assert disk_facts(tmp_path, tmp_path) == DiskFacts(str(tmp_path), filesystem="ext4", mount_point="/")
 
 
 def test_the_repositories_of_a_system(tmp_path: Path) -> None:
@@ -295,38 +276,9 @@ def _instructions(words: tuple[int, ...]) -> list[tuple[str | int, ...]]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("together", "unknown"),
-    [
-        ("Failed to parse target : bmg - invalid device:", ("bmg",)),
-        ("Could not determine device target: bmg.", ("bmg",)),
-        ("Cannot get HW Info for device bmg:", ("bmg",)),
-        ("Failed to parse target : nobody", ("pvc", "bmg")),
-    ],
-)
-def test_targets_that_ocloc_knows_alone_and_not_in_a_list(
-    tmp_path: Path, together: str, unknown: tuple[str, ...]
-) -> None:
-    text = f'case "$*" in *,*) echo "{together}"; exit 1 ;; *) echo image > "$2" ;; esac\n'
-    program = script(tmp_path / "ocloc", text)
-    answer = try_ocloc(str(program), ("pvc", "bmg"), {"PATH": "/usr/bin:/bin"})
-    assert answer == OclocAnswer(unknown, together)
-
-
 def test_an_ocloc_that_is_none(tmp_path: Path) -> None:
     answer = try_ocloc(str(tmp_path / "none"), ("pvc",), {"PATH": "/usr/bin"})
     assert (answer.ok, answer.unknown, bool(answer.words)) == (False, (), True)
-
-
-def test_the_report_looks_where_it_is_told(tmp_path: Path, programs: Path) -> None:
-    root = lay(tmp_path, {"one/compiler/2025.3/env/vars.sh": "", "one/setvars.sh": ""}) / "one"
-    for name in (*COMPILERS, *TOOLS):
-        script(programs / name, "exit 3\n")
-    report = host_report(environment={"PATH": f"{programs}:/bin"}, oneapi_root=root, workspace=tmp_path / "w")
-    assert report.oneapi == (OneapiFacts(str(root), "compiler", "2025.3"),)
-    assert report.disk.path == str(tmp_path)
-    assert [item.name for item in report.compilers] == ["gcc", "g++", "clang", "clang++", "icx", "icpx"]
-    assert [item.name for item in report.tools] == ["cmake", "ninja"]
 
 
 def test_what_programs_on_path_say(programs: Path) -> None:

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 from support.doctor_frame import a_context
 
-from xpubuild.machine.drivers import find_drivers, unread_database
+from xpubuild.machine.drivers import find_drivers
 from xpubuild.machine.gpus import find_gpus
 from xpubuild.machine.readers import (
-    LIVE_ROOT,
     MOST_BYTES,
     entries,
     exists,
@@ -122,12 +121,6 @@ def test_a_fifo_and_a_sparse_file_in_the_place_of_databases(root: Path) -> None:
     assert find_drivers(root) == ()
 
 
-def test_kernel_files_whose_size_says_nothing_are_read() -> None:
-    assert (read_text(Path("/proc/self/status")) or "").startswith("Name:")
-    assert read_int(Path("/proc/sys/kernel/pid_max"))
-    assert read_bytes(Path("/proc/self/exe"), first=4) == b"\x7fELF"
-
-
 def test_devices_of_a_tree_are_not_opened(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     device = root / "sys/bus/pci/devices/0000:29:00.0"
     (device / "drm/renderD128").mkdir(parents=True)
@@ -149,17 +142,3 @@ def test_devices_of_a_tree_are_not_opened(root: Path, monkeypatch: pytest.Monkey
     os.mkfifo(node)
     assert find_gpus(root)[0].accessible is None
     assert not any(how & os.O_RDWR for how in flags)
-
-
-def test_a_database_of_rpm_that_was_not_asked_is_told(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert unread_database(root) is None
-    (root / "usr/lib/sysimage/rpm").mkdir(parents=True)
-    (root / "usr/lib/sysimage/rpm/rpmdb.sqlite").touch()
-    (root / "var/lib").mkdir(parents=True)
-    (root / "var/lib/rpm").symlink_to("/usr/lib/sysimage/rpm")
-    assert unread_database(root) == "/var/lib/rpm"
-    monkeypatch.setattr("xpubuild.machine.drivers._rpm_database", lambda _root: "/var/lib/rpm")
-    monkeypatch.setattr("shutil.which", lambda *_args, **_more: None)
-    assert unread_database(LIVE_ROOT) == "/var/lib/rpm"
-    monkeypatch.setattr("shutil.which", lambda *_args, **_more: "/usr/bin/rpm")
-    assert unread_database(LIVE_ROOT) is None

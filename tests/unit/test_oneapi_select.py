@@ -10,10 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from integration import oneapi_standin as standin
 from packaging.specifiers import SpecifierSet
-from packaging.version import Version
-from support.data_files import loaded
 
-from xpubuild.errors import RecipeError, ToolchainError, UnsatisfiableError
+from xpubuild.errors import ToolchainError, UnsatisfiableError
 from xpubuild.machine import oneapi_bundles as bundles
 from xpubuild.machine.oneapi_installed import find_installations
 from xpubuild.machine.oneapi_select import Mode, OneapiNeeds, Selection, select
@@ -116,17 +114,6 @@ def test_a_unified_installation_is_used_through_its_entry_script(place: Path) ->
     assert choose(place, mode="unified").warnings == ()
 
 
-def test_pti_beside_a_unified_toolkit(place: Path) -> None:
-    """The layout of gpu-dev 0.5: the toolkit's name is no version, and PTI is a component of its own."""
-    standin.build_unified(place, "pytorch-gpu-dev-0.5", ["compiler", "mkl"], full_version="2024.1.4")
-    standin.add_component(place, "pti", "0.9")
-    selection = choose(place, ">=2024.1,<2024.2", ("compiler", "pti"), mode="unified")
-    assert versions(selection) == {"compiler": "pytorch-gpu-dev-0.5", "pti": "0.9"}
-    assert selection.warnings == ()
-    with pytest.raises(UnsatisfiableError):
-        choose(place, V2025_1, ("compiler", "pti"), mode="unified")
-
-
 def test_a_named_toolkit_is_the_one_used(place: Path) -> None:
     standin.build_root(place)
     standin.build_unified(place, "2025.1")
@@ -137,12 +124,6 @@ def test_a_named_toolkit_is_the_one_used(place: Path) -> None:
     assert {component.path.name for component in chosen.components} == {"2025.1"}
     with pytest.raises(UnsatisfiableError):
         choose(place / "2025.0")
-
-
-def test_a_recipe_must_name_components(place: Path) -> None:
-    standin.build_root(place)
-    with pytest.raises(RecipeError):
-        choose(place, components=())
 
 
 @pytest.mark.parametrize(
@@ -181,26 +162,6 @@ def test_a_folder_is_possible_exactly_when_one_of_its_patches_is(
     wanted = f"{operator}2025.{minor}.{micro}"
     patches = any(SpecifierSet(wanted).contains(f"2025.{bound}.{patch}") for patch in range(30))
     assert (fits(f"2025.{bound}", wanted) != "no") is patches
-
-
-def test_the_table_of_bundles() -> None:
-    table = loaded(Path(bundles.__file__).with_name("oneapi_bundles.yaml"))
-    rows = table["bundles"]
-    entries = [*rows, table["packages"]["bundle"], *filter(None, table["packages"]["components"].values())]
-    assert {source for entry in entries for source in entry["sources"]} == set(table["sources"])
-    assert all(
-        version is None or Version(str(version)) for row in rows for version in row["components"].values()
-    )
-    # Unquoted, 0.10 would be read as the number 0.1.
-    assert bundles.expected_lines("2025.0", "pti") == {"0.10"}
-    assert bundles.expected_lines("2025.3", "pti") == {"0.15", "0.16"}
-    assert bundles.expected_lines("pytorch-gpu-dev-0.5", "pti") == {"0.9"}
-    assert bundles.expected_lines("latest", "ccl") == bundles.expected_lines("2025.1", "advisor") == set()
-    assert (
-        bundles.package_for(">=2031")
-        == bundles.component_package("no-such")
-        == "intel-deep-learning-essentials"
-    )
 
 
 PACKAGE = "intel-deep-learning-essentials-2025.1"

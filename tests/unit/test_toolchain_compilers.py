@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from xpubuild.errors import ToolchainError, UnsatisfiableError
-from xpubuild.machine.compilers import CompilerFacts, _names, choose_compilers, other_versions
+from xpubuild.machine.compilers import choose_compilers, other_versions
 from xpubuild.machine.system import OsFacts
 
 DEBIAN = OsFacts(id="debian")
@@ -69,38 +69,6 @@ def test_of_one_alone_the_other_is_derived(folder: Path, variable: str, name: st
     assert sorted(chosen.env().values()) == sorted([f"{folder}/{name}", f"{folder}/{other}"])
 
 
-@pytest.mark.parametrize(
-    ("given", "names"),
-    [
-        ({"CXX": "clang++-19"}, ("clang-19", "clang++-19")), ({"CXX": "icpx"}, ("icx", "icpx")),
-        ({"CXX": "c++"}, ("cc", "c++")), ({"CC": "clang"}, ("clang", "clang++")), ({"CC": "icx"}, ("icx",
-         "icpx")),
-        ({"CC": "cc"}, ("cc", "c++")), ({"CXX": "xg++"}, ("gcc", "xg++")), ({"CXX": "g++x"}, ("gcc", "g++x")),
-        ({"CXX": "g++-99"}, ("gcc", "g++-99")), ({"CXX": " "}, ("gcc", "g++")),
-        ({"CC": " gcc-9 ", "CXX": "mine"}, ("gcc-9", "mine")),
-    ],
-    ids=range(11),
-)  # fmt: skip
-def test_names_of_compilers_that_belong_together(
-    folder: Path, given: dict[str, str], names: tuple[str, str]
-) -> None:
-    for item in ("clang-19", "icx", "icpx", "cc", "c++", "clang", "clang++", "gcc", "g++", "gcc-9"):
-        stand_in(folder, item, gcc("13.2.0"))
-    found = _names(caller(folder, **given), str(folder))
-    assert (found["CC"], found["CXX"]) == names
-
-
-def test_a_compiler_that_is_known_is_not_asked(folder: Path) -> None:
-    for name in ("gcc", "g++"):
-        stand_in(folder, name, "nothing useful")
-    known = [
-        CompilerFacts(name, f"{folder}/{name}", kind="gcc", version="13.1", target="t")
-        for name in ("gcc", "g++")
-    ]
-    chosen = choose_compilers(">=13", caller=caller(folder), system=DEBIAN, known=known)
-    assert chosen.relevant() == {"cc": "gcc 13.1 t", "cxx": "gcc 13.1 t"}
-
-
 def test_another_gcc_is_named_by_its_major_version(folder: Path) -> None:
     for name in ("g++-9", "g++-11", "g++-12", "g++-13x"):
         stand_in(folder, name, "")
@@ -157,10 +125,3 @@ def test_no_compiler_at_all_names_the_package(folder: Path) -> None:
     with pytest.raises(ToolchainError) as caught:
         choose_compilers(">=9", caller={"PATH": str(folder)}, system=OsFacts(id="fedora"))
     assert caught.value.commands == ("sudo dnf install -y gcc gcc-c++",)
-
-
-def test_a_compiler_that_does_not_work(folder: Path) -> None:
-    stand_in(folder, "gcc", "nothing useful")
-    stand_in(folder, "g++", "nothing useful")
-    with pytest.raises(ToolchainError, match="does not report which compiler"):
-        choose_compilers(None, caller=caller(folder), system=DEBIAN)

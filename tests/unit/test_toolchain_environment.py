@@ -153,27 +153,3 @@ def test_failures(tail: list[str], kind: type[XpuBuildError], words: list[str]) 
     assert error.what
     assert error.why
     assert error.fix
-
-
-def test_torch_that_is_nowhere_names_both_ways() -> None:
-    error = explain_pip_failure(MISSING_LOCAL, indexes=[INDEX])
-    assert (error.exit_code, error.code) == (40, "toolchain")
-    assert "put the wheel torch-2.13.0+cpu-*.whl into a folder and configure pip to use it" in error.fix
-    assert f", or let this machine reach {INDEX}" in error.fix
-    assert "does not have it" in error.why
-
-
-def test_torch_behind_a_firewall_says_that_its_index_is_out_of_reach() -> None:
-    error = explain_pip_failure([RETRY.format(host="download.pytorch.org"), *MISSING_LOCAL], indexes=[INDEX])
-    assert error.exit_code == 30
-    assert f"{INDEX} could not be reached" in error.why
-    assert "HTTPS_PROXY" in error.fix
-    assert "put the wheel torch-2.13.0+cpu-*.whl into a folder" in error.fix
-    assert error.evidence["unreachable"] == ["download.pytorch.org"]
-
-
-def test_when_the_configured_index_is_down_too_it_is_the_network() -> None:
-    tail = [RETRY.format(host=host) for host in ("download.pytorch.org", "index.example")]
-    error = explain_pip_failure([*tail, *NOTHING_OFFERED], indexes=[INDEX])
-    assert error.exit_code == 30
-    assert "index.example" in error.what

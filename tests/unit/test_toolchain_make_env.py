@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,8 +10,8 @@ from support.said import Program, program, sleeper
 
 from xpubuild.errors import XpuBuildError
 from xpubuild.machine import make_env
-from xpubuild.machine.envmark import MARK, check_name, read_mark, require_ours, write_mark
-from xpubuild.machine.pythons import PythonFacts, require_python, resolve_python
+from xpubuild.machine.envmark import MARK, read_mark, require_ours, write_mark
+from xpubuild.machine.pythons import PythonFacts, require_python
 from xpubuild.machine.system import OsFacts
 
 DEBIAN = OsFacts(id="debian")
@@ -62,22 +61,6 @@ def test_a_venv_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says
 
 def test_a_python_that_no_pip_is_known_for(tmp_path: Path) -> None:
     refuses(lambda: make_env._put_pip(tmp_path / "env", PythonFacts("/p", version="3.99.0")))
-
-
-def test_an_interpreter_that_does_not_run_makes_nothing(tmp_path: Path) -> None:
-    refuses(lambda: make_env.make_env(tmp_path / "env", tmp_path / "no such python"))
-    assert not (tmp_path / "env").exists()
-
-
-def test_the_kind_of_an_interpreter() -> None:
-    facts = PythonFacts("/p", version="3.13.1+", implementation="CPython", free_threaded=True)
-    assert make_env._minor(facts) == "CPython 3.13t"
-    assert make_env._minor(PythonFacts("/p", version="3.12", implementation="PyPy")) == "PyPy 3.12"
-
-
-@pytest.mark.parametrize("name", ["a:b", "a\nb", "a;b"])
-def test_names_that_path_cannot_hold(name: str) -> None:
-    refuses(lambda: check_name(Path("/w") / name))
 
 
 def test_marks_and_what_is_not_ours(tmp_path: Path) -> None:
@@ -133,20 +116,3 @@ def test_interpreters_that_cannot_be_used(changes: dict[str, object], needs: str
 def test_one_that_is_known_is_not_asked(version: str) -> None:
     facts = PythonFacts(**{**vars(GOOD), "version": version})
     assert require_python(Path(GOOD.executable), ">=3.10", system=DEBIAN, known=facts) is facts
-
-
-def test_interpreters_are_named_in_every_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = program(tmp_path / "bin", "python3")
-    env = {"PATH": str(tmp_path / "bin")}
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert resolve_python("python3", env) == Path(made.path)
-    assert resolve_python("bin/python3", {}) == Path(made.path)
-    assert resolve_python("~/bin/python3", {}) == Path(made.path)
-    monkeypatch.setattr(sys, "_base_executable", made.path)
-    assert resolve_python(None, {}) == Path(made.path)
-    monkeypatch.setattr(sys, "_base_executable", "")
-    monkeypatch.setattr(sys, "executable", made.path)
-    assert resolve_python(None, {}) == Path(made.path)
-    for given in ("3.99", "pythonx", "./gone", ".", "..", "", str(tmp_path)):
-        refuses(lambda given=given: resolve_python(given, env))

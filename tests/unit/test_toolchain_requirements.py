@@ -62,23 +62,6 @@ def pins_for(path: Path, python: str) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_every_line_is_one_version_with_hashes(path: Path) -> None:
-    for requirement, hashes in entries(path).values():
-        assert [item.operator for item in requirement.specifier] == ["=="]
-        assert hashes
-        assert all(re.fullmatch(r"[0-9a-f]{64}", item) for item in hashes)
-        assert len(set(hashes)) == len(hashes)
-
-
-@pytest.mark.parametrize("path", sorted(FOLDER.iterdir()), ids=lambda path: path.name)
-def test_no_index_and_no_path_of_a_machine(path: Path) -> None:
-    text = path.read_text("utf-8")
-    lines = [line for line in text.splitlines() if not line.startswith("#")]
-    assert not re.search(r"https?://|file:|--(extra-)?index|--find-links|-f ", "\n".join(lines))
-    assert set(re.findall(r"https?://([^/\s]+)", text)) <= {"download.pytorch.org"}
-
-
 @pytest.mark.parametrize("python", PYTHONS)
 def test_every_python_gets_each_package_once_and_both_files_agree(python: str) -> None:
     toolchain, torch = pins_for(TOOLCHAIN, python), pins_for(TORCH, python)

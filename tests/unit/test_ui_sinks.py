@@ -12,9 +12,8 @@ import time
 import pytest
 
 from xpubuild.engine.events import Event, Notice, RunStarted, StepOutput
-from xpubuild.errors import UsageError
 from xpubuild.ui.live import RichSink
-from xpubuild.ui.sinks import KINDS, GithubSink, JsonLinesSink, PlainSink, SerialSink, make_sink
+from xpubuild.ui.sinks import GithubSink, JsonLinesSink, PlainSink, SerialSink, make_sink
 
 XTERM = {"TERM": "xterm-256color", "LANG": "C.UTF-8"}
 
@@ -51,12 +50,6 @@ class FakeTerminal(io.StringIO):
 def test_choice(kind: str | None, terminal: bool, env: dict[str, str], expected: type) -> None:
     stream = FakeTerminal() if terminal else io.StringIO()
     assert type(make_sink(kind, stream, env).inner) is expected
-
-
-def test_unknown_kind_is_a_usage_error() -> None:
-    with pytest.raises(UsageError, match="unknown log format 'xml'") as caught:
-        make_sink("xml", io.StringIO(), {})
-    assert all(kind in caught.value.why for kind in KINDS)
 
 
 def test_json_lines_are_whole_ascii_and_at_once() -> None:
