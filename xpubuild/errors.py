@@ -197,27 +197,6 @@ class InterruptedByUserError(XpuBuildError):
     code = "interrupted"
 
 
-_BY_CODE: dict[str, type[XpuBuildError]] = {
-    kind.code: kind
-    for kind in (
-        XpuBuildError,
-        UsageError,
-        UnfitHostError,
-        RecipeError,
-        LockMismatchError,
-        UnsatisfiableError,
-        FetchError,
-        SourceIntegrityError,
-        ToolchainError,
-        BuildError,
-        OutOfMemoryError,
-        NoSpaceError,
-        NoXpuError,
-        AuditError,
-        VerifyError,
-        WorkspaceBusyError,
-        InterruptedByUserError,
-    )
-}
-
-EXIT_CODES: dict[int, type[XpuBuildError]] = {kind.exit_code: kind for kind in _BY_CODE.values()}
+_KINDS: list[type[XpuBuildError]] = [XpuBuildError, *XpuBuildError.__subclasses__()]
+_BY_CODE = {kind.code: kind for kind in _KINDS}
+EXIT_CODES = {kind.exit_code: kind for kind in _KINDS}

@@ -178,27 +178,32 @@ def everything(journal: Journal) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def test_a_flip_of_any_byte_is_harmless_or_sets_the_journal_aside(path: Path, thorough: bool) -> None:
-    """Every byte of the first two pages (each third one unless thorough): headers, schema, entries."""
-    good = written(path)
-    with Journal(path, read_only=True) as journal:
-        expected = everything(journal)
-    refused = 0
-    for position in range(0, min(len(good), 8192), 1 if thorough else 3):
-        if not good[position] and position % 64:
-            continue  # most of a page is empty
-        bad = bytearray(good)
-        bad[position] ^= 0x41
-        path.write_bytes(bad)
-        try:
-            with Journal(path, read_only=True) as journal:
-                assert everything(journal) == expected, position
-        except ToolchainError as error:
-            refused += 1
-            if "format" in error.why:
-                continue  # the number of another format: left alone, below
-            with Journal(path) as journal:
-                assert journal.set_aside is not None
+def test_a_flip_of_any_byte_is_harmless_or_sets_the_journal_aside() -> None:
+    """Every byte of the first two pages: headers, schema, entries."""
+    memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="xpubuild-", dir=memory) as folder:
+        path = Path(folder) / "journal.db"
+        good = written(path)
+        with Journal(path, read_only=True) as journal:
+            expected = everything(journal)
+        refused = 0
+        for position in range(min(len(good), 8192)):
+            bad = bytearray(good)
+            bad[position] ^= 0x41
+            path.write_bytes(bad)
+            try:
+                with Journal(path, read_only=True) as journal:
+                    assert everything(journal) == expected, position
+                harmless = True
+            except ToolchainError:
+                refused += 1
+                harmless = False
+            if not harmless or position < 100:
+                with Journal(path) as journal:
+                    assert harmless or journal.set_aside is not None, position
+                    finish(journal, "b")
+                for other in path.parent.iterdir():
+                    other.unlink()
     assert refused > 100
 
 

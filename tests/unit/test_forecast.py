@@ -101,7 +101,7 @@ def test_the_edges_of_the_last_build_are_those_of_its_log(tmp_path: Path) -> Non
     assert edge_weights(target, "ops.wheel") == {}
     folder = tmp_path / "ws" / "build" / "ops"
     folder.mkdir(parents=True)
-    (folder / ".ninja_log").write_text("# ninja log v6\n0\t2000\t0\ta.o\t1\n1000\t3500\t0\tx/y/b.o\t2\n")
+    (folder / ".ninja_log").write_text("# ninja log v7\n0\t2000\t0\ta.o\t1\n1000\t3500\t0\tx/y/b.o\t2\n")
     assert edge_weights(target, "ops.wheel") == {"a.o": 2.0, "x/y/b.o": 2.5}
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 from pathlib import Path
 
 import pytest
@@ -21,15 +19,12 @@ LOG = """# ninja log v7
 4011\t5011\t1795441478985746026\tlib.so.1\t55017e2faa716da9
 """
 FIRST, SECOND = 1795441328.827, 1795441474.975
-#: The same of a ninja that does not tell when an edge was started.
-OLD = re.sub(r"\t1795\d+\t", "\t0\t", LOG).replace("v7", "v5")
 
 
-def written(folder: Path, text: str, ended: float = 2000.0) -> Path:
+def written(folder: Path, text: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / ".ninja_log"
     path.write_text(text)
-    os.utime(path, (ended, ended))
     return path
 
 
@@ -38,11 +33,6 @@ def test_each_edge_is_that_of_its_last_run(tmp_path: Path) -> None:
     assert first == (Edge("src/build_info.cpp.o", 0.0, 20.957),)
     assert set(second) == {Edge("src/library.cpp.o", 0.01, 4.0), Edge("lib.so", 4.011, 1.0)}
     assert (began, again) == (pytest.approx(FIRST, abs=0.001), pytest.approx(SECOND, abs=0.001))
-
-
-def test_without_times_the_last_run_ended_when_the_file_was_written(tmp_path: Path) -> None:
-    (began, _), (again, _) = read(written(tmp_path, OLD))
-    assert (began, again) == (None, pytest.approx(2000 - 5.011))
 
 
 @pytest.mark.parametrize(

@@ -112,11 +112,9 @@ class Sink(Protocol):
 
     def emit(self, event: Event) -> None:
         """Take one event."""
-        ...
 
     def close(self) -> None:
         """Finish: leave the terminal as it was found."""
-        ...
 
 
 class NullSink:

@@ -101,8 +101,7 @@ class Journal:
         try:
             self._db = self._open_reading() if read_only else self._open("mode=rwc", _prepare)
         except sqlite3.DatabaseError as error:
-            # "Not a database" and "malformed" have no class of their own; locked, full, not readable have.
-            if read_only or type(error) is not sqlite3.DatabaseError:
+            if read_only or not self._is_damage(error):
                 raise translated(error, path) from error
             # A journal that is no database costs a rebuild, not the user's afternoon: keep it, start again.
             self.set_aside = _put_aside(path)
@@ -110,6 +109,14 @@ class Journal:
                 self._db = self._open("mode=rwc", _prepare)
             except sqlite3.DatabaseError as again:
                 raise translated(again, path) from again
+
+    def _is_damage(self, error: sqlite3.DatabaseError) -> bool:
+        """Whether it cannot be read whatever one waits for or frees."""
+        # "Not a database" and "malformed" have no class of their own; locked, full, not readable have. What
+        # the header says of formats and of writing has not.
+        if type(error) is sqlite3.DatabaseError or "unsupported file format" in str(error):
+            return True
+        return "readonly database" in str(error) and os.access(self.path, os.W_OK)
 
     def _open_reading(self) -> sqlite3.Connection:
         try:
@@ -312,20 +319,27 @@ def _prepare(db: sqlite3.Connection) -> None:
     db.execute("PRAGMA synchronous=FULL")
     if not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
         db.execute(_TABLE)
-        db.execute(f"PRAGMA user_version={_VERSION}")
+    # Written even where it is so: a damaged header may say that nothing can be written.
+    db.execute(f"PRAGMA user_version={_VERSION}")
     _look(db)
 
 
 def _require_version(db: sqlite3.Connection) -> None:
     version = db.execute("PRAGMA user_version").fetchone()[0]
     if version not in (0, _VERSION):
-        raise sqlite3.OperationalError(f"it has format {version}, this xpubuild knows format {_VERSION}")
+        if not _has_our_table(db):
+            raise sqlite3.OperationalError(f"it has format {version}, this xpubuild knows format {_VERSION}")
+        raise sqlite3.DatabaseError(f"its table is that of format {_VERSION}, and its number {version}")
+
+
+def _has_our_table(db: sqlite3.Connection) -> bool:
+    return db.execute("SELECT type, sql FROM sqlite_master").fetchall() == [("table", _TABLE)]
 
 
 def _look(db: sqlite3.Connection) -> None:
     """Read every entry once: what cannot be used is found when the journal is opened, not in the middle."""
     _require_version(db)
-    if db.execute("SELECT type, sql FROM sqlite_master").fetchall() != [("table", _TABLE)]:
+    if not _has_our_table(db):
         raise sqlite3.DatabaseError("its table is damaged")
     # A text that is no UTF-8 would be an OperationalError, like a locked database.
     db.text_factory = bytes

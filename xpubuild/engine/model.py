@@ -64,15 +64,12 @@ class Proof(Protocol):
 
     def describe(self) -> str:
         """Return what is checked, in words a user understands."""
-        ...
 
     def key(self) -> dict[str, Any] | None:
         """Return what the check depends on, for the step's fingerprint; None where that is in it already."""
-        ...
 
     def check(self) -> dict[str, Any]:
         """Return evidence for the receipt, or raise an ``XpuBuildError`` that names what is wrong."""
-        ...
 
 
 @frozen
@@ -107,15 +104,12 @@ class Watcher(Protocol):
 
     def line(self, text: str, number: int) -> Sequence[Verdict]:
         """Take the line ``number`` (counted from 1) of the log."""
-        ...
 
     def poll(self, *, ended: bool = False) -> Sequence[Verdict]:
         """Look at files; called at least every second while a command runs, and once when it has ended."""
-        ...
 
     def explain(self, error: XpuBuildError) -> XpuBuildError:
         """Return the error to show for a command that failed, with what is known about the failure."""
-        ...
 
 
 class Keeper(Protocol):
@@ -126,11 +120,9 @@ class Keeper(Protocol):
 
     def to_json(self) -> dict[str, Any]:
         """Return what the plan document says of it."""
-        ...
 
     def describe(self) -> str:
         """Return the same in a few words, for the table of the plan."""
-        ...
 
     def take(self, stage: Path) -> dict[str, Any] | None:
         """Put what is kept into ``stage``; return evidence of it, None where nothing is kept.
@@ -139,15 +131,12 @@ class Keeper(Protocol):
             XpuBuildError: what is kept cannot be used; the step's commands run instead. A disk that is full
                 (``NoSpaceError``) or an interruption ends the step.
         """
-        ...
 
     def refuse(self, why: str) -> None:
         """Learn that what ``take`` brought did not pass the step's proofs."""
-        ...
 
     def built(self) -> dict[str, Any] | None:
         """Return evidence of what decides a result that was not taken; None where there is none."""
-        ...
 
     def keep(
         self,
@@ -162,7 +151,6 @@ class Keeper(Protocol):
         Raises:
             XpuBuildError: it is not kept. The step is done all the same.
         """
-        ...
 
 
 @frozen

@@ -8,16 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from xpubuild.engine.events import (
-    Notice,
-    RunFinished,
-    RunStarted,
-    Sink,
-    StepFinished,
-    StepOutput,
-    StepProgress,
-    StepStarted,
-)
+from xpubuild.engine import events
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.progress import ProgressMeter
 from xpubuild.errors import InterruptedByUserError
@@ -32,7 +23,7 @@ class Teller:
     Where ``cancel`` is passed, counting stops when it is set: for long reading and writing in this process.
     """
 
-    sink: Sink
+    sink: events.Sink
     cancel: Cancel | None = None
     _step: str = ""
     _began: float = 0.0
@@ -45,8 +36,10 @@ class Teller:
     @contextlib.contextmanager
     def run(self, recipe: str, place: str, steps: Sequence[tuple[str, str]]) -> Iterator[None]:
         """Report that a run begins, and how it ended."""
-        self.sink.emit(RunStarted(time.time(), recipe, place, tuple(steps), ()))
-        with _ending("ok", lambda status, took: self.sink.emit(RunFinished(time.time(), status, took))):
+        self.sink.emit(events.RunStarted(time.time(), recipe, place, tuple(steps), ()))
+        with _ending(
+            "ok", lambda status, took: self.sink.emit(events.RunFinished(time.time(), status, took))
+        ):
             yield
 
     @contextlib.contextmanager
@@ -54,17 +47,17 @@ class Teller:
         """Report that a step begins, and how it ended."""
         self._step, self._meter = step, ProgressMeter(step)
         self.expect(0)
-        self.sink.emit(StepStarted(time.time(), step, title, ""))
+        self.sink.emit(events.StepStarted(time.time(), step, title, ""))
         with _ending(
             "done",
-            lambda status, took: self.sink.emit(StepFinished(time.time(), step, title, status, took)),
+            lambda status, took: self.sink.emit(events.StepFinished(time.time(), step, title, status, took)),
         ):
             yield
 
     def line(self, text: str) -> None:
         """Report one line of git, and the progress in it."""
         with self._lock:
-            self.sink.emit(StepOutput(time.time(), self._step, text))
+            self.sink.emit(events.StepOutput(time.time(), self._step, text))
             if (found := self._meter.feed(text)) is not None:
                 self.sink.emit(found)
 
@@ -90,12 +83,12 @@ class Teller:
             rate = self._done / max(now - self._began, 1e-6)
             left = (total - self._done) / rate if rate > 0 else 0.0
             self.sink.emit(
-                StepProgress(time.time(), self._step, self._done, total, "bytes", rate, left, detail)
+                events.StepProgress(time.time(), self._step, self._done, total, "bytes", rate, left, detail)
             )
 
     def notice(self, text: str, level: str = "info") -> None:
         """Report a notice to the user."""
-        self.sink.emit(Notice(time.time(), level, text))
+        self.sink.emit(events.Notice(time.time(), level, text))
 
 
 @contextlib.contextmanager

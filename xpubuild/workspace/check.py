@@ -7,7 +7,7 @@ import json
 import os
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -16,8 +16,6 @@ from packaging.utils import canonicalize_name
 
 from xpubuild.artifacts.installed import content_problems, wheel_matches_installed
 from xpubuild.artifacts.site_packages import (
-    InstalledDist,
-    RecordEntry,
     installed_dists,
     prefix_of,
     quick_problem,
@@ -33,9 +31,8 @@ from xpubuild.engine.process import Cancel
 from xpubuild.engine.reporter import Teller
 from xpubuild.engine.state import published_hashes
 from xpubuild.engine.temporary import scratch_folder
-from xpubuild.errors import AuditError, FetchError, SourceIntegrityError, UsageError, XpuBuildError
+from xpubuild.errors import AuditError, SourceIntegrityError, XpuBuildError
 from xpubuild.frozen import frozen
-from xpubuild.supply.depot.examine import check_depot
 from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.edits import read_built
 from xpubuild.supply.git.git import Git
@@ -44,16 +41,15 @@ from xpubuild.workspace.layout import Layout
 from xpubuild.workspace.moved import require_in_place
 from xpubuild.workspace.status import last_plan
 
-Kind = Literal["package", "start-up file", "wheel", "receipt", "source", "repository", "mirror"]
+Kind = Literal["package", "start-up file", "wheel", "receipt", "source", "repository"]
 #: What was fetched and is kept; damage to anything else is damage to what was installed or built.
-_KEPT = frozenset({"source", "repository", "mirror"})
+_KEPT = frozenset({"source", "repository"})
 _SHOWN = 3
 #: How a line of a .pth file begins that is run.
 _RUNS = (b"import ", b"import\t")
 _BOM = b"\xef\xbb\xbf"
 #: What Python runs at every start, by name; lines of a .pth file as well.
 _AT_START = frozenset({"sitecustomize.py", "usercustomize.py", "sitecustomize", "usercustomize"})
-_SHARED = "it is linked to the cache of uv, so other workspaces may have the same damage"
 
 
 @frozen
@@ -62,7 +58,7 @@ class Damage:
 
     kind: Kind
     name: str
-    """Name of the package, wheel, component or mirror."""
+    """Name of the package, wheel or component."""
     path: str
     """The file, or the folder in which it is."""
     why: str
@@ -132,7 +128,6 @@ def check_workspace(root: Path, cache: Path, sink: Sink, cancel: Cancel) -> Foun
             _sources(
                 layout.src, RepositoryStore(cache, Git.open(), offline=True, cancel=cancel), found, cancel
             )
-            _mirrors(cache / "mirrors", found, cancel)
     return found
 
 
@@ -197,15 +192,7 @@ def check_packages(site_packages: Path, found: Found, cancel: Cancel) -> None:
         found.bytes += sum(entry.size or 0 for entry in entries)
         if problems := content_problems(entries):
             more = f", and {len(problems) - 1} more files" if len(problems) > 1 else ""
-            shared = f"; {_SHARED}" if _is_shared(dist, entries) else ""
-            found.add("package", dist.name, dist.info, f"{problems[0]}{more}{shared}")
-
-
-def _is_shared(dist: InstalledDist, entries: Sequence[RecordEntry]) -> bool:
-    """Whether uv made hard links to its cache: then the same file may be in other workspaces."""
-    return dist.installer == "uv" and any(
-        entry.path.lstat().st_nlink > 1 for entry in entries if entry.path.exists()
-    )
+            found.add("package", dist.name, dist.info, f"{problems[0]}{more}")
 
 
 def _missing_packages(layout: Layout, journal: Journal, site_packages: Path, found: Found) -> None:
@@ -371,11 +358,3 @@ def _without_the_index(git: Git, item: Repository) -> Repository:
         if not answer.ok:
             raise XpuBuildError(f"git cannot read the commit of {item.work_tree}", why=answer.stderr.strip())
         return inspect(git, item.path, item.work_tree, item.git_dir)
-
-
-def _mirrors(folder: Path, found: Found, cancel: Cancel) -> None:
-    """Check the local copies of served mirrors: packages, and repositories."""
-    for mirror in sorted(folder.iterdir()) if folder.is_dir() else ():
-        with contextlib.suppress(UsageError, FetchError):  # none of this version, so nothing uses it
-            for damage in check_depot(mirror, progress=cancel.stop_here, cancel=cancel):
-                found.add("mirror", mirror.name, mirror / damage.path, damage.why)

@@ -1,15 +1,16 @@
 """Reads ninja's own record of a build, ``.ninja_log``: when each edge started and ended, in which step.
 
-The format is that of ninja's ``src/build_log.cc``: a first line with the version, then one line per output
-with start and end in milliseconds after ninja began, a time, the output and a hash, by tabs. Each run of
-ninja appends its edges as they end, so the end goes back where a run begins. ninja 1.13 has as the time when
-the edge was started (nanoseconds since the epoch; later for edges with ``restat``), old ones 0 for most.
+The format is that of ninja 1.13's ``src/build_log.cc``: a first line with the version, then one line per
+output with start and end in milliseconds after ninja began, the time when the edge was started (nanoseconds
+since the epoch; later for edges with ``restat``), the output and a hash, by tabs. Each run of ninja appends
+its edges as they end, so the end goes back where a run begins.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -17,10 +18,8 @@ from pathlib import Path
 from xpubuild.frozen import frozen
 from xpubuild.workspace.layout import Layout
 
-_NAME = ".ninja_log"
-#: Versions whose columns are those above: ninja 1.3 (2013) wrote 5.
-_HEADS = tuple(f"# ninja log v{version}" for version in (5, 6, 7))
-_NUMBERS, _MOST_DIGITS = 3, 19
+_NAME, _HEAD = ".ninja_log", "# ninja log v7"
+_LINE = re.compile(r"(\d{1,19})\t(\d{1,19})\t(\d{1,19})\t([^\t]+)\t(\w+)", re.ASCII)
 #: Folders below one that is searched; a build tree of PyTorch has its log at its top.
 _DEEPEST = 5
 #: PyTorch's own has some 15,000 lines and 2 MB.
@@ -30,8 +29,6 @@ _TOLERANCE_S = 2.0
 
 #: Step, when something of it ran: from, to (seconds since the epoch).
 Ran = tuple[str, float, float]
-#: Start, end (ms), time (ns), output, hash.
-_Line = tuple[int, int, int, str, str]
 
 
 @frozen
@@ -54,7 +51,7 @@ class NinjaBuild:
     step: str
     """The step that ran it; empty where the times do not tell."""
     started: float | None
-    """Seconds since the epoch; null where no step ran then, or the log does not tell."""
+    """Seconds since the epoch; null where no step ran then."""
     span_s: float
     """Seconds to the end of its last edge."""
     edges: tuple[Edge, ...]
@@ -71,17 +68,16 @@ def ninja_builds(layout: Layout, ran: Sequence[Ran]) -> tuple[NinjaBuild, ...]:
     return tuple(sorted(found, key=lambda build: (build.started or 0.0, build.folder)))
 
 
-def _placed(place: Path, began: float | None, edges: tuple[Edge, ...], ran: Sequence[Ran]) -> NinjaBuild:
+def _placed(place: Path, began: float, edges: tuple[Edge, ...], ran: Sequence[Ran]) -> NinjaBuild:
     span = max(edge.start_s + edge.duration_s for edge in edges)
-    start = began or 0.0
     # Seconds that ninja ran outside of what a step ran. Two components may be built at the same time: the
     # folder has the name of its own.
     fits = []
     for name, begin, end in ran:
-        outside = round(max(0.0, begin - start) + max(0.0, start + span - end), 1)
+        outside = round(max(0.0, begin - began) + max(0.0, began + span - end), 1)
         fits.append((outside, name.partition(".")[0] not in place.parts, name))
     outside, _, step = min(fits, default=(_TOLERANCE_S, True, ""))
-    if began is None or outside >= _TOLERANCE_S:
+    if outside >= _TOLERANCE_S:
         return NinjaBuild(str(place), "", None, span, edges)
     return NinjaBuild(str(place), step, began, span, edges)
 
@@ -100,33 +96,30 @@ def _below(folder: Path, depth: int) -> Iterator[Path]:
                 yield from _below(Path(entry.path), depth - 1)
 
 
-def read(path: Path) -> list[tuple[float | None, tuple[Edge, ...]]]:
-    """Return the runs in a log, oldest first: when each began (None where nothing tells), and its edges.
+def read(path: Path) -> list[tuple[float, tuple[Edge, ...]]]:
+    """Return the runs in a log, oldest first: when each began, and its edges.
 
     Edges that a later run ran again are left out; there are none where the file has another format.
 
     Raises:
         OSError: it cannot be read.
     """
-    about = path.stat()
-    first, *texts = path.read_text("utf-8", "replace").splitlines() or [""]
-    if about.st_size > _LARGEST_BYTES or first not in _HEADS:
-        return []
-    runs: list[list[_Line]] = []
+    text = path.read_text("utf-8", "replace") if path.stat().st_size <= _LARGEST_BYTES else ""
+    first, *texts = text.splitlines() or [""]
+    runs: list[list[tuple[int, int, int, str, str]]] = []
     last = 0
-    for line in _lines(texts):
-        if not runs or line[1] < last:
+    for match in map(_LINE.fullmatch, texts if first == _HEAD else ()):
+        # A log that was cut has half a line.
+        if match is None or (start := int(match[1])) > (end := int(match[2])):
+            continue
+        if not runs or end < last:
             runs.append([])
-        runs[-1].append(line)
-        last = line[1]
+        runs[-1].append((start, end, int(match[3]), match[4], match[5]))
+        last = end
     newest = {output: number for number, run in enumerate(runs) for _, _, _, output, _ in run}
     found = []
     for number, run in enumerate(runs):
-        begins = [time_ns / 1e9 - start / 1000 for start, _, time_ns, _, _ in run if time_ns > 0]
-        began = statistics.median(begins) if begins else None
-        if began is None and run is runs[-1]:
-            # The last line was written when its edge had ended.
-            began = about.st_mtime - last / 1000
+        began = statistics.median(time_ns / 1e9 - start / 1000 for start, _, time_ns, _, _ in run)
         edges: dict[tuple[int, int, str], Edge] = {}
         for start, end, _, output, mark in run:
             if newest[output] == number:
@@ -135,17 +128,3 @@ def read(path: Path) -> list[tuple[float | None, tuple[Edge, ...]]]:
         if edges:
             found.append((began, tuple(edges.values())))
     return found
-
-
-def _lines(texts: Sequence[str]) -> Iterator[_Line]:
-    """Yield each whole line; a log that was cut has half a one."""
-    for text in texts:
-        match text.split("\t"):
-            case (*numbers, output, mark) if len(numbers) == _NUMBERS and all(map(_is_number, numbers)):
-                start, end, time_ns = map(int, numbers)
-                if start <= end:
-                    yield start, end, time_ns, output, mark
-
-
-def _is_number(text: str) -> bool:
-    return text.isdecimal() and len(text) <= _MOST_DIGITS
