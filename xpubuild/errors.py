@@ -190,6 +190,13 @@ class WorkspaceBusyError(XpuBuildError):
     code = "workspace-busy"
 
 
+class MigrateError(XpuBuildError):
+    """Places are left that migrate does not rewrite; with --check also changes that are not written."""
+
+    exit_code = 80
+    code = "migrate"
+
+
 class InterruptedByUserError(XpuBuildError):
     """Ctrl-C, SIGTERM or SIGHUP."""
 

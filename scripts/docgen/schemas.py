@@ -22,6 +22,7 @@ from xpubuild.explain import explain_json
 from xpubuild.images import make as image_json
 from xpubuild.install import lock, receipt, rehearse
 from xpubuild.jobs import folder as jobs_json
+from xpubuild.migrate import migrate_json
 from xpubuild.recipe import matrix_json, recipe_json
 from xpubuild.supply import fetch_json, store_json
 from xpubuild.verify import verify_json
@@ -30,7 +31,7 @@ from xpubuild.workspace import workspace_json
 _MODULES = (
     doctor_report, rehearse, receipt, report_json, verify_json, audit_report, wheel_repair,
     explain_json, recipe_json, matrix_json, lock, fetch_json, workspace_json, store_json,
-    jobs_json, image_json, config, errors_json,
+    jobs_json, image_json, config, errors_json, migrate_json,
 )  # fmt: skip
 
 

@@ -54,7 +54,8 @@ OPTIONS: Mapping[str, Option] = {
     "target": O(("xpu", "cpu"), "Target device.", of={"doctor": "Target device of --recipe."}),
     "variant": O(TEXT, "Named set of build switches, as 'recipes show RECIPE' lists them.", "NAME"),
     "python": O(TEXT, "Interpreter to build for.", "EXE", of={
-        "doctor": "Interpreter with the torch to check.", "verify": "Interpreter with the torch to verify."}),
+        "doctor": "Interpreter with the torch to check.", "verify": "Interpreter with the torch to verify.",
+        "migrate": "Interpreter whose torch has the calls that may be written."}),
     "jobs": O(JOBS, "Number of parallel compile jobs.", "N|auto", "auto"),
     "dry-run": O(FLAG, "Show the plan, run nothing.", of={
         "fetch": "List missing files with their sizes, download nothing.",
@@ -99,8 +100,10 @@ OPTIONS: Mapping[str, Option] = {
     "operators": O(NAMES, "Operators for the suite operators (default: all)."),
     "minutes": O(NUMBER, "Start no operator after N minutes; the most used run first.", "N"),
     "results": O(PATH, "Folder for the table of operators; what is in it is not run again."),
-    "baseline": O(PATH, "Warn about lower speeds than in FILE; its operators must pass.", "FILE"),
-    "update-baseline": O(FLAG, "Write the speeds or operators of this run to the --baseline file."),
+    "baseline": O(PATH, "Warn about lower speeds than in FILE; its operators must pass.", "FILE", of={
+        "migrate": "Report only findings that are not in FILE."}),
+    "update-baseline": O(FLAG, "Write the speeds or operators of this run to the --baseline file.", of={
+        "migrate": "Write the findings of this run to the --baseline file."}),
     "verify.only": O(NAMES, "Run only these checks: ids, groups or patterns.", complete="verify_checks"),
     "verify.skip": O(NAMES, "Skip these checks: ids, groups or patterns.", complete="verify_checks"),
     "require": O(NAMES, "Optional components that must be present and pass: ops, vision, audio, triton."),
@@ -199,6 +202,14 @@ OPTIONS: Mapping[str, Option] = {
     "check.bundle": O(FLAG, "Put Intel's runtime libraries into the wheel instead of requiring them."),
     "check.builder": O(PATHS, "Folder whose name must not be in the result; repeatable."),
     "check.output": O(PATH, "Folder for the repaired wheels.", "DIR", "repaired"),
+    "to": O(("accelerator", "xpu"), "torch.accelerator, so that CUDA keeps working, or torch.xpu.", None,
+        "accelerator", shows_default=True),
+    "torch": O(TEXT, "Release whose calls may be written (default: the newest that is known).", "RELEASE"),
+    "values": O(FLAG, "Also look for devices in values of YAML, TOML and JSON files."),
+    "write": O(FLAG, "Change the files."),
+    "patch": O(PATH, "Write the difference to this file.", "FILE"),
+    "migrate.check": O(FLAG, "Exit with 80 if a file would change, too."),
+    "sarif": O(PATH, "Write the findings to this file, as SARIF 2.1.0.", "FILE"),
     "json": O(FLAG, "Print one JSON document on stdout.", to="as_json"),
     "log-format": O(("rich", "plain", "github", "jsonl"),
         "Format of progress on stderr (default: by terminal and CI)."),
@@ -246,8 +257,9 @@ TABLES: Mapping[tuple[str, ...], Mapping[str, Option]] = {
 }
 
 _ONCE = "yes step repair list junit update-baseline here all older caches stand-in bundle build markdown"
+_ONCE += " write values"
 _UNNAMED = "output root redact no-gpu source data models tests operators minutes results baseline require"
-_UNNAMED += " html tag"
+_UNNAMED += " html tag to torch patch sarif"
 #: Never in a file: they ask for one deed, or answer for a person.
 DEEDS = frozenset((*_ONCE.split(), "dry-run", "json", "status.jobs"))
 #: Without a variable of the environment.

@@ -1,0 +1,61 @@
+"""``xpubuild migrate``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from xpubuild.cli import options
+
+if TYPE_CHECKING:
+    from xpubuild.migrate.rules import Target
+
+
+@options.command("migrate")
+def command(
+    paths: tuple[str, ...], to: Target, torch: str | None, python: str | None, values: bool, write: bool,
+    patch: Path | None, check: bool, baseline: Path | None, update_baseline: bool, sarif: Path | None,
+) -> int:  # fmt: skip
+    """Rewrite programs for CUDA so that they run on XPU: Python, notebooks, shell, YAML, container files.
+
+    Without --write the difference is printed and no file changes. Calls of torch.cuda become those of
+    torch.accelerator or, with --to xpu, torch.xpu; none is written that the chosen torch does not have. What
+    has no counterpart is left and listed with its line, the reason and an alternative. The exit code is 80
+    if such findings are left.
+    """
+    from xpubuild import __version__
+    from xpubuild.engine.files import explained, write_atomic
+    from xpubuild.errors import UsageError
+    from xpubuild.migrate import run
+    from xpubuild.migrate.rules import rules_for
+    from xpubuild.ui.console import json_text, write_out
+    from xpubuild.ui.migrate_views import migrate_view
+    from xpubuild.ui.terminal import clean
+
+    if not paths:
+        raise UsageError(
+            "no path was specified", fix="pass files or folders", commands=("xpubuild migrate .",)
+        )
+    if update_baseline and baseline is None:
+        raise UsageError("--update-baseline needs --baseline", fix="pass --baseline FILE")
+    rules = rules_for(to, torch, python)
+    named = [Path(path).expanduser().absolute() for path in paths]
+    changes = [run.change_of(path, rules, values=values) for path in run.files_of(named, values=values)]
+    changed = [item for item in changes if item.after.text != item.before]
+    accepted = run.read_baseline(baseline) if baseline and not update_baseline else frozenset[str]()
+    document = run.document_of(changes, rules, accepted, written=write)
+    if patch is not None:
+        with explained(patch, "write"):
+            write_atomic(patch, "".join(map(run.patch_of, changed)).encode())
+    if sarif is not None:
+        with explained(sarif, "write"):
+            write_atomic(sarif, json_text(run.sarif_of(document, __version__)).encode())
+    if write:
+        run.write(changed)
+    if baseline is not None and update_baseline:
+        run.write_baseline(baseline, document)
+        document = run.document_of(changes, rules, run.read_baseline(baseline), written=write)
+    said = options.speech()
+    if not said.as_json and not said.quiet and not write and patch is None:
+        write_out(clean("".join(map(run.patch_of, changed))))
+    return options.answer(document, migrate_view, run.verdict(document, check=check), silent=said.quiet)

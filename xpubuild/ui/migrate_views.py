@@ -1,0 +1,35 @@
+"""What migrate shows: how much it rewrote, and each place that is left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from xpubuild.ui.parts import Part, facts, listed
+
+Document = Mapping[str, Any]
+
+
+def migrate_view(document: Document) -> tuple[Part, ...]:
+    """Return the parts of an ``xpubuild.migrate/1`` document."""
+    changed = [item for item in document["files"] if item["state"] == "changed"]
+    verb = "changed" if document["written"] else "would change"
+    edits = sum(item["edits"] for item in changed)
+    left = [item for item in document["findings"] if item["level"] == "finding"]
+    notes = [item for item in document["findings"] if item["level"] == "note"]
+    return (
+        facts({
+            "files": f"{document['read']} read, {len(changed)} {verb} in {edits} places",
+            "torch": f"{document['torch']}, for {document['to']}",
+            "left": f"{len(left)} findings" if left else "nothing",
+            "accepted": f"{document['known']} findings of the baseline" if document["known"] else "",
+        }),
+        listed("Left as it is", left, {
+            "place": _place, "text": "text", "why": "reason", "instead": "alternative",
+        }),
+        listed("Needs no change", notes, {"place": _place, "text": "text", "why": "reason"}),
+    )  # fmt: skip
+
+
+def _place(finding: Document) -> str:
+    return f"{finding['path']}:{finding['line']}"
