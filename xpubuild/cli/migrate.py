@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @options.command("migrate")
-def command(
+def migrate(
     paths: tuple[str, ...], to: Target, torch: str | None, python: str | None, values: bool, write: bool,
     patch: Path | None, check: bool, baseline: Path | None, update_baseline: bool, sarif: Path | None,
 ) -> int:  # fmt: skip

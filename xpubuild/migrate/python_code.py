@@ -95,8 +95,6 @@ class _Scan(cst.CSTVisitor):
         self._parents: Mapping[Any, Any] = self.metadata[ParentNodeProvider]
         self._places = Places(self._parents, self._name)
 
-    # Names.
-
     def visit_Import(self, node: cst.Import) -> bool:  # noqa: N802
         """Report packages for CUDA."""
         for item in node.names:
@@ -364,8 +362,8 @@ class _Scan(cst.CSTVisitor):
     # The plan.
 
     def _plan(self, node: cst.CSTNode, edit: Edit) -> None:
-        before = self.edits.get(node)
-        self.edits[node] = edit if before is None else lambda new: edit(before(new))
+        earlier = self.edits.get(node)
+        self.edits[node] = (lambda new: edit(earlier(new))) if earlier else edit
         first = root(node)
         if first is not None:
             self.replaced.add(first)
