@@ -232,31 +232,6 @@ def test_a_ledger_that_cannot_be_written_is_said_and_holds_nobody_up(site: Site)
     assert "not admitted by memory, started at once" in done.stderr
 
 
-@contextmanager
-def jobserver(folder: Path, jobs: int) -> Iterator[tuple[str, int]]:
-    """Yield the MAKEFLAGS of a jobserver as make 4.4 has it, and its file."""
-    fifo = folder / "jobserver"
-    os.mkfifo(fifo)
-    fd = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)
-    try:
-        os.write(fd, b"+" * (jobs - 1))
-        yield f" -j{jobs} --jobserver-auth=fifo:{fifo}", fd
-    finally:
-        os.close(fd)
-
-
-def test_an_inherited_jobserver_is_kept_to(site: Site) -> None:
-    names = [*(f"heavy{number}" for number in range(2)), *(f"light{number}" for number in range(6))]
-    for name in names:
-        site.needs(name, 700 if name.startswith("heavy") else 90)
-    argv = site.ninja(names)
-    with jobserver(site.root, 2) as (flags, fd):
-        subprocess.run(argv, env=site.env(MAKEFLAGS=flags), check=True, timeout=_LONG_S)
-        assert os.read(fd, 9) == b"+", "as many slots as before"
-    assert max(map(len, site.beside())) <= 2
-    assert not any({"heavy0", "heavy1"} <= group for group in site.beside())
-
-
 #: A backend that starts one compiler, as CMake would: with the launcher that the environment names.
 _BACKEND = """import os, subprocess, sys, small_backend
 

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
 import shutil
-import socket
 import subprocess
-import threading
-import time
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -42,14 +36,12 @@ def _compilers() -> Compilers:
 class Workspace:
     """A place with the plan of a build there, sources and an environment, and ways to compile as it would."""
 
-    def __init__(
-        self, root: Path, cache_dir: Path, remote: str | None = None, icpx: Path | None = None
-    ) -> None:
+    def __init__(self, root: Path, cache_dir: Path, icpx: Path | None = None) -> None:
         self.root, self.layout = root, Layout(root)
         path = [str(icpx.parent)] if icpx else []
         caller = {**os.environ, "CCACHE_DIR": str(cache_dir), "PATH": ":".join((*path, os.environ["PATH"]))}
         oneapi = None if icpx is None else OneapiFacts(path_prefix=(str(icpx.parent),))
-        cache = compile_cache("ccache", remote, _compilers(), oneapi, caller)
+        cache = compile_cache("ccache", _compilers(), oneapi, caller)
         assert not isinstance(cache, str), cache
         facts: dict[str, Any] = {"compile_cache": cache, "compilers": _compilers()}
         self.plan: Plan = plan_for(
@@ -223,88 +215,3 @@ def test_intels_front_end_hits_in_depend_mode_in_another_workspace(sycl_env: Pat
     assert outcome(here.counts("SYCL")) == (1, 0, 0)
     assert made[0] == made[1]
     assert b".sycl_images" in made[1]
-
-
-class _Store(BaseHTTPRequestHandler):
-    """What ccache's manual asks of an http server."""
-
-    protocol_version = "HTTP/1.1"
-    objects: dict[str, bytes]
-
-    def _answer(self, code: int, body: bytes = b"") -> None:
-        self.send_response(code)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
-
-    def do_GET(self) -> None:
-        found = self.objects.get(self.path)
-        self._answer(404 if found is None else 200, found or b"")
-
-    def do_HEAD(self) -> None:
-        self.do_GET()
-
-    def do_PUT(self) -> None:
-        self.objects[self.path] = self.rfile.read(int(self.headers["Content-Length"]))
-        self._answer(201)
-
-    def do_DELETE(self) -> None:
-        self.objects.pop(self.path, None)
-        self._answer(204)
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-
-@contextlib.contextmanager
-def _http() -> Iterator[str]:
-    handler = type("Store", (_Store,), {"objects": {}})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/objects"
-        server.shutdown()
-
-
-@contextlib.contextmanager
-def _redis(folder: Path) -> Iterator[str]:
-    place = folder / "redis.sock"
-    argv = ("redis-server", "--port", "0", "--unixsocket", place, "--save", "", "--dir", folder)
-    with subprocess.Popen([str(word) for word in argv], stdout=subprocess.DEVNULL) as server:
-        try:
-            end = time.monotonic() + 30
-            while not _listens(place):
-                assert time.monotonic() < end, "redis-server did not come up"
-                time.sleep(0.02)
-            yield f"redis+unix:{place}"
-        finally:
-            server.terminate()
-
-
-def _listens(place: Path) -> bool:
-    with socket.socket(socket.AF_UNIX) as trial:
-        return trial.connect_ex(str(place)) == 0
-
-
-@pytest.mark.needs("redis-server")
-@pytest.mark.parametrize("kind", ["folder", "http", "redis"])
-def test_another_node_hits_what_a_storage_shares(tmp_path: Path, kind: str) -> None:
-    with contextlib.ExitStack() as stack:
-        if kind == "folder":
-            remote = str(tmp_path / "shared")
-        else:
-            remote = stack.enter_context(_http() if kind == "http" else _redis(tmp_path))
-        first = Workspace(tmp_path / "a", tmp_path / "cache of a node", remote)
-        other = Workspace(tmp_path / "b", tmp_path / "cache of another", remote)
-        made = first.launch()
-        assert other.launch() == made
-        counts = other.counts()
-        assert (outcome(counts), counts.remote_hits) == ((1, 0, 0), 1)
-        other.launch()
-        assert other.counts().remote_hits == 1, "the second time it was in the local folder"
-    # Without the storage, builds go on.
-    gone = Workspace(tmp_path / "c", tmp_path / "cache of a third", remote)
-    if kind == "folder":
-        shutil.rmtree(remote)
-    assert gone.launch() == made
-    assert outcome(gone.counts()) == (0, 1, 0)

@@ -164,9 +164,9 @@ PLANS: dict[str, Callable[[], Plan]] = {
             "installer": _LINKED, "downloads": _SERVED,
         },
     ),
-    "2.8-cpu-jobserver-sccache": lambda: plan_for(
+    "2.8-cpu-waiting-sccache": lambda: plan_for(
         "2.8", workspace="/somewhere/builds", with_=("vision",), portable=True,
-        facts={"compile_cache": _SCCACHE, "admission": _ADMISSION, "makeflags": " -j9 --jobserver-auth=a"},
+        facts={"compile_cache": _SCCACHE, "admission": _ADMISSION},
     ),
     "2.13-xpu-rehearsed": lambda: planned(
         prepared_for("2.13", oneapi="2025.3", with_=("vision",))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from support.releases import recipe_of
 from xpubuild.engine import admit
 from xpubuild.engine.admit import Setting, learn, record_file
 from xpubuild.engine.model import Command, Plan
-from xpubuild.install.build_jobs import Jobserver, _can_wait, inherited_jobserver
+from xpubuild.install.build_jobs import _can_wait
 from xpubuild.install.choose import choose
 from xpubuild.install.options import Options
 from xpubuild.install.target import Admission
@@ -98,8 +97,8 @@ def test_one_large_unit_alone_is_a_reason_to_wait() -> None:
 ADMISSION = Admission(8 * GIB, own_group=True, other_jobs=3, program="text of the launcher\n")
 
 
-def planned(waits: bool, workspace: str = SPACE, makeflags: str = "", **asked: object) -> Plan:
-    facts = {"admission": ADMISSION if waits else None, "makeflags": makeflags}
+def planned(waits: bool, workspace: str = SPACE, **asked: object) -> Plan:
+    facts = {"admission": ADMISSION if waits else None}
     return plan_for("2.13", facts=facts, workspace=workspace, **asked)
 
 
@@ -147,35 +146,6 @@ def test_a_tree_that_was_configured_without_the_launcher_does_not_wait(
         cache.parent.mkdir(parents=True)
         cache.write_text(f"CMAKE_CXX_COMPILER_LAUNCHER:STRING={tmp_path}{text}\n")
     assert _can_wait(choice) == waits
-
-
-def fifo(folder: Path) -> Path:
-    path = folder / "jobserver"
-    os.mkfifo(path)
-    return path
-
-
-def test_a_build_whose_compilers_can_wait_follows_an_inherited_jobserver(tmp_path: Path) -> None:
-    server = inherited_jobserver({"MAKEFLAGS": f" w -j12 --jobserver-auth=fifo:{fifo(tmp_path)} -- X=1"})
-    assert server == Jobserver(f" -j12 --jobserver-auth=fifo:{tmp_path}/jobserver", 12)
-    plan = planned(True, makeflags=server.makeflags, with_=("vision",))
-    told = build_of(plan, "torch.wheel").tuning
-    # ninja that is told a number follows no jobserver.
-    assert not {"MAX_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL"} & told.keys()
-    assert (told["MAKEFLAGS"], told["XPUBUILD_ADMIT"]) == (
-        server.makeflags,
-        f"{SPACE}/build/launcher/torch.txt",
-    )
-    assert plan.step("vision.wheel").commands[-1].tuning["MAX_JOBS"] == "3"
-    assert plan.fingerprints == planned(False, with_=("vision",)).fingerprints
-
-
-@pytest.mark.parametrize(
-    "flags",
-    ["", "-j8", "-j8 --jobserver-auth=3,4", "-j8 --jobserver-auth=fifo:/none", "--jobserver-auth=fifo:FIFO"],
-)
-def test_a_jobserver_that_builds_cannot_reach_is_none(tmp_path: Path, flags: str) -> None:
-    assert inherited_jobserver({"MAKEFLAGS": flags.replace("FIFO", str(fifo(tmp_path)))}) is None
 
 
 def test_a_build_that_makes_ccache_its_launcher_keeps_it() -> None:

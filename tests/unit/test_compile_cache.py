@@ -18,7 +18,7 @@ from support.releases import recipe_of
 from xpubuild.engine.journal import StepRecord
 from xpubuild.engine.model import Plan
 from xpubuild.engine.runner import needed_for
-from xpubuild.errors import ToolchainError, UsageError
+from xpubuild.errors import ToolchainError
 from xpubuild.install import build_compilers as gathered
 from xpubuild.install.script import script
 from xpubuild.install.target import Compilers, OneapiFacts
@@ -211,17 +211,15 @@ SETTINGS = (
     "(default) max_size = 5.0G", "(default) sloppiness = ", "(default) stats_log = ",
     "(default) ignore_options = ",
 )  # fmt: skip
-NEW, OLD = "(default) remote_storage = ", "(default) secondary_storage = "
+NEW = "(environment) remote_storage = file:///shared|read-only"
 
 
-def find(
-    folder: Path, wanted: Any = "auto", remote: str | None = None, oneapi: OneapiFacts | None = None
-) -> CompileCache | None:
+def find(folder: Path, wanted: Any = "auto", oneapi: OneapiFacts | None = None) -> CompileCache | None:
     _program(folder, "g++", str(folder / "cc1plus"))
     _program(folder, "cc1plus")
     compilers = Compilers(str(folder / "gcc"), str(folder / "g++"), "13.2.0", kind="gcc")
     caller = {"PATH": f"{folder}{os.pathsep}/nowhere", "HOME": str(folder)}
-    found = gathered.compile_cache(wanted, remote, compilers, oneapi, caller)
+    found = gathered.compile_cache(wanted, compilers, oneapi, caller)
     return None if isinstance(found, str) else found
 
 
@@ -255,35 +253,7 @@ def test_the_users_configuration_counts_where_it_is_safe(programs: Path) -> None
     assert "CCACHE_MAXSIZE" not in cache.environment
     assert cache.environment["CCACHE_IGNOREOPTIONS"] == "", "another -O is another object"
     assert cache.hashed[:2] == ("/a", "/b")
-    assert "80.0G" in cache.place
-
-
-@pytest.mark.parametrize(
-    ("lines", "variable"), [(NEW, "CCACHE_REMOTE_STORAGE"), (OLD, "CCACHE_SECONDARY_STORAGE")]
-)
-def test_a_remote_storage_by_the_name_that_this_ccache_knows(
-    programs: Path, lines: str, variable: str
-) -> None:
-    _program(programs, "ccache", *SETTINGS, lines)
-    cache = find(programs, remote="/shared/objects|read-only")
-    assert cache is not None
-    assert cache.environment[variable] == "file:///shared/objects|read-only"
-    assert "shared by file:///shared/objects" in cache.place
-
-
-@pytest.mark.parametrize("kind", ["ccache", "sccache"])
-def test_remote_storages_that_there_are_not(programs: Path, kind: str) -> None:
-    _program(programs, "ccache", *SETTINGS, NEW)
-    _program(programs, "sccache")
-    redis = find(programs, kind, "redis://cache.example.invalid:6379")
-    assert redis is not None
-    assert "redis://cache.example.invalid:6379" in redis.environment.values()
-    for url in ("ftp://h/", "relative/folder", "redis://me:secret@h/"):
-        with pytest.raises(UsageError) as error:
-            find(programs, kind, url)
-        assert "secret" not in str(error.value)
-    with pytest.raises(UsageError):
-        find(programs, "none", "redis://h")
+    assert "80.0G, shared by file:///shared" in cache.place
 
 
 @pytest.mark.parametrize("wanted", ["ccache", "auto"])
@@ -291,8 +261,6 @@ def test_a_ccache_of_no_use(programs: Path, wanted: str) -> None:
     _program(programs, "ccache", "(default) max_size = 5.0G")
     if wanted == "auto":
         assert find(programs) is None
-        with pytest.raises(ToolchainError):
-            find(programs, remote="/shared")
         return
     with pytest.raises(ToolchainError, match="older than ccache"):
         find(programs, wanted)
@@ -309,14 +277,14 @@ def test_a_ccache_that_cannot_write_to_its_folder(programs: Path) -> None:
     before = sorted(programs.rglob("*"))
     compilers = Compilers(str(programs / "gcc"), str(programs / "g++"), "13.2.0", kind="gcc")
     caller = {"PATH": str(programs), "HOME": str(programs)}
-    why = gathered.compile_cache("auto", None, compilers, None, caller)
+    why = gathered.compile_cache("auto", compilers, None, caller)
     assert why == (
         f"nothing can be written to {programs}/file/not made yet, the folder of {programs}/ccache:"
         " Not a directory"
     )
     assert sorted(programs.rglob("*")) == before
     with pytest.raises(ToolchainError) as error:
-        gathered.compile_cache("ccache", None, compilers, None, caller)
+        gathered.compile_cache("ccache", compilers, None, caller)
     assert error.value.exit_code == 40
     assert "CCACHE_DIR" in error.value.fix
     plan = planned(None, facts={"no_compile_cache": why})
@@ -325,7 +293,7 @@ def test_a_ccache_that_cannot_write_to_its_folder(programs: Path) -> None:
     assert plan.fingerprints == planned(None).fingerprints
     # One that only reads needs no folder to write to.
     _program(programs, "ccache", *refused, NEW, "(environment) read_only = true")
-    assert isinstance(gathered.compile_cache("auto", None, compilers, None, caller), CompileCache)
+    assert isinstance(gathered.compile_cache("auto", compilers, None, caller), CompileCache)
 
 
 def test_what_icpx_runs_is_hashed(programs: Path) -> None:

@@ -36,7 +36,6 @@ HERE: dict[str, tuple[Any, tuple[str, ...]]] = {
     "installer": ("pip", ("--installer", "pip")),
     "oneapi_root": (Path("/opt/oneapi"), ("--oneapi-root", "/opt/oneapi")),
     "compile_cache": ("sccache", ("--compile-cache", "sccache")),
-    "compile_cache_remote": ("redis://host", ("--compile-cache-remote", "redis://host")),
     "oneapi_mode": ("setvars", ("--oneapi-mode", "setvars")),
     "extra_path": ((Path("/a"), Path("/b")), ("--extra-path", "/a:/b")),
     "extra_library_path": ((Path("/c"),), ("--extra-library-path", "/c")),

@@ -156,8 +156,6 @@ OPTIONS: Mapping[str, Option] = {
     "until": O(TEXT, "Stop after this step.", "STEP"),
     "compile-cache": O(("auto", "ccache", "sccache", "none"), "Program that keeps compiled objects.",
         default="auto"),
-    "compile-cache-remote": O(TEXT, "Storage of objects that machines share: a folder, http, redis.",
-        "DIR|URL"),
     "lock-timeout": O(NUMBER, "Seconds to wait for another process in the workspace.", "SECONDS", 10.0),
     "oneapi-root": O(PATH, "oneAPI installation to use.",
         of={"check": "oneAPI installation to compare with."}),

@@ -16,8 +16,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
+from typing import Any, get_args
 
 from xpubuild.artifacts.step_proofs import LinksProof
 from xpubuild.engine.environment import base_environment
@@ -25,7 +24,7 @@ from xpubuild.engine.model import Command, Proof, Step
 from xpubuild.engine.places import existing
 from xpubuild.engine.process import probe
 from xpubuild.engine.temporary import scratch_folder
-from xpubuild.errors import ToolchainError, UsageError
+from xpubuild.errors import ToolchainError
 from xpubuild.frozen import frozen
 from xpubuild.install.target import Compilers, OneapiFacts, Target
 from xpubuild.machine.compilers import HostCompilers
@@ -226,92 +225,46 @@ _SIZE = "25G"
 #: Settings with which ccache serves objects of other inputs -> the variable that takes them back.
 _UNSAFE = {"ignore_options": "CCACHE_IGNOREOPTIONS", "ignore_headers_in_manifest": "CCACHE_IGNOREHEADERS"}
 #: What ccache calls the storage that several machines share: renamed in 4.7.
-_REMOTES = {"remote_storage": "CCACHE_REMOTE_STORAGE", "secondary_storage": "CCACHE_SECONDARY_STORAGE"}
+_REMOTES = ("remote_storage", "secondary_storage")
 #: Settings with which ccache adds no objects: its folder need not be writable.
 _READ_ONLY = ("read_only", "read_only_direct")
-#: Scheme of a remote storage -> the variable of sccache for it, "" for one that ccache alone has.
-_SCHEMES: Mapping[Kind, Mapping[str, str]] = {
-    "ccache": dict.fromkeys(("file", "http", "redis", "redis+unix"), ""),
-    "sccache": {
-        "redis": "SCCACHE_REDIS_ENDPOINT", "rediss": "SCCACHE_REDIS_ENDPOINT",
-        "http": "SCCACHE_WEBDAV_ENDPOINT", "https": "SCCACHE_WEBDAV_ENDPOINT",
-    },
-}  # fmt: skip
 
 
 def compile_cache(
-    wanted: Wanted,
-    remote: str | None,
-    compilers: Compilers,
-    oneapi: OneapiFacts | None,
-    caller: Mapping[str, str] = os.environ,
+    wanted: Wanted, compilers: Compilers, oneapi: OneapiFacts | None, caller: Mapping[str, str] = os.environ
 ) -> CompileCache | str:
     """Return the cache that builds use; for none why the one that is installed is not used, "" if none is.
 
     Raises:
         ToolchainError: the one that was asked for is missing or of no use.
-        UsageError: it has no such remote storage, or there is no cache to have one.
     """
     environment, reasons, unusable = base_environment(caller), [], ""
-    if remote is not None and wanted == "none":
-        why = "--compile-cache-remote has no effect with --compile-cache none"
-        raise UsageError(why, fix="omit one of them")
-    for kind in _SCHEMES:
+    for kind in get_args(Kind):
         if wanted not in ("auto", kind):
             continue
         path = shutil.which(kind, path=environment["PATH"])
         found: CompileCache | str = f"{kind} is not on PATH"
         if path:
-            shared = _shared(kind, remote) if remote else ""
-            found = (
-                _ccache(path, environment, shared)
-                if kind == "ccache"
-                else _sccache(path, environment, shared)
-            )
+            found = _ccache(path, environment) if kind == "ccache" else _sccache(path, environment)
         if isinstance(found, CompileCache):
             return _for_compilers(found, compilers, oneapi, environment)
         reasons.append(found)
         unusable = unusable or (found if path else "")
-    if wanted in _SCHEMES or remote is not None:
+    if wanted in get_args(Kind):
         raise ToolchainError(
             f"no compile cache: {reasons[0]}",
-            why=f"it is asked for by {'--compile-cache' if wanted in _SCHEMES else '--compile-cache-remote'}",
+            why="it is asked for by --compile-cache",
             fix="install ccache 4.4 or later (package ccache) or sccache, name a folder that you can write to"
             " with CCACHE_DIR, or pass --compile-cache none",
         )
     return unusable
 
 
-def _shared(kind: Kind, remote: str) -> str:
-    """Return the URL of a remote storage with its attributes, also of one that is named by its folder.
-
-    Raises:
-        UsageError: the program has no such storage, or it holds a login, which documents would show.
-    """
-    url, bar, attributes = remote.partition("|")
-    url = Path(url).as_uri() if url.startswith("/") else url
-    parts, schemes = urlsplit(url), _SCHEMES[kind]
-    if parts.scheme not in schemes:
-        raise UsageError(
-            f"--compile-cache-remote cannot be '{remote}'",
-            why=f"{kind} shares objects by {', '.join(schemes)}",
-            fix="pass such a URL" + (", or an absolute folder" if kind == "ccache" else ""),
-        )
-    if parts.username or parts.password:
-        raise UsageError(
-            "--compile-cache-remote must not have a login",
-            why="plan and receipt show it",
-            fix=f"put the URL with its login into the configuration of {kind}, which builds read",
-        )
-    return f"{url}{bar}{attributes}"
-
-
-def _ccache(path: str, environment: Mapping[str, str], remote: str) -> CompileCache | str:
+def _ccache(path: str, environment: Mapping[str, str]) -> CompileCache | str:
     """Return ccache as its user has configured it, or why it is of no use."""
     shown = list(_SETTING.finditer(_output([path, "--show-config"], environment)))
     settings = {item["name"]: item["value"] for item in shown}
-    variable = next((_REMOTES[name] for name in _REMOTES if name in settings), None)
-    if "stats_log" not in settings or variable is None:
+    if "stats_log" not in settings:
         return f"{path} is older than ccache 4.4, which was the first to log what it hits"
     if settings["disable"] == "true":
         return f"the configuration of {path} switches it off"
@@ -326,8 +279,7 @@ def _ccache(path: str, environment: Mapping[str, str], remote: str) -> CompileCa
     found |= {"CCACHE_COMPILERCHECK": "content", "CCACHE_NOHASHDIR": "1"}
     if next(item["origin"] for item in shown if item["name"] == "max_size") == "default":
         found["CCACHE_MAXSIZE"] = settings["max_size"] = _SIZE
-    found |= {variable: remote} if remote else {}
-    shared = remote or next((settings[name] for name in _REMOTES if settings.get(name)), "")
+    shared = next((settings[name] for name in _REMOTES if settings.get(name)), "")
     return CompileCache(
         kind="ccache",
         path=path,
@@ -339,12 +291,9 @@ def _ccache(path: str, environment: Mapping[str, str], remote: str) -> CompileCa
     )
 
 
-def _sccache(path: str, environment: Mapping[str, str], remote: str) -> CompileCache:
+def _sccache(path: str, environment: Mapping[str, str]) -> CompileCache:
     found = {"SCCACHE_IGNORE_SERVER_IO_ERROR": "1", "SCCACHE_LOG": "sccache=debug"}
-    if remote:
-        found[_SCHEMES["sccache"][urlsplit(remote).scheme]] = remote
-    place = f"shared by {remote}" if remote else environment.get("SCCACHE_DIR", "its own folder")
-    return CompileCache("sccache", path, found, place=place)
+    return CompileCache("sccache", path, found, place=environment.get("SCCACHE_DIR", "its own folder"))
 
 
 def _for_compilers(

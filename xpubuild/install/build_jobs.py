@@ -1,20 +1,16 @@
-"""How fast a build may be: jobs by cores and memory, a jobserver, and compilers that wait for memory.
+"""How fast a build may be: jobs by cores and memory, and compilers that wait for memory.
 
 A launcher (``engine.admit``) is in the command of every compilation, SYCL's and links too, also where nothing
 has to wait: ninja compiles everything again when a command changes, and how much memory is free changes all
 the time. Where nothing has to wait it is a shell that becomes the compiler.
 
-The number of jobs is chosen for one build: as many compilers as cores and memory allow. Builds of the same
-rank (the same number of builds must come before them) are put into lanes. Lanes run in parallel, each with
-its share of the jobs; the builds of a lane run one after the other. So there are never more compilers running
-than planned.
+The number of jobs is chosen for one build: as many compilers as cores and memory allow. Builds whose
+compilers wait have one budget and run side by side; the others run one after the other.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -23,8 +19,7 @@ from pathlib import Path
 from packaging.specifiers import SpecifierSet
 
 from xpubuild.engine import admit
-from xpubuild.engine.model import Command, Step
-from xpubuild.frozen import frozen
+from xpubuild.engine.model import Step
 from xpubuild.install.build_compilers import sycl_cache
 from xpubuild.install.target import Admission, Choice, Target
 from xpubuild.machine.host_report import HostReport
@@ -35,16 +30,12 @@ from xpubuild.workspace.layout import Layout
 
 #: How build tools are told the number of jobs: setup.py and torch's extensions, and ``cmake --build``.
 JOBS_VARIABLES = ("MAX_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL")
-#: Tells of a jobserver instead.
-JOBSERVER_VARIABLE = "MAKEFLAGS"
 #: Names the file that the launcher reads; without it every compiler starts at once.
 VARIABLE = "XPUBUILD_ADMIT"
 #: Launchers for each job.
 LAUNCHERS = 3
 _GIB = 1 << 30
 _GIB_PER_JOB = 2.0
-_AUTH = re.compile(r"--jobserver-auth=fifo:(\S+)")
-_JOBS = re.compile(r"(?:^|\s)-j(\d+)\b")
 _COMPILERS = tuple(f"CMAKE_{language}_COMPILER_LAUNCHER" for language in ("C", "CXX"))
 #: Included at each project(): what torch-xpu-ops compiles and links device code with is a cache variable in
 #: all releases (SYCL_EXECUTABLE, cmake/Modules/FindSYCL.cmake), and icx by that name is found on PATH.
@@ -69,32 +60,6 @@ _PROGRAM = (
     "import sys; sys.path.insert(0, sys.argv.pop(1)); import admit;"
     " sys.exit(admit.main(sys.argv[1:], dict(admit.os.environ)))"
 )
-
-
-@frozen
-class Jobserver:
-    """``makeflags`` is what tells make 4.4 and ninja 1.13 of it, ``jobs`` how many slots it has."""
-
-    makeflags: str
-    jobs: int
-
-
-def inherited_jobserver(environ: Mapping[str, str]) -> Jobserver | None:
-    """Return the jobserver of the caller; None without one, and for one of pipes.
-
-    The descriptors of a pipe do not reach builds, as no others of the caller do; ``make
-    --jobserver-style=fifo`` has one with a name, since 4.4 by default.
-    """
-    flags = environ.get("MAKEFLAGS", "")
-    # The last one counts, as for make and ninja.
-    names, jobs = _AUTH.findall(flags), _JOBS.findall(flags)
-    if not names or not jobs or int(jobs[-1]) < 1:
-        return None
-    try:
-        usable = Path(names[-1]).is_fifo() and os.access(names[-1], os.R_OK | os.W_OK)
-    except OSError:
-        return None
-    return Jobserver(f" -j{jobs[-1]} --jobserver-auth=fifo:{names[-1]}", int(jobs[-1])) if usable else None
 
 
 # --- the launcher ----------------------------------------------------------------------------------------
@@ -201,13 +166,7 @@ def jobs_alone(target: Target, name: str) -> int:
 
 
 def jobs_environment_of(target: Target, name: str) -> dict[str, str]:
-    """Return what tells a component's build how many compilers to start.
-
-    A jobserver is followed by a ninja that is told no number. PyTorch's build of SYCL takes MAX_JOBS as the
-    number of device links too, so this is for those builds alone whose compilers have the launcher.
-    """
-    if target.makeflags and has_launcher(target, name):
-        return {JOBSERVER_VARIABLE: target.makeflags}
+    """Return what tells a component's build how many compilers to start."""
     return dict.fromkeys(JOBS_VARIABLES, str(jobs_alone(target, name)))
 
 
@@ -217,37 +176,30 @@ def memory_of(target: Target, name: str) -> int:
     return most if target.admission is None else min(most, target.admission.budget_bytes)
 
 
-def capacity(choice: Choice, host: HostReport, gcc: str) -> tuple[JobPlan, Admission | None, str]:
-    """Return the number of jobs, what compilers are admitted by, and MAKEFLAGS of a jobserver above.
+def capacity(choice: Choice, host: HostReport, gcc: str) -> tuple[JobPlan, Admission | None]:
+    """Return the number of jobs, and what compilers are admitted by.
 
     Raises:
         UsageError: --jobs is no number.
     """
-    waits, asked, memory = _can_wait(choice), choice.options.job_count, host.memory
-    # A number that was asked for goes before a jobserver, as for make and ninja.
-    server = inherited_jobserver(os.environ) if waits and asked == "auto" else None
+    memory = host.memory
     per_job = [choice.component(name).build.memory_gib_per_job for name in choice.components]
     units = [unit for name in choice.components for unit in large_units(choice, name, gcc)]
     large = [LargeUnit(u.what, int(u.gib_each * _GIB), int(u.gib_largest * _GIB)) for u in units]
     plan = plan_jobs(
-        server.jobs if server else host.cpu.usable,
+        host.cpu.usable,
         memory.usable_bytes,
-        asked,
+        choice.options.job_count,
         int(max(per_job, default=_GIB_PER_JOB) * _GIB),
         max(large, key=lambda unit: unit.largest_bytes, default=None),
-        can_wait=waits,
+        can_wait=_can_wait(choice),
     )
-    if server:
-        plan = replace(plan, reason=f"slots of the jobserver; {plan.reason}")
-    limit, admission = memory.cgroup_limit_bytes, None
-    if plan.budget_bytes is not None:
-        admission = Admission(
-            budget_bytes=plan.budget_bytes,
-            own_group=limit is not None and limit < (memory.total_bytes or 0),
-            other_jobs=plan.other_jobs,
-            program=Path(admit.__file__).read_text("utf-8"),
-        )
-    return plan, admission, server.makeflags if server else ""
+    if plan.budget_bytes is None:
+        return plan, None
+    limit = memory.cgroup_limit_bytes
+    own_group = limit is not None and limit < (memory.total_bytes or 0)
+    program = Path(admit.__file__).read_text("utf-8")
+    return plan, Admission(plan.budget_bytes, own_group, plan.other_jobs, program)
 
 
 def large_units(choice: Choice, name: str, gcc: str) -> list[LargeUnits]:
@@ -280,56 +232,19 @@ def jobs_of(step: Step) -> int | None:
     return None if found is None else int(found)
 
 
-def share_jobs(steps: Sequence[Step], jobs: int) -> tuple[Step, ...]:
-    """Return the steps with ``jobs`` divided among the builds that run in parallel.
+def one_by_one(steps: Sequence[Step]) -> tuple[Step, ...]:
+    """Return the steps with builds one after the other, but for those whose compilers wait for memory.
 
-    A build is a step with a command that is told a number of jobs, which it never gets more of; its
-    ``memory_bytes`` is for ``jobs``. Those whose compilers wait have one budget and keep their number, as do
-    those that follow a jobserver.
+    A build is a step with a command that is told a number of jobs, all of which it may use.
     """
-    ranks = _ranks(steps)
-    shared: dict[str, Step] = {}
-    for rank in sorted(set(ranks.values())):
-        group = [step for step in steps if ranks.get(step.id) == rank]
-        earlier = tuple(name for name, other in ranks.items() if other == rank - 1)
-        # Compilers that wait for memory do not know of those beside them that cannot.
-        lanes = 1 if len({_has(step, VARIABLE) for step in group}) > 1 else min(len(group), jobs)
-        for index, step in enumerate(group):
-            before = (*earlier, *((group[index - lanes].id,) if index >= lanes else ()))
-            # What does not divide evenly goes to the first lanes.
-            part = jobs // lanes + (index % lanes < jobs % lanes)
-            shared[step.id] = replace(
-                step,
-                commands=tuple(_with_jobs(command, part) for command in step.commands),
-                memory_bytes=step.memory_bytes * part // jobs,
-                after=tuple(dict.fromkeys((*step.after, *(one for one in before if one not in step.needs)))),
-            )
-    return tuple(shared.get(step.id, step) for step in steps)
-
-
-def _has(step: Step, *names: str) -> bool:
-    return any(name in command.tuning for command in step.commands for name in names)
-
-
-def _ranks(steps: Sequence[Step]) -> Mapping[str, int]:
-    """Return for each build how many builds must come before it, in the longest chain of them."""
-    by_id = {step.id: step for step in steps}
-    builds = {step.id for step in steps if _has(step, *JOBS_VARIABLES, JOBSERVER_VARIABLE)}
-    below: dict[str, int] = {}
-
-    def depth(name: str) -> int:
-        """Count the builds up to and with this step."""
-        if name not in below:
-            before = [depth(other) for other in (*by_id[name].needs, *by_id[name].after) if other in by_id]
-            below[name] = max(before, default=0) + (name in builds)
-        return below[name]
-
-    return {step.id: depth(step.id) for step in steps if step.id in builds}
-
-
-def _with_jobs(command: Command, part: int) -> Command:
-    given = {name: command.tuning[name] for name in JOBS_VARIABLES if name in command.tuning}
-    if VARIABLE in command.tuning or not given:
-        return command
-    most = str(min(part, *map(int, given.values())))
-    return replace(command, tuning={**command.tuning, **dict.fromkeys(JOBS_VARIABLES, most)})
+    found, before = list[Step](), list[tuple[str, bool]]()
+    for step in steps:
+        told = {name for command in step.commands for name in command.tuning}
+        if told.isdisjoint(JOBS_VARIABLES):
+            found.append(step)
+            continue
+        waits, known = VARIABLE in told, {*step.needs, *step.after}
+        alone = [name for name, other in before if not (waits and other) and name not in known]
+        found.append(replace(step, after=(*step.after, *alone)))
+        before.append((step.id, waits))
+    return tuple(found)

@@ -75,7 +75,6 @@ class Options:
     conda_lock: Path | None = None
     conda_channel: tuple[str, ...] = ()
     compile_cache: Wanted = "auto"
-    compile_cache_remote: str | None = None
     report: Callable[[str], None] = lambda _: None
     telling: Callable[[], Sink] = NullSink
     resolved: Mapping[str, Resolved] = field(default_factory=dict)

@@ -15,7 +15,7 @@ from xpubuild.engine.fingerprint import digest, fingerprints
 from xpubuild.engine.model import XPUBUILD, Plan, Step
 from xpubuild.install import build_steps, environment_steps, source_steps
 from xpubuild.install.build_compilers import compiler_files, links_steps
-from xpubuild.install.build_jobs import launcher_files, share_jobs
+from xpubuild.install.build_jobs import launcher_files, one_by_one
 from xpubuild.install.build_steps import TORCH, source_folder, targets_in, wants_xpu
 from xpubuild.install.source_steps import configured
 from xpubuild.install.target import Target
@@ -71,7 +71,7 @@ def _steps(target: Target) -> tuple[Step, ...]:
     last = list(order)[-1:]
     every = [environment_steps.with_components_proof(target, s) if s.id in last else s for s in every]
     every.append(build_steps.verify_step(target, tuple(last_of.values()) or base))
-    return share_jobs(_at_rest(target, every), target.jobs)
+    return one_by_one(_at_rest(target, every))
 
 
 def _environment(target: Target) -> list[Step]:

@@ -111,7 +111,7 @@ def resolve(choice: Choice, host: HostReport, why: str = "", cancel: Cancel | No
     python, version = _python(choice, host, conda)
     compilers = choose_compilers(recipe.needs.gcc, caller=os.environ, system=host.os, known=host.compilers)
     gcc = compilers.cxx.version
-    jobs, admission, makeflags = capacity(choice, host, gcc)
+    jobs, admission = capacity(choice, host, gcc)
     oneapi, unknown_to_ocloc = None, None
     if choice.device == "xpu":
         from xpubuild.install.xpu_toolchain import ocloc_lacks, oneapi_facts  # noqa: PLC0415 - for XPU alone
@@ -120,8 +120,7 @@ def resolve(choice: Choice, host: HostReport, why: str = "", cancel: Cancel | No
         unknown_to_ocloc = ocloc_lacks(choice, gcc, oneapi, host.os) if oneapi is not None else None
     used = build_compilers(compilers, oneapi)
     builds = any(choice.component(name).kind == "source" for name in choice.components)
-    asked = options.compile_cache, options.compile_cache_remote
-    cache = compile_cache(*asked, used, oneapi) if builds else ""
+    cache = compile_cache(options.compile_cache, used, oneapi) if builds else ""
     downloads = downloads_from(options.mirror_folder, offline=options.offline)
     target = Target(
         **vars(choice),
@@ -143,7 +142,6 @@ def resolve(choice: Choice, host: HostReport, why: str = "", cancel: Cancel | No
         compile_cache=None if isinstance(cache, str) else cache,
         no_compile_cache=cache if isinstance(cache, str) else "",
         admission=admission,
-        makeflags=makeflags,
         cores=host.cpu.usable,
         host=host.to_json(),
         stores=stores_of(options),

@@ -177,9 +177,9 @@ class Target(Choice):
     what the constraint solver is told of the host and ``verdict`` its answer, ``why`` says why this recipe,
     where none was named. ``resolved`` maps a component to the commit that was looked up for it.
     ``conda_lock`` is the text of the conda-lock.yml; None for a virtual environment. With
-    ``admission``, compilers wait for memory; ``makeflags`` tells builds of the jobserver that xpubuild runs
-    below. ``cores`` is how many this process may use, None where that is unknown. ``no_compile_cache`` says
-    why builds get none though one is installed. ``host`` is the report of the host.
+    ``admission``, compilers wait for memory. ``cores`` is how many this process may use, None where that is
+    unknown. ``no_compile_cache`` says why builds get none though one is installed.
+    ``host`` is the report of the host.
     """
 
     python: str = ""
@@ -202,7 +202,6 @@ class Target(Choice):
     compile_cache: CompileCache | None = None
     no_compile_cache: str = ""
     admission: Admission | None = None
-    makeflags: str = ""
     cores: int | None = None
     host: Mapping[str, Any] = field(default_factory=dict)
     stores: Stores = Stores()

@@ -33,7 +33,7 @@ _LISTS = ("recipes", "pythons", "variants")
 #: The options of a build that its jobs are given again -> what joins their words; "" where they are repeated.
 _OF_HOST = {
     "cxx11_abi": "", "arch": ",", "store": "", "store_read_only": "", "jobs": "", "installer": "",
-    "oneapi_root": "", "compile_cache": "", "compile_cache_remote": "", "oneapi_mode": "",
+    "oneapi_root": "", "compile_cache": "", "oneapi_mode": "",
     "extra_path": os.pathsep, "extra_library_path": os.pathsep,
     "portable": "", "runtime": "", "allow_dirty": "",
 }  # fmt: skip
