@@ -126,24 +126,7 @@ def test_both_at_once_are_refused(xpubuild: Xpubuild, site: str) -> None:
     assert "--without triton-source" in result.err
 
 
-def test_the_cpu_target_has_no_triton(xpubuild: Xpubuild, site: str) -> None:
-    steps = steps_of(xpubuild, site, "--target", "cpu")
-    assert not any(name.startswith("triton") for name in steps)
-    assert "triton<0" not in xpubuild.ok("plan", site, "--target", "cpu", "--format", "sh").out
-
-
 # --- vision and audio ------------------------------------------------------------------------------------
-
-
-def test_what_a_build_needs_is_there_before_it_and_waits_for_no_other_build(xpubuild: Xpubuild) -> None:
-    steps = steps_of(xpubuild, str(COMPONENTS))
-    assert "vision.requirements" in steps["vision.wheel"]["needs"]
-    assert steps["vision.requirements"]["needs"] == ["torch", "toolchain"]
-    assert steps["vision.requirements"]["after"] == ["torch"]
-    assert "vision-build.txt" in " ".join(argv_of(steps["vision.requirements"]))
-    chain = ["vision.requirements", "ops.install", "vision.install", "audio.install"]
-    for before, then in itertools.pairwise(chain):
-        assert before in steps[then]["after"]
 
 
 def test_editable_builds_where_the_checkout_is(xpubuild: Xpubuild) -> None:

@@ -102,7 +102,7 @@ def test_an_index_out_of_reach_leaves_the_hash_open(xpubuild: Xpubuild, world: W
     answer = xpubuild("lock", world.recipe)
     assert answer.status == 0, answer.err
     assert "leaves it open" in answer.err
-    assert "hashes: null" in (world.folder / "prebuilt.lock.yaml").read_text()
+    assert "hashes:" not in (world.folder / "prebuilt.lock.yaml").read_text()
 
 
 def test_offline_it_comes_from_the_mirror(xpubuild: Xpubuild, world: World) -> None:

@@ -58,15 +58,7 @@ def test_an_environment_is_made_once(env: Path) -> None:
     assert (env / "kept").exists()
 
 
-def test_pip_is_all_that_it_has(env: Path) -> None:
-    make_env(env, PYTHON)
-    assert ask(env, "import importlib.metadata as m; print(*{d.name for d in m.distributions()})") == "pip\n"
-
-
-@pytest.mark.parametrize(
-    "damage",
-    ["making", "no mark but its draft", "no pyvenv.cfg", "empty pyvenv.cfg", "no python", "other python"],
-)
+@pytest.mark.parametrize("damage", ["making", "no mark but its draft", "empty pyvenv.cfg", "other python"])
 def test_a_half_made_one_is_made_again(env: Path, damage: str) -> None:
     make_env(env, PYTHON)
     mark = json.loads((env / MARK).read_text())
@@ -77,13 +69,8 @@ def test_a_half_made_one_is_made_again(env: Path, damage: str) -> None:
         shutil.rmtree(env)
         env.mkdir()
         (env / f".{MARK}.abc123").write_text("{")
-    elif damage == "no pyvenv.cfg":
-        (env / "pyvenv.cfg").unlink()
     elif damage == "empty pyvenv.cfg":
         (env / "pyvenv.cfg").write_text("")  # as a power cut leaves it; the interpreter runs all the same
-    elif damage == "no python":
-        (env / "bin/python").unlink()
-        (env / "bin/python").symlink_to("/gone/python3")
     else:
         (env / MARK).write_text(json.dumps({**mark, "base": "/gone/python3.9"}))
     assert make_env(env, PYTHON) is True

@@ -187,20 +187,6 @@ def test_a_wheel_folder_configured_in_pip_answers_and_nothing_else_is_asked(
     assert script.stdout == "run 2.13.0+cpu\n"
 
 
-def test_where_the_index_has_another_build_only_the_recipes_index_is_used(
-    env: Path, first: Index, second: Index, tmp_path: Path
-) -> None:
-    first.add(make_wheel(tmp_path / "w", "2.13.0", body="cuda = 'several GB'"))
-    wheel = make_wheel(tmp_path / "w", "2.13.0+cpu")
-    second.add(wheel)
-    command = install_command(str(env), str(pin(tmp_path, wheel)), indexes=[second.url])
-    count, result = perform(command, index=first.url, cwd=tmp_path)
-    assert result.ok, result.tail
-    assert count == 2
-    assert installed(env)["xpufake"] == "2.13.0+cpu"
-    assert not any(path.endswith(".whl") for path in first.asked)
-
-
 def test_nowhere_is_an_error_that_names_both_ways_and_installs_nothing(
     env: Path, first: Index, second: Index, tmp_path: Path
 ) -> None:
@@ -286,21 +272,6 @@ def test_constraints_hold_torch_and_keep_triton_out(env: Path, first: Index, tmp
     argv = (env_python(env), "-m", "pip", "install", "needs-triton")
     assert perform(Command(argv), index=first.url, cwd=tmp_path)[1].ok
     assert installed(env)["triton"] == "3.0"
-
-
-def test_a_module_in_the_current_folder_is_not_taken_for_pip(env: Path, first: Index, tmp_path: Path) -> None:
-    wheel = make_wheel(tmp_path / "w", "1.0")
-    first.add(wheel)
-    trap = tmp_path / "trap"
-    trap.mkdir()
-    (trap / "pip.py").write_text("raise SystemExit('the wrong pip')")
-    _, result = perform(
-        install_command(str(env), str(pin(tmp_path, wheel))),
-        index=first.url,
-        cwd=trap,
-        PYTHONPATH=str(trap),
-    )
-    assert result.ok, result.tail
 
 
 def test_what_a_file_leaves_out_is_not_asked_for_and_what_was_there_goes(env: Path, tmp_path: Path) -> None:

@@ -149,16 +149,6 @@ def test_sccache_is_no_launcher_of_sycl() -> None:
     assert "sccache" not in wrapper
 
 
-def test_compilers_that_are_links_to_the_cache_get_no_second_one() -> None:
-    plan = planned(replace(CCACHE, launched=False))
-    for step in ("torch.wheel", "vision.wheel"):
-        told = environment(plan, step)
-        assert told["CXX"] == "/usr/bin/g++"
-        assert "CMAKE_CXX_COMPILER_LAUNCHER" not in told
-        assert told["CCACHE_BASEDIR"] == plan.workspace
-    assert "compile-cache" not in plan.fingerprints
-
-
 def test_counts_by_family_with_reasons(tmp_path: Path) -> None:
     cxx, sycl = tmp_path / "cxx", tmp_path / "sycl"
     cxx.write_text(LOG)

@@ -98,13 +98,6 @@ def test_without_oneapi_and_for_other_compilers_nothing_is_asked(tmp_path: Path)
     assert (clang.kind, clang.names, clang.config) == ("clang", {}, {})
 
 
-def test_a_compiler_that_does_not_start_says_nothing(tmp_path: Path) -> None:
-    home = gcc(tmp_path / "gcc")
-    (tmp_path / "gcc" / "g++").unlink()
-    compilers = build_compilers(facts(tmp_path / "gcc"), oneapi(tmp_path / "intel", f"{home}/x"))
-    assert compilers.config == {}
-
-
 LISTS = (("pvc", "bmg"), ("pvc",), ("pvc",))
 
 

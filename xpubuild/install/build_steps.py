@@ -278,7 +278,7 @@ def _installing(target: Target, name: str, command: Command, before: tuple[Comma
     )
 
 
-def install_step(target: Target, name: str, after: tuple[str, ...]) -> Step:
+def install_step(target: Target, name: str) -> Step:
     """Return the step that installs a built wheel into the environment, exactly that file."""
     dist, layout, site = target.component(name).dist, target.layout, target.site_packages
     wheels, made = (layout.portable, "portable") if target.options.portable else (layout.wheels, "wheel")
@@ -291,7 +291,6 @@ def install_step(target: Target, name: str, after: tuple[str, ...]) -> Step:
     return replace(
         step,
         needs=(f"{name}.{made}",),
-        after=after,
         proofs=(SameWheelProof(str(wheels), dist, str(site)), *step.proofs),
         inputs=(str(wheels), *step.inputs),
         outputs_stamp=functools.partial(installed_stamp, site, (dist,)),
@@ -299,7 +298,7 @@ def install_step(target: Target, name: str, after: tuple[str, ...]) -> Step:
     )
 
 
-def editable_step(target: Target, name: str, needs: tuple[str, ...], after: tuple[str, ...]) -> Step:
+def editable_step(target: Target, name: str, needs: tuple[str, ...]) -> Step:
     """Return the step that installs a source component editable, for a developer who rebuilds all day.
 
     Always with pip: ``setup.py develop`` is gone from setuptools.
@@ -314,7 +313,6 @@ def editable_step(target: Target, name: str, needs: tuple[str, ...], after: tupl
         step,
         title=f"build and install {dist} (editable)",
         needs=(f"{name}.source", *needs),
-        after=after,
         tools=tools,
         proofs=(InstalledProof(str(target.site_packages), (dist,)), *step.proofs, *counted),
         outputs=(step.outputs[0], *made),

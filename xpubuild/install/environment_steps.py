@@ -130,7 +130,6 @@ def _requirements_step(
     title: str,
     *,
     needs: tuple[str, ...],
-    after: tuple[str, ...] = (),
     component: str | None = None,
     indexes: Sequence[str] = (),
     left_out: tuple[str, ...] = (),
@@ -163,7 +162,6 @@ def _requirements_step(
         id=identifier,
         title=title,
         needs=needs,
-        after=after,
         commands=tuple(commands),
         proofs=proofs,
         inputs=(*files, *constraints),
@@ -215,38 +213,30 @@ def _left_out(target: Target) -> tuple[str, ...]:
     return tuple(sorted(names - {canonicalize_name(name) for name, _ in pins}))
 
 
-def with_components_proof(target: Target, step: Step) -> Step:
-    """Return the last step that installs something, with the proof that no component lacks a dependency."""
+def components_proof(target: Target) -> CompleteProof:
+    """Return the proof that no component lacks a dependency."""
     names = tuple(target.component(name).dist for name in target.components)
     site, left_out = str(target.site_packages), _left_out(target)
-    proof = CompleteProof(site, target.python_version, names, left_out, of_components=True)
-    return replace(step, proofs=(*step.proofs, proof))
+    return CompleteProof(site, target.python_version, names, left_out, of_components=True)
 
 
-def requirements_step(target: Target, name: str, needs: tuple[str, ...], after: tuple[str, ...]) -> Step:
+def requirements_step(target: Target, name: str, needs: tuple[str, ...]) -> Step:
     """Return the step that installs what a source component needs to be built beside the common tools."""
     component = target.component(name)
-    title = f"install build requirements of {component.dist}"
-    files = component.build.requirements
-    step = _requirements_step(
-        target, files, f"{name}.requirements", title, needs=needs, after=after, component=name
-    )
+    title, files = f"install build requirements of {component.dist}", component.build.requirements
+    step = _requirements_step(target, files, f"{name}.requirements", title, needs=needs, component=name)
     return replace(step, proofs=(*step.proofs, held_proof(target, name, own=False)))
 
 
-def wheel_component_step(
-    target: Target, name: str, needs: tuple[str, ...], after: tuple[str, ...] = ()
-) -> Step:
+def wheel_component_step(target: Target, name: str, needs: tuple[str, ...]) -> Step:
     """Return the step that installs a prebuilt wheel at its pin."""
     component, held = target.component(name), held_file(target, name)
     title = f"install prebuilt {component.dist} {component.version}"
     if component.requirements is None:
-        step = _unhashed_step(target, name, title, needs, after)
+        step = _unhashed_step(target, name, title, needs)
     else:
         files, indexes = [component.requirements], component.indexes
-        step = _requirements_step(
-            target, files, name, title, needs=needs, after=after, component=name, indexes=indexes
-        )
+        step = _requirements_step(target, files, name, title, needs=needs, component=name, indexes=indexes)
     proofs: tuple[Proof, ...] = (*step.proofs, held_proof(target, name))
     if component.cxx11_abi is not None:
         folder = target.site_packages / component.dist.replace("-", "_") / "lib"
@@ -261,9 +251,7 @@ def wheel_component_step(
     )
 
 
-def _unhashed_step(
-    target: Target, name: str, title: str, needs: tuple[str, ...], after: tuple[str, ...]
-) -> Step:
+def _unhashed_step(target: Target, name: str, title: str, needs: tuple[str, ...]) -> Step:
     """Install a wheel whose hash is not known beforehand: from the recipe's own index only, and alone.
 
     Not even an index that is configured: another project might have taken the name there. What was installed
@@ -285,7 +273,6 @@ def _unhashed_step(
         id=name,
         title=f"{title} (no hash known)",
         needs=needs,
-        after=after,
         commands=(
             repair_env_command(str(env)),
             Command(argv=lines[0], alternatives=lines[1:], tuning=target.downloads.pip),

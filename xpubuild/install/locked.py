@@ -10,6 +10,7 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -274,28 +275,6 @@ class _LockedProof:
         return evidence
 
 
-@frozen
-class _PipReportProof:
-    """No condition of its own: reads what pip says that it installed."""
-
-    report: str
-    dist: str
-
-    def describe(self) -> str:
-        """Return what is checked."""
-        return f"the wheel of {self.dist}"
-
-    def key(self) -> dict[str, Any]:
-        """Return what the proof depends on: nothing that the step itself does not."""
-        return {}
-
-    def check(self) -> dict[str, Any]:
-        """Return the hash that pip saw."""
-        items, name = pip_installed([Path(self.report)]), canonicalize_name(self.dist)
-        named = [item for item in items if canonicalize_name(item["metadata"]["name"]) == name]
-        return {"sha256": sha256_of(named[-1]) if named else None}
-
-
 def _proved(step: Step, lock: Lock, prepared: Prepared) -> Step:
     """Return a step of a plan whose proofs also ask the lock."""
     component, wheel = step.id.partition(".")[0], lock.wheels.get(step.id)
@@ -305,8 +284,8 @@ def _proved(step: Step, lock: Lock, prepared: Prepared) -> Step:
         for proof in step.proofs
     ]
     if wheel is not None and wheel.hashes:
-        own = _PipReportProof(str(prepared.target.layout.pip_report(step.id, step.id)), str(wheel.dist))
-        proofs.append(_LockedProof(own, lock, component, require_wheel))
+        report = prepared.target.layout.pip_report(step.id, step.id)
+        proofs[0] = _LockedProof(step.proofs[0], lock, component, partial(_require_installed, report))
     # Also of what an install without the lock has left here; the stamp says nothing of a lock.
     always = step.always_prove or any(isinstance(proof, _LockedProof) for proof in proofs)
     return replace(step, proofs=tuple(proofs), always_prove=always, guard_stamp=None)
@@ -369,6 +348,13 @@ def require_archives(lock: Lock, component: str, evidence: Mapping[str, Any]) ->
         has = known.sha256 if known is not None else "no such archive"
         if has != item["sha256"]:
             raise _other_file(f"{item['url']} does not match the lock", item["sha256"], has)
+
+
+def _require_installed(report: Path, lock: Lock, component: str, evidence: Mapping[str, Any]) -> None:
+    """Compare what pip says that it installed with the lock."""
+    name = canonicalize_name(str(lock.wheels[component].dist))
+    named = [item for item in pip_installed([report]) if canonicalize_name(item["metadata"]["name"]) == name]
+    require_wheel(lock, component, {**evidence, "sha256": sha256_of(named[-1]) if named else None})
 
 
 def require_wheel(lock: Lock, component: str, evidence: Mapping[str, Any]) -> None:

@@ -58,20 +58,17 @@ def _steps(target: Target) -> tuple[Step, ...]:
     links, cache = links_steps(target)
     base = (every[-1].id, *(step.id for step in links))
     every += [*links, *cache]
-    order = _installing(target)
     last_of: dict[str, str] = {}
     for name in target.components:
         component = target.component(name)
         needs = tuple(dict.fromkeys((*(last_of[need] for need in component.needs), *base)))
         if component.kind == "wheel":
-            every.append(environment_steps.wheel_component_step(target, name, needs, order[name]))
+            every.append(environment_steps.wheel_component_step(target, name, needs))
         else:
-            every += _source_steps(target, name, needs, order)
+            every += _source_steps(target, name, needs)
         last_of[name] = every[-1].id
-    last = list(order)[-1:]
-    every = [environment_steps.with_components_proof(target, s) if s.id in last else s for s in every]
     every.append(build_steps.verify_step(target, tuple(last_of.values()) or base))
-    return one_by_one(_at_rest(target, every))
+    return one_by_one(_in_order(target, every))
 
 
 def _environment(target: Target) -> list[Step]:
@@ -85,72 +82,50 @@ def _environment(target: Target) -> list[Step]:
     return [environment_steps.environment_step(target), *tools]
 
 
-def _levels(target: Target) -> list[list[str]]:
-    """Return the components in groups: what one needs is in a group before it."""
-    levels: dict[str, int] = {}
-    for name in target.components:
-        needs = target.component(name).needs
-        levels[name] = max((levels[need] + 1 for need in needs), default=0)
-    return [[name for name in levels if levels[name] == level] for level in sorted(set(levels.values()))]
-
-
-def _at_rest(target: Target, steps: Sequence[Step]) -> list[Step]:
+def _in_order(target: Target, steps: Sequence[Step]) -> list[Step]:
     """Keep installations and builds in the same environment from running at the same time.
 
-    A build maps libraries of the environment and reads its modules for minutes; if pip replaces such a file,
-    the build dies of a bus error or continues with half of another version.
+    Two pips in one environment would undo each other, so they go one after the other: first what must be
+    there for a build, then what was built. A build maps libraries of the environment and reads its modules
+    for minutes; if pip replaces one, it dies of a bus error or continues with half of another version.
     """
-    after: dict[str, tuple[str, ...]] = {}
-    for group in _levels(target):
-        builds = [f"{name}.wheel" for name in group]
-        before = [name for name in group if target.component(name).kind == "wheel"]
-        before += [f"{name}.requirements" for name in group]
-        after |= dict.fromkeys(builds, tuple(before))
-        after |= {f"{name}.install": tuple(builds) for name in group}
-    known = {step.id for step in steps}
-    return [
-        replace(step, after=tuple(dict.fromkeys((*step.after, *more))))
-        if (more := [name for name in after.get(step.id, ()) if name in known and name not in step.needs])
-        else step
+    known, levels = {step.id for step in steps}, dict[str, int]()
+    for name in target.components:
+        levels[name] = max((levels[need] + 1 for need in target.component(name).needs), default=0)
+    after, last = dict[str, list[str]](), list[str]()
+    for level in sorted(set(levels.values())):
+        group = [name for name in levels if levels[name] == level]
+        before = [name for name in group if name in known]
+        before += [step for name in group if (step := f"{name}.requirements") in known]
+        builds = [step for name in group if (step := f"{name}.wheel") in known]
+        after |= dict.fromkeys(builds, before)
+        for step in (*before, *(f"{name}.install" for name in group if f"{name}.install" in known)):
+            after[step] = [*last, *(builds if step.endswith(".install") else ())]
+            last = [step]
+    ordered = [
+        replace(step, after=tuple(name for name in after.get(step.id, ()) if name not in step.needs))
         for step in steps
     ]
+    # After the last installation nothing may be missing.
+    proof = environment_steps.components_proof(target)
+    return [replace(step, proofs=(*step.proofs, proof)) if [step.id] == last else step for step in ordered]
 
 
-def _installing(target: Target) -> Mapping[str, tuple[str, ...]]:
-    """Return for each step that runs pip in the environment the one before it.
-
-    Two pips in one environment would undo each other, so they go one after the other: first what must be
-    there for a build, then what was built.
-    """
-    chain: list[str] = []
-    for names in _levels(target):
-        group = {name: target.component(name) for name in names}
-        chain += [name for name, component in group.items() if component.kind == "wheel"]
-        sources = {name: component for name, component in group.items() if component.kind == "source"}
-        chain += [f"{name}.requirements" for name, item in sources.items() if item.build.requirements]
-        chain += [f"{name}.install" for name in sources]
-    return {step: tuple(chain[index - 1 : index]) for index, step in enumerate(chain)}
-
-
-def _source_steps(
-    target: Target, name: str, needs: tuple[str, ...], order: Mapping[str, tuple[str, ...]]
-) -> list[Step]:
+def _source_steps(target: Target, name: str, needs: tuple[str, ...]) -> list[Step]:
     steps = [source_steps.source_step(target, name)]
     if configured(target, name):
         steps.append(source_steps.repositories_step(target, name))
     archives = source_steps.archives_step(target, name)
     steps += [archives] if archives is not None else []
     needs = (*needs, *(step.id for step in steps[1:]))
-    requirements = f"{name}.requirements"
-    if requirements in order:
-        steps.append(environment_steps.requirements_step(target, name, needs, order[requirements]))
-        needs = (*needs, requirements)
-    after = order[f"{name}.install"]
+    if target.component(name).build.requirements:
+        steps.append(environment_steps.requirements_step(target, name, needs))
+        needs = (*needs, steps[-1].id)
     if target.options.editable:
-        return [*steps, build_steps.editable_step(target, name, needs, after)]
+        return [*steps, build_steps.editable_step(target, name, needs)]
     portable = [build_steps.portable_step(target, name)] if target.options.portable else []
-    install = build_steps.install_step(target, name, after)
-    return [*steps, build_steps.wheel_step(target, name, needs), *portable, install]
+    wheel, install = build_steps.wheel_step(target, name, needs), build_steps.install_step(target, name)
+    return [*steps, wheel, *portable, install]
 
 
 def _files(target: Target) -> dict[str, str]:

@@ -62,42 +62,33 @@ def prepare(options: Options, *, cancel: Cancel | None = None) -> Prepared:
             was made.
     """
     _ = options.job_count  # a wrong number is reported before a host is looked at
-    host = _Host(options)
-    options, why = named(options, lambda: host.report)
-    loaded = load(options.recipe or "")
+    python = _interpreter(options)
+
+    @functools.cache
+    def host() -> HostReport:
+        """Look at this host, once; its disk is that of the current folder."""
+        return host_report(oneapi_root=options.oneapi_root, python=python, answers=remembered())
+
+    asked, why = named(options, host)
+    loaded = load(asked.recipe or "")
     try:
         # Refusals that need no look at the machine come first: they are certain and cost nothing.
-        choice = choose(options, loaded)
+        choice = choose(asked, loaded)
         require_plain(choice.layout.root)
-        target = resolve(choice, host.at(choice.layout.root), why, cancel)
+        target = resolve(choice, replace(host(), disk=disk_facts(choice.layout.root)), why, cancel)
         return Prepared(target, make_plan(target), loaded.recipe.needs.disk_gib)
     except UnsatisfiableError as error:
-        raise with_alternatives(error, loaded.recipe, options, host.report) from error
+        raise with_alternatives(error, loaded.recipe, asked, host()) from error
 
 
-class _Host:
-    """This host, examined once, when it is first needed."""
-
-    def __init__(self, options: Options) -> None:
-        self._options = options
-
-    @functools.cached_property
-    def report(self) -> HostReport:
-        """The report; its disk is that of the current folder."""
-        return host_report(oneapi_root=self._options.oneapi_root, python=self._python(), answers=remembered())
-
-    def _python(self) -> Path | None:
-        """The interpreter of the environment; what is wrong with it is reported where the plan needs it."""
-        if self._options.packages == "conda":
-            return None
-        try:
-            return resolve_python(self._options.python, base_environment())
-        except XpuBuildError:
-            return None
-
-    def at(self, workspace: Path) -> HostReport:
-        """Return the report with the disk of a workspace."""
-        return replace(self.report, disk=disk_facts(workspace))
+def _interpreter(options: Options) -> Path | None:
+    """Return the interpreter of the environment; a wrong one is reported when the plan needs it."""
+    if options.packages == "conda":
+        return None
+    try:
+        return resolve_python(options.python, base_environment())
+    except XpuBuildError:
+        return None
 
 
 def resolve(choice: Choice, host: HostReport, why: str = "", cancel: Cancel | None = None) -> Target:

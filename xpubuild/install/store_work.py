@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -214,15 +212,9 @@ def _receipt(root: Path) -> dict[str, Any]:
         for step in receipt["steps"]:
             identity_of(dict(item) for item in step["evidence"])
     except (UsageError, KeyError, TypeError, ValueError) as error:
-        again: tuple[str, ...] = ()
-        with contextlib.suppress(XpuBuildError, IndexError):
-            with Journal(Layout(root).journal, read_only=True) as journal:
-                recipe = str(journal.runs()[-1]["recipe"])
-            again = (shlex.join(("xpubuild", "install", recipe, "--workspace", str(root))),)
         raise UsageError(
             f"the receipt {Layout(root).receipt} is damaged",
             why="so the kept wheels that its workspace uses are not known",
             fix="run the same install again, which writes the receipt again, or remove the workspace",
-            commands=again,
         ) from error
     return receipt

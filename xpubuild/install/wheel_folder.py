@@ -9,7 +9,7 @@ content is what is installed, file by file: an index may have another build of t
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -28,9 +28,8 @@ from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.engine.process import Cancel, run
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import AuditError
-from xpubuild.frozen import frozen
 from xpubuild.install.receipt import pip_installed, sha256_of
-from xpubuild.install.target import Prepared
+from xpubuild.install.target import Prepared, Target
 from xpubuild.supply.depot.folder import Depot
 from xpubuild.supply.requirements import hashed_pins
 
@@ -55,17 +54,27 @@ def fill_wheel_folder(
     found = {str(wheel["name"]): _built(wheel, folder) for wheel in receipt["wheels"]}
     components = [target.component(name) for name in target.components]
     sources = {canonicalize_name(item.dist) for item in components if item.kind == "source"}
-    supply, lacking = _Supply.of(prepared, folder, cancel), dict[str, tuple[str, ...]]()
+    reports = [path for step in prepared.plan.steps for path in target.layout.pip_reports(step.id)]
+    # What pip reported: from where each package came, and its hash.
+    origins: dict[str, tuple[str, str]] = {
+        canonicalize_name(item["metadata"]["name"]): (
+            str(item["download_info"]["url"]),
+            sha256_of(item) or "",
+        )
+        for item in pip_installed(reports)
+    }
+    lacking: dict[str, tuple[str, ...]] = {}
     for dist in needed(target.site_packages, [item.dist for item in components]):
         cancel.stop_here()
         if dist.name in found:
             continue
+        origin = origins.get(dist.name, ("", ""))
         # What was built here, editable, has no wheel; an index may have something else of its name.
-        wheel = None if dist.name in sources else supply.get(dist)
+        wheel = None if dist.name in sources else _wheel_of(target, dist, folder, origin, cancel)
         if wheel is not None:
             found[dist.name] = wheel
         else:
-            lacking[f"{dist.name}=={dist.version}"] = supply.hashes(dist)
+            lacking[f"{dist.name}=={dist.version}"] = origin[1:] if origin[1] else _hashes(target, dist)
     words = ["python", "-m", "pip", "install", *([] if lacking else ["--no-index"])]
     words += ["--find-links", str(folder), "--require-hashes", "-r", str(folder / REQUIREMENTS)]
     command = shlex.join(words)
@@ -138,82 +147,57 @@ def needed(site_packages: Path, names: Sequence[str]) -> list[InstalledDist]:
     return [found[name] for name in sorted(found)]
 
 
-@frozen
-class _Supply:
-    """Where prebuilt wheels come from; ``origins`` are (url, sha256) that pip reported, by name."""
+def _wheel_of(
+    target: Target, dist: InstalledDist, folder: Path, origin: tuple[str, str], cancel: Cancel
+) -> Path | None:
+    """Put the wheel of a distribution into the folder; None where it cannot be had."""
+    downloads, site, (url, sha256) = target.downloads, target.site_packages, origin
+    for path in sorted(folder.glob("*.whl")):
+        if _is_it(path, dist, site, sha256):
+            return path
+    for entry in Depot(downloads.mirror).files() if downloads.mirror is not None else ():
+        path = (downloads.mirror or Path()) / entry.files[0].path
+        if canonicalize_name(entry.dist) == dist.name and _is_it(path, dist, site, sha256):
+            return files.copy_durable(path, folder)
+    # What pip took, from where it came, else that version of an index.
+    asked = [f"{dist.name} @ {url}" + (f"#sha256={sha256}" if sha256 else "")] if url else []
+    if downloads.offline:
+        asked = asked if urlsplit(url).scheme == "file" else []
+    else:
+        asked.append(f"{dist.name}=={dist.version}")
+    for requirement in asked:
+        with scratch_folder("wheels", folder) as scratch:
+            argv = [
+                str(target.layout.python), "-I", "-m", "pip", "download", "--no-deps", "--only-binary",
+                ":all:", "--no-input", "--disable-pip-version-check", "--quiet", "--dest", str(scratch),
+                requirement,
+            ]  # fmt: skip
+            run(argv, env=base_environment(), cwd=scratch, cancel=cancel)
+            cancel.stop_here()
+            for path in scratch.glob("*.whl"):
+                if _is_it(path, dist, site, sha256):
+                    return files.publish_file(path, folder)
+    return None
 
-    prepared: Prepared
-    folder: Path
-    origins: Mapping[str, tuple[str, str]]
-    cancel: Cancel
 
-    @staticmethod
-    def of(prepared: Prepared, folder: Path, cancel: Cancel) -> _Supply:
-        """Return the supply of a plan that was run."""
-        layout = prepared.target.layout
-        reports = [path for step in prepared.plan.steps for path in layout.pip_reports(step.id)]
-        origins = {
-            str(canonicalize_name(item["metadata"]["name"])): (
-                str(item["download_info"]["url"]), sha256_of(item) or ""
-            )
-            for item in pip_installed(reports)
-        }  # fmt: skip
-        return _Supply(prepared, folder, origins, cancel)
+def _hashes(target: Target, dist: InstalledDist) -> tuple[str, ...]:
+    """Return the hashes that a distribution's wheel may have."""
+    pins = (pin for text in target.requirements.values() for pin in hashed_pins(text))
+    named = (pin for pin in pins if (canonicalize_name(pin.name), pin.version) == (dist.name, dist.version))
+    return tuple(sorted({item for pin in named for item in pin.hashes}))
 
-    def get(self, dist: InstalledDist) -> Path | None:
-        """Put the wheel of a distribution into the folder; None where it cannot be had."""
-        downloads = self.prepared.target.downloads
-        here = [path for path in sorted(self.folder.glob("*.whl")) if self._is_it(path, dist)]
-        if here:
-            return here[0]
-        for entry in Depot(downloads.mirror).files() if downloads.mirror is not None else ():
-            path = (downloads.mirror or Path()) / entry.files[0].path
-            if canonicalize_name(entry.dist) == dist.name and self._is_it(path, dist):
-                return files.copy_durable(path, self.folder)
-        for requirement in self._asked(dist):
-            with scratch_folder("wheels", self.folder) as scratch:
-                argv = [
-                    str(self.prepared.target.layout.python), "-I", "-m", "pip", "download", "--no-deps",
-                    "--only-binary", ":all:", "--no-input", "--disable-pip-version-check", "--quiet",
-                    "--dest", str(scratch), requirement,
-                ]  # fmt: skip
-                run(argv, env=base_environment(), cwd=scratch, cancel=self.cancel)
-                self.cancel.stop_here()
-                for path in scratch.glob("*.whl"):
-                    if self._is_it(path, dist):
-                        return files.publish_file(path, self.folder)
-        return None
 
-    def _asked(self, dist: InstalledDist) -> Iterator[str]:
-        """Yield what pip is asked for: what it took, from where it came, else that version of an index."""
-        url, sha256 = self.origins.get(dist.name, ("", ""))
-        offline = self.prepared.target.downloads.offline
-        if url and (not offline or urlsplit(url).scheme == "file"):
-            yield f"{dist.name} @ {url}" + (f"#sha256={sha256}" if sha256 else "")
-        if not offline:
-            yield f"{dist.name}=={dist.version}"
-
-    def hashes(self, dist: InstalledDist) -> tuple[str, ...]:
-        """Return the hashes that a distribution's wheel may have."""
-        _, sha256 = self.origins.get(dist.name, ("", ""))
-        pins = (pin for text in self.prepared.target.requirements.values() for pin in hashed_pins(text))
-        named = (
-            pin for pin in pins if (canonicalize_name(pin.name), pin.version) == (dist.name, dist.version)
-        )
-        return (sha256,) if sha256 else tuple(sorted({item for pin in named for item in pin.hashes}))
-
-    def _is_it(self, wheel: Path, dist: InstalledDist) -> bool:
-        """Whether a wheel is the one that is installed, by its name and then by every file."""
-        _, sha256 = self.origins.get(dist.name, ("", ""))
-        try:
-            name, version, _, _ = parse_wheel_filename(wheel.name)
-            if (name, version) != (dist.name, Version(dist.version)):
-                return False
-            # Its RECORD against what is installed, then all that it holds against its RECORD.
-            if wheel_matches_installed(wheel, self.prepared.target.site_packages):
-                return False
-            if sha256:
-                return file_sha256(wheel) == sha256
-            return not any(problem.kind in _DAMAGE for problem in read_wheel(wheel).problems)
-        except (InvalidWheelFilename, InvalidVersion, AuditError):
+def _is_it(wheel: Path, dist: InstalledDist, site_packages: Path, sha256: str) -> bool:
+    """Whether a wheel is the one that is installed, by its name and then by every file."""
+    try:
+        name, version, _, _ = parse_wheel_filename(wheel.name)
+        if (name, version) != (dist.name, Version(dist.version)):
             return False
+        # Its RECORD against what is installed, then all that it holds against its RECORD.
+        if wheel_matches_installed(wheel, site_packages):
+            return False
+        if sha256:
+            return file_sha256(wheel) == sha256
+        return not any(problem.kind in _DAMAGE for problem in read_wheel(wheel).problems)
+    except (InvalidWheelFilename, InvalidVersion, AuditError):
+        return False
