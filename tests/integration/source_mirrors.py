@@ -25,7 +25,7 @@ def noise(seed: int, size: int = 40_000) -> bytes:
 
 def ensured(mirror: BareRepository, commit: str, ref: str | None = None) -> tuple[bool, list[str]]:
     lines: list[str] = []
-    return mirror.ensure(commit, ref=ref, report=lines.append), lines
+    return mirror.ensure(commit, report=lines.append), lines
 
 
 def refusal(mirror: BareRepository, commit: str) -> XpuBuildError:

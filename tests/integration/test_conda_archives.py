@@ -15,7 +15,7 @@ from support.conda_tools import served
 from xpubuild.errors import FetchError, SourceIntegrityError
 from xpubuild.supply.archives import Archive, Supply, bring
 from xpubuild.supply.conda.environment import CondaEnvironmentProof, make_conda_env
-from xpubuild.supply.conda.lockfile import read_lock, resolve, with_access, write_lock
+from xpubuild.supply.conda.lockfile import read_lock, resolve, with_access
 
 
 def test_a_mirror_is_enough(conda: tuple[Path, str], env: Path, tmp_path: Path) -> None:
@@ -46,8 +46,6 @@ def test_a_mirror_is_enough(conda: tuple[Path, str], env: Path, tmp_path: Path) 
 
 DAMAGE: dict[str, Callable[[bytes], bytes]] = {
     "bit": lambda data: data[:40] + bytes([data[40] ^ 1]) + data[41:],
-    "cut": lambda data: data[:-1],
-    "empty": lambda data: b"",
     "another": lambda data: archive(Tiny("cmake", "3.31.2", files={"bin/cmake": b"#!/bin/sh\necho evil\n"})),
 }
 
@@ -69,19 +67,6 @@ def test_a_wrong_archive_in_a_folder_is_found_where_rattler_would_take_it(
     assert make_conda_env(work(env, text, tmp_path)) is True
 
 
-@pytest.mark.parametrize("index", [0, 3, 7])
-def test_any_changed_hash_of_the_lock_is_found(
-    conda: tuple[Path, str], env: Path, tmp_path: Path, index: int
-) -> None:
-    lock = read_lock(conda[1])
-    packages = list(lock.packages)
-    right = packages[index].sha256
-    packages[index] = replace(packages[index], sha256=("0" if right[0] != "0" else "1") + right[1:])
-    changed = write_lock(replace(lock, packages=tuple(packages)))
-    with pytest.raises(SourceIntegrityError, match=packages[index].filename):
-        make_conda_env(work(env, changed, tmp_path))
-
-
 class TestOverHttp:
     def test_archives_are_fetched_once_and_a_damaged_copy_again(
         self, conda: tuple[Path, str], env: Path, tmp_path: Path
@@ -97,17 +82,6 @@ class TestOverHttp:
             assert make_conda_env(work(env, text, tmp_path / "cache", offline=False)) is True
         shutil.rmtree(env)
         assert make_conda_env(work(env, text, tmp_path / "cache")) is True
-
-    def test_a_wrong_one_is_not_kept(self, conda: tuple[Path, str], env: Path, tmp_path: Path) -> None:
-        channel = tmp_path / "copy"
-        shutil.copytree(conda[0], channel)
-        (channel / "linux-64" / "ninja-1.13.0-0.tar.bz2").write_bytes(b"x" * 531)
-        with served(channel) as url, pytest.raises(SourceIntegrityError, match=r"ninja-1\.13\.0"):
-            make_conda_env(
-                work(env, conda[1].replace(conda[0].as_uri(), url), tmp_path / "cache", offline=False)
-            )
-        assert not list((tmp_path / "cache").glob("*/ninja*"))
-        assert not list((tmp_path / "cache").glob("*/.part*"))
 
     def test_a_token_is_used_and_not_shown(self, conda: tuple[Path, str], tmp_path: Path) -> None:
         channel, text = conda

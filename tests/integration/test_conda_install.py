@@ -63,14 +63,6 @@ def test_an_environment_is_made_once_and_is_proved(
     assert ".env.conda" not in records
 
 
-def test_conda_packages_do_not_look_like_a_half_done_pip(
-    conda: tuple[Path, str], env: Path, tmp_path: Path
-) -> None:
-    make_conda_env(work(env, conda[1], tmp_path))
-    assert repair(env / SITE) == []
-    assert (env / SITE / "setuptools-80.0.0.dist-info/METADATA").exists()
-
-
 def test_a_real_pip_works_in_it_and_what_it_installs_is_left_alone(env: Path, tmp_path: Path) -> None:
     """pip replaces conda's setuptools by the pinned one, as the toolchain step does."""
     packages = [item for item in usual() if item.name != "pip"]
@@ -125,7 +117,7 @@ install.make_conda_env(work)
 """
 
 
-@pytest.mark.parametrize("after_s", [0.0, 0.03, 0.08, 0.15, 0.25])
+@pytest.mark.parametrize("after_s", [0.03, 0.15])
 def test_killed_at_any_moment_and_run_again_it_is_the_same(
     conda: tuple[Path, str], env: Path, tmp_path: Path, after_s: float
 ) -> None:
@@ -146,7 +138,7 @@ def test_killed_at_any_moment_and_run_again_it_is_the_same(
     assert [path.name for path in env.parent.iterdir()] == ["env"]
 
 
-@pytest.mark.parametrize("damage", ["making", "no record", "file gone", "other lock", "python gone", "venv"])
+@pytest.mark.parametrize("damage", ["making", "file gone", "other lock"])
 def test_one_that_is_not_whole_is_made_again(
     conda: tuple[Path, str], env: Path, tmp_path: Path, damage: str
 ) -> None:

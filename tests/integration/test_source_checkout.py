@@ -141,24 +141,6 @@ def test_a_clean_checkout_moves_to_another_pin(
     assert not list((into / ".git").glob("xpubuild-trash*"))
 
 
-def test_a_clone_that_the_user_made_is_taken_as_it_is(nested: Nested, server: GitServer, into: Path) -> None:
-    into.parent.mkdir(parents=True)
-    url = server.url("top.git")
-    plain_clone(url, nested.first, into)
-    assert _checkout(Pin(url, nested.first), into).action == "unchanged"
-    assert _checkout(Pin(url, nested.second), into).action == "moved"  # full history: first is behind second
-
-
-def test_missing_submodules_are_added(nested: Nested, server: GitServer, into: Path) -> None:
-    url = server.url("top.git")
-    report = _checkout(Pin(url, nested.first, submodules=False), into)
-    assert report.evidence["submodules"] == []
-    assert list((into / "third_party" / "mid").iterdir()) == []
-    assert _checkout(Pin(url, nested.first, submodules=False), into).action == "unchanged"
-    assert _checkout(Pin(url, nested.first), into).action == "moved"
-    assert (into / "third_party/mid/deps/inner/inner.h").read_text() == "inner 1\n"
-
-
 def test_an_empty_folder_is_filled_and_a_full_one_is_left_alone(
     nested: Nested, server: GitServer, into: Path
 ) -> None:
@@ -220,7 +202,7 @@ def test_the_users_line_end_and_filter_settings_do_not_change_the_tree(
 FILTER = '[filter "my.own"]\n\tsmudge = sed s/ours/theirs/\n\tclean = sed s/theirs/ours/\n\trequired = true\n'
 
 
-@pytest.mark.parametrize("where", ["user", "condition", "environment", "process"])
+@pytest.mark.parametrize("where", ["user", "environment"])
 def test_a_filter_of_the_user_changes_no_file(
     where: str, tmp_path: Path, into: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -59,29 +59,14 @@ def test_a_second_pin_goes_into_the_same_mirror(
         assert not ensured(mirror, commit)[0]
 
 
-def test_a_server_that_gives_no_single_commits_is_asked_for_the_ref(
+def test_of_a_server_that_gives_no_single_commits_the_whole_repository_is_fetched(
     tmp_path: Path, upstream: Upstream, server: GitServer
-) -> None:
-    server.faults.old_protocol = True
-    first = upstream.commit({"a": "1\n"})
-    tagged = upstream.commit({"a": "2\n"}, parent=first)
-    git("tag", "-a", "-m", "a release", "v1.0", tagged, cwd=upstream.path)
-    upstream.commit({"a": "3\n"}, parent=tagged)
-    mirror = store_in(tmp_path).mirror(server.url(upstream.path.name), tagged)
-    ensured(mirror, tagged, ref="v1.0")
-    assert (mirror.path / "shallow").exists()
-    assert len(_objects(mirror, tagged)) == 3
-
-
-@pytest.mark.parametrize("ref", [None, "main", "no-such-tag"])
-def test_without_a_ref_that_helps_the_whole_repository_is_fetched(
-    tmp_path: Path, upstream: Upstream, server: GitServer, ref: str | None
 ) -> None:
     server.faults.old_protocol = True
     commit = upstream.commit({"a": "1\n"})
     upstream.commit({"a": "2\n"}, parent=commit)
     mirror = store_in(tmp_path).mirror(server.url(upstream.path.name), commit)
-    _, lines = ensured(mirror, commit, ref=ref)
+    _, lines = ensured(mirror, commit)
     assert any("fetching the complete repository" in line for line in lines)
     assert not ensured(mirror, commit)[0]
 

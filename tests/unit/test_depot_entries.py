@@ -115,9 +115,3 @@ def test_an_index_of_another_version_is_no_damage() -> None:
         with pytest.raises(EntryError) as caught:
             read_index(data)
         assert not isinstance(caught.value, OtherVersionError)
-
-
-@pytest.mark.parametrize("name", ["../x.whl", "a/b.whl", "-x.whl", ".hidden", "", "a\nb"])
-def test_a_name_that_leads_elsewhere_is_no_file_of_a_depot(name: str) -> None:
-    with pytest.raises(EntryError):
-        file_entry(name, A, 1)

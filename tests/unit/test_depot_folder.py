@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
-import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from xpubuild.engine.redact import recordable
-from xpubuild.errors import FetchError, InterruptedByUserError, NoSpaceError, SourceIntegrityError, UsageError
+from xpubuild.errors import FetchError, SourceIntegrityError, UsageError
 from xpubuild.install.inputs import OpenWheel
 from xpubuild.install.lock import in_depot
-from xpubuild.supply.depot import folder
 from xpubuild.supply.depot.entries import DepotSet, Entry, file_entry, index_of
 from xpubuild.supply.depot.examine import check_depot
 from xpubuild.supply.depot.folder import Depot
@@ -98,51 +95,6 @@ def test_a_mirror_of_an_earlier_version_is_refused_by_name(depot: Depot, damaged
     with pytest.raises(UsageError, match="mirror of another version"):
         check_depot(place, repair=damaged)
     assert sorted(path.name for path in place.iterdir()) == ["index.json"]
-
-
-def test_readers_write_nothing(depot: Depot) -> None:
-    entry = add(depot)
-    needed = DepotSet("demo", ("3.11",), (), (entry,))
-    depot.publish(index_of([entry], [needed]))
-    (depot.path / ".lock").unlink()
-
-    def state() -> list[tuple[str, int]]:
-        return [(str(path), path.stat().st_mtime_ns) for path in sorted(depot.path.rglob("*"))]
-
-    before = state()
-    reader = Depot.open(depot.path)
-    assert reader.file(entry.sha256).is_file()
-    assert check_depot(depot.path) == []
-    assert reader.index().of("demo") == [needed]
-    assert state() == before
-
-
-def test_what_goes_wrong_while_a_depot_is_written_is_what_is_reported(
-    depot: Depot, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(folder, "share", full)
-    with pytest.raises(InterruptedByUserError), depot.writing():
-        raise InterruptedByUserError("stopped")
-    with pytest.raises(NoSpaceError), depot.writing():
-        pass
-
-
-def test_an_index_or_page_that_is_no_file_is_replaced(depot: Depot, tmp_path: Path) -> None:
-    entry = add(depot)
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.write_bytes(b"x")
-    for name in ("index.json", "wheels.html"):
-        for make in (lambda place: place.symlink_to(elsewhere), lambda place: place.mkdir(), os.mkfifo):
-            (depot.path / name).unlink()
-            make(depot.path / name)
-            assert {item.path for item in check_depot(depot.path)} == {name}
-            assert check_depot(depot.path, repair=True) == []
-            assert (depot.path / name).is_file()
-    assert elsewhere.read_bytes() == b"x"
-    assert [item.name for item in Depot.open(depot.path).files()] == [entry.name]
 
 
 def test_a_lost_index_is_made_from_what_is_there(depot: Depot) -> None:

@@ -56,8 +56,6 @@ def pip_says(env: dict[str, str]) -> dict[str, Any]:
 
 
 LAYOUTS: dict[str, tuple[dict[str, str], dict[str, str]]] = {
-    "nothing": ({}, {}),
-    "user": ({".config/pip/pip.conf": "[global]\nindex-url = https://a.example/simple\ntimeout=7\n"}, {}),
     "user over legacy over site": (
         {
             ".config/pip/pip.conf": "[global]\nindex-url = https://user.example\n",
@@ -78,17 +76,9 @@ LAYOUTS: dict[str, tuple[dict[str, str], dict[str, str]]] = {
         {".config/pip/pip.conf": "[install]\nindex-url = https://a.example\nno-index = yes\n"},
         {"PIP_INDEX_URL": "https://env.example", "PIP_NO_INDEX": "", "PIP_DEFAULT_TIMEOUT": "9"},
     ),
-    "several lines": (
-        {".config/pip/pip.conf": "[global]\nextra-index-url =\n  https://a.example\n  https://b.example\n"},
-        {},
-    ),
     "a file of one's own": (
         {".config/pip/pip.conf": "[global]\nretries = 1\n", "own.conf": "[global]\nno-index = true\n"},
         {"PIP_CONFIG_FILE": "own.conf"},
-    ),
-    "no file": ({".config/pip/pip.conf": "[global]\nretries = 1\n"}, {"PIP_CONFIG_FILE": os.devnull}),
-    "a file that is not there": (
-        {".config/pip/pip.conf": "[global]\nretries = 1\n"}, {"PIP_CONFIG_FILE": "/not/there.conf"}
     ),
 }  # fmt: skip
 

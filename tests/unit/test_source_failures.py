@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from xpubuild.engine.process import ProcessResult
-from xpubuild.errors import FetchError, NoSpaceError, ToolchainError, XpuBuildError
-from xpubuild.supply.git.failures import Failure, diagnose, error_for, require
-from xpubuild.supply.git.git import Answer, GitRun
+from xpubuild.errors import FetchError
+from xpubuild.supply.git.failures import Failure, diagnose, error_for
+from xpubuild.supply.git.git import GitRun
 
 _ID = "0" * 39 + "1"
 
@@ -82,44 +82,10 @@ def test_messages_are_understood(text: str, reason: str, transient: bool) -> Non
     assert (failure.reason, failure.transient) == (reason, transient)
 
 
-def test_silence_is_a_timeout_whatever_was_printed_before() -> None:
-    assert diagnose(_run("remote: Counting objects", stalled=True)).reason == "timeout"
-
-
-def test_progress_is_not_shown_as_a_reason() -> None:
-    failure = diagnose(
-        _run("Receiving objects:  10% (1/10)\nremote: Counting objects: 5, done.\nfatal: early EOF")
-    )
-    assert failure.lines == ("fatal: early EOF",)
-
-
-@pytest.mark.parametrize(
-    "reason",
-    [
-        "dns", "refused", "unreachable", "timeout", "tls", "proxy", "auth", "not-found", "server", "cut",
-        "commit", "protocol", "offline", "unknown", "damaged", "no-space", "object",
-    ],
-)  # fmt: skip
-def test_every_reason_becomes_an_error_that_says_what_why_and_fix(reason: str) -> None:
-    failure = Failure(reason, cause="fatal: x", lines=("one", "fatal: x"))
-    with pytest.raises(XpuBuildError) as caught:
-        raise error_for(failure, "https://h/x", _ID)
-    assert (caught.value.why, caught.value.fix) != ("", "")
-    with pytest.raises(XpuBuildError):
-        raise error_for(Failure(reason), "https://h/x", _ID)
-
-
 def test_a_repository_of_somebody_else_comes_with_the_command_that_trusts_it() -> None:
     with pytest.raises(FetchError) as caught:
         raise error_for(diagnose(_run("fatal: detected dubious ownership in repository at '/a b'")), "u", _ID)
     assert caught.value.commands == ("git config --global --add safe.directory '/a b'",)
-
-
-@pytest.mark.parametrize("text", ["", "fatal: x\n", "fatal: cannot write: No space left on device\n"])
-def test_a_short_command_that_failed_says_what_it_was_for(text: str) -> None:
-    require(Answer(0, b"", text), "making it")
-    with pytest.raises((ToolchainError, NoSpaceError)):
-        require(Answer(128, b"", text), "making it")
 
 
 def test_a_failure_has_the_last_words_and_the_cause_in_them() -> None:

@@ -55,9 +55,3 @@ def test_our_settings_come_after_the_callers_so_that_they_win() -> None:
 def test_a_count_that_git_would_die_of_is_dropped() -> None:
     for count in ("many", "-1", "", "99999999999", "²"):
         assert _pairs(git_environment({"GIT_CONFIG_COUNT": count})) == list(OVERRIDES)
-
-
-def test_only_known_protocols_are_allowed() -> None:
-    env = git_environment({})
-    assert set(env["GIT_ALLOW_PROTOCOL"].split(":")) == {"https", "http", "ssh", "git", "file"}
-    assert dict(OVERRIDES)["protocol.allow"] == "never"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from xpubuild.supply.git.pin import is_local, mirror_name, normalised, problem_with, resolve_relative
+from xpubuild.supply.git.pin import mirror_name, normalised, problem_with, resolve_relative
 
 
 @pytest.mark.parametrize(
@@ -137,15 +137,3 @@ def test_relative_urls_are_resolved_as_git_does(base: str, relative: str, tmp_pa
 def test_a_relative_url_that_goes_above_everything_is_an_error() -> None:
     with pytest.raises(ValueError, match="cannot take one component off"):
         resolve_relative("git@h:b", "../../../c")
-
-
-def test_what_is_not_relative_stays() -> None:
-    assert resolve_relative("https://h/a", "https://other/x") == "https://other/x"
-    assert is_local("file:///x")
-    assert is_local("/x")
-    assert not is_local("git@h:x")
-
-
-def test_addresses_as_ssh_writes_them_are_told_apart() -> None:
-    assert normalised("git@host.example:a.git/") == "git@host.example:a"
-    assert mirror_name("git@host.example:a.git", 40) != mirror_name("git@host.example:b.git", 40)

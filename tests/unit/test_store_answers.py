@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.test_store_folder import DIST, FILE, ME, age, keep, record_of
+from unit.test_store_folder import DIST, FILE, ME, keep, record_of
 
 from xpubuild.errors import FetchError
 from xpubuild.supply.depot import kept_wheels as folder_store
@@ -21,7 +21,6 @@ from xpubuild.supply.depot.keeping import (
     NotKept,
     Used,
     WheelKeeper,
-    collectable,
     contents_document,
     look_up,
     size_row,
@@ -29,7 +28,6 @@ from xpubuild.supply.depot.keeping import (
 )
 from xpubuild.supply.depot.kept_wheels import FolderStore
 from xpubuild.supply.depot.location import Trust
-from xpubuild.supply.depot.machine import Contents, headers, libraries
 from xpubuild.supply.depot.record import (
     IDENTITY,
     MOST_BYTES,
@@ -96,18 +94,6 @@ def test_why_a_store_is_not_used(store: FolderStore, tmp_path: Path) -> None:
     assert shared.why_not() == "it is not a folder"
     other = FolderStore(tmp_path, Trust(frozenset(), frozenset()))
     assert other.why_not() == f"it belongs to the user with the number {os.geteuid()}{UNNAMED}"
-
-
-def test_gc_takes_a_damaged_record_after_a_day_and_says_why(store: FolderStore) -> None:
-    path = at(store) / f"{'b' * 64}.json"
-    keep(store)
-    path.write_text("[")
-    age(path, 0.9)
-    assert collectable(store, Used(), 86_400) == []
-    age(path, 0.2)
-    (found,) = collectable(store, Used(), 86_400)
-    assert found.to_json() == {"path": str(path), "size_bytes": 1, "why": found.why}
-    assert found.why.startswith("damaged: it is not JSON: ")
 
 
 @pytest.mark.parametrize(
@@ -259,26 +245,6 @@ def test_a_store_that_gives_no_answer_is_unknown_and_the_next_counts(
     assert look_up([silent, shared], DIST, record.identity, 60.0) == Found(record, shared, unknown)
     assert look_up([silent, shared], DIST, "0" * 64, 60.0) == Found(unknown=unknown)
     assert look_up([store, silent], DIST, record.identity, 60.0) == Found(record, store, {})
-
-
-def test_listings_are_of_names_and_sizes_and_of_what_links_lead_to(tmp_path: Path) -> None:
-    assert (headers(tmp_path), libraries(tmp_path)) == ("", "")
-    (tmp_path / "no library.txt").touch()
-    assert libraries(tmp_path) == ""
-    (tmp_path / "loop").symlink_to("loop")
-    assert Contents(tmp_path / "memory").sha256(tmp_path / "loop") == ""
-    assert Contents(tmp_path / "memory").sha256(tmp_path / "none") == ""
-    seen = {libraries(tmp_path), headers(tmp_path)}
-    for name in ("libx.so", "liby.a", "cmake/x", "cmake/y"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).touch()
-        seen |= {libraries(tmp_path), headers(tmp_path)}
-    (tmp_path / "libx.so").write_text("x")
-    seen |= {libraries(tmp_path), headers(tmp_path)}
-    (tmp_path / "libx.so").unlink()
-    (tmp_path / "libx.so").symlink_to("libx.so.1")
-    seen.add(libraries(tmp_path))
-    assert len(seen) == 2 + 2 * 4 + 2 + 1
 
 
 def test_the_size_of_a_store_counts_each_kind(store: FolderStore) -> None:

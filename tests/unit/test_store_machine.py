@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import platform
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +17,6 @@ from xpubuild.supply.depot.machine import (
     Contents,
     Toolchain,
     headers,
-    libraries,
     machine_inputs,
     system_inputs,
 )
@@ -159,21 +157,3 @@ def test_only_what_a_build_uses_is_part_of_it(tools: Toolchain, tmp_path: Path) 
             **{name: headers(tmp_path / "oneapi" / folder) for name, folder in listed.items()},
         }
     }
-
-
-def test_a_machine_is_told_by_its_platform_and_extensions(tools: Toolchain, tmp_path: Path) -> None:
-    whole = found(tools, tmp_path)
-    assert whole["platform"].split()[0] == platform.machine()
-    assert whole["cpu"] == sorted(whole["cpu"])
-    assert whole["headers"] == {str(tmp_path / "include"): headers(tmp_path / "include")}
-    assert whole["libraries"] == {str(tmp_path / "lib"): libraries(tmp_path / "lib")}
-    both = f"{headers(tmp_path / 'include')} {libraries(tmp_path / 'lib')}"
-    assert whole["prefixes"] == {str(tmp_path): both}
-    assert found(replace(tools, search_path="/usr/bin:/bin::/usr/local/bin"), tmp_path)["prefixes"] == {}
-
-
-def test_a_folder_of_headers_inside_another_counts_once(tools: Toolchain, tmp_path: Path) -> None:
-    (tmp_path / "include" / "inner").mkdir()
-    text = Path(tools.cxx).read_text()
-    Path(tools.cxx).write_text(text.replace("/include\\n", f"/include\\n {tmp_path}/include/inner\\n"))
-    assert list(found(tools, tmp_path)["headers"]) == [str(tmp_path / "include")]

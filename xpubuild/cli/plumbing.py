@@ -223,13 +223,13 @@ def link_packages(
 ) -> None:  # fmt: skip
     """Install a hashed requirement file with uv, which links the files from its cache."""
     from xpubuild.engine.environment import base_environment
-    from xpubuild.supply.uv.install import Installation, install
+    from xpubuild.supply.uv.install import Installation
 
-    asked = Installation(
-        env, requirements, uv, cache, report, python_version, constraint, index, whole=not no_deps
-    )
     with options.interruptible() as cancel:
-        install(asked, base_environment(), cancel, _say)
+        Installation(
+            env, requirements, uv, cache, report, python_version, base_environment(), cancel, _say,
+            constraint, index, whole=not no_deps,
+        ).perform()  # fmt: skip
 
 
 @_plumbing

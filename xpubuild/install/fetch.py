@@ -88,7 +88,7 @@ class Fetch:
                 for damage in damaged:
                     teller.notice(f"damaged: {damage}; repaired or fetched again", "warning")
                 before = relisted(depot, damaged, self.git, self.cancel) if damaged else depot.index()
-            store = depot.git_store(self.git, cancel=self.cancel)
+            store = RepositoryStore(self.path, self.git, cancel=self.cancel)
             try:
                 with set_aside(self.path, before.entries):
                     for item, step in zip(repositories, sources, strict=True):
@@ -178,7 +178,7 @@ class Fetch:
             for use in one.repositories:
                 entry = before.entries.get(use.id)
                 if entry is None or use.commit not in entry.pins:
-                    store.mirror(use.url, use.commit).ensure(use.commit, ref=use.ref, report=teller.line)
+                    store.mirror(use.url, use.commit).ensure(use.commit, report=teller.line)
         remotes = [as_remote(entry) for entry in lost.values()]
         return index_of(fetch_files(depot, remotes, (), teller, cancel=self.cancel), sets)
 
@@ -237,7 +237,7 @@ class Fetch:
         """Yield what the depot lacks: repositories, wheels, conda packages and archives."""
         inputs, nothing = self.wanted.inputs, ("commit", "ref", "component", "path", "sha256", "size")
         unknown: dict[str, Any] = dict.fromkeys(nothing)
-        store = Depot(self.path).git_store(self.git, offline=True, cancel=self.cancel)
+        store = RepositoryStore(self.path, self.git, offline=True, cancel=self.cancel)
         for use in missing_repositories(store, inputs):
             at = {"commit": use.commit or None, "ref": use.ref, "component": use.component, "path": use.path}
             yield {"kind": "git", "name": use.url, "url": use.url, **unknown, **at}

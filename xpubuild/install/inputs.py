@@ -12,7 +12,6 @@ from xpubuild.install.source_steps import pin_of
 from xpubuild.install.target import Target
 from xpubuild.recipe.model import ConfigureTime
 from xpubuild.supply.depot.entries import RepositoryUse
-from xpubuild.supply.depot.examine import holds
 from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.git import Report
 from xpubuild.supply.git.pin import Pin
@@ -186,7 +185,7 @@ def missing_repositories(store: RepositoryStore, inputs: Inputs) -> Iterator[Rep
         url, commit = item.pin.url, item.pin.commit
         yield from _lacking(store, RepositoryUse(item.component, url, commit), item.pin)
         git_dir = store.mirror(url, commit).path
-        here = holds(store.git, git_dir, commit)
+        here = store.mirror(url, commit).holds(commit)
         for pin in configure_time_pins(store.git, git_dir, commit, item.configure_time) if here else ():
             found = pin.commit or _remembered(store, pin)
             use = RepositoryUse(item.component, pin.url, found or "", pin.path or "", pin.ref, True)
@@ -209,11 +208,11 @@ def _lacking(
     store: RepositoryStore, use: RepositoryUse, pin: Pin, below: str = ""
 ) -> Iterator[RepositoryUse]:
     """Yield what is missing at and below ``use``; ``below`` is its place in the tree of ``pin``."""
-    git_dir = store.mirror(use.url, use.commit).path
-    if not holds(store.git, git_dir, use.commit):
+    mirror = store.mirror(use.url, use.commit)
+    if not mirror.holds(use.commit):
         yield use
         return
-    for link in read_links(store.git, git_dir, use.commit, use.url) if pin.submodules else ():
+    for link in read_links(store.git, mirror.path, use.commit, use.url) if pin.submodules else ():
         place = f"{below}/{link.path}".strip("/")
         if place not in pin.skip:
             path = f"{use.path}/{link.path}".strip("/")

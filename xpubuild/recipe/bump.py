@@ -44,14 +44,13 @@ class Tree:
     commit: str
 
     @classmethod
-    def fetched(cls, store: RepositoryStore, url: str, tag: str | None, commit: str) -> Tree:
-        """Fetch the commit, unless it is there; ``tag`` is a hint for the server.
+    def fetched(cls, store: RepositoryStore, url: str, commit: str) -> Tree:
+        """Fetch the commit, unless it is there.
 
         Raises:
             FetchError, SourceIntegrityError, NoSpaceError, ToolchainError, InterruptedByUserError.
         """
-        ref = f"refs/tags/{tag}" if tag else None
-        store.mirror(url, commit).ensure(commit, ref=ref, report=lambda _line: None)
+        store.mirror(url, commit).ensure(commit, report=lambda _line: None)
         return cls(store, url, commit)
 
     def text(self, path: str) -> str:
@@ -172,7 +171,7 @@ def _tagged(found: _Bump, name: str, url: str, tag: Version, commit: str) -> Tre
     source = f"git ls-remote of {url}"
     found.add(f"components.{name}.source.ref", f"v{tag}", source)
     found.add(f"components.{name}.source.commit", commit, source)
-    tree = Tree.fetched(found.store, url, f"v{tag}", commit)
+    tree = Tree.fetched(found.store, url, commit)
     _pin_files(found, name, tree)
     return tree
 
@@ -206,7 +205,7 @@ def _triton(found: _Bump, torch: Tree) -> None:
         found.open.append(f"{key}: {TRITON_PIN} of {torch.url} does not state it")
         return
     found.add_said("components.triton.version", torch, *TRITON_VERSIONS)
-    _pin_files(found, "triton", Tree.fetched(found.store, url, None, said))
+    _pin_files(found, "triton", Tree.fetched(found.store, url, said))
 
 
 def _companion(found: _Bump, name: str) -> None:

@@ -38,8 +38,10 @@ class HashedPin:
 
         ``python_version`` may be a minor version ("3.11"): true then where it holds for some release of it.
         """
+        minor = len(Version(python_version).release) <= 2  # noqa: PLR2004 (major.minor.micro)
+        every = [f"{python_version}.{micro}" for micro in (0, _LAST_MICRO)] if minor else [python_version]
         return self.marker is None or any(
-            self.marker.evaluate(marker_environment(version, machine)) for version in releases(python_version)
+            self.marker.evaluate(marker_environment(version, machine)) for version in every
         )
 
 
@@ -80,19 +82,7 @@ def pinned(text: str, python_version: str) -> tuple[tuple[str, str], ...]:
     Raises:
         RecipeError: a line is no ``name==version`` requirement.
     """
-    environment = marker_environment(python_version)
-    return tuple(
-        (pin.name, pin.version)
-        for pin in hashed_pins(text)
-        if pin.marker is None or pin.marker.evaluate(environment)
-    )
-
-
-def releases(python_version: str) -> tuple[str, ...]:
-    """Return the version itself, or the first and the last release that a minor version can stand for."""
-    if len(Version(python_version).release) > 2:  # noqa: PLR2004 (major.minor.micro)
-        return (python_version,)
-    return (f"{python_version}.0", f"{python_version}.{_LAST_MICRO}")
+    return tuple((pin.name, pin.version) for pin in hashed_pins(text) if pin.applies(python_version))
 
 
 def marker_environment(python_version: str, machine: str | None = None) -> dict[str, str]:

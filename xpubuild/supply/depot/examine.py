@@ -332,12 +332,6 @@ def named_in(root: Path, name: str) -> Iterator[tuple[str, str]]:
             yield ref, (root / GIT / name / NAMED / ref).read_text("ascii").strip()
 
 
-def holds(git: Git, git_dir: Path, commit: str) -> bool:
-    """Whether a repository keeps ``commit`` with every object of its tree; nothing is written."""
-    known = git_dir.is_dir() and git.parse(git_dir, f"{PINS}{commit}^{{commit}}") == commit
-    return known and git.is_whole(git_dir, commit)
-
-
 @contextlib.contextmanager
 def set_aside(root: Path, listed: Collection[str]) -> Iterator[None]:
     """Move repositories away that are not ``listed`` after a repair; where the block fails, they return."""

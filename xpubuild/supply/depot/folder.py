@@ -38,8 +38,7 @@ from xpubuild.supply.depot.entries import (
     file_id,
     read_index,
 )  # fmt: skip
-from xpubuild.supply.git.bare import RepositoryStore
-from xpubuild.supply.git.git import Git, locked
+from xpubuild.supply.git.git import locked
 from xpubuild.supply.index.pipconf import links_page
 from xpubuild.untrusted import UntrustedError, read_bytes
 
@@ -155,13 +154,6 @@ class Depot:
         if why:
             raise damage_error(self.path, [Damage(record.path, "is damaged", why, entry.id)])
         return self.path / record.path
-
-    def git_store(self, git: Git, *, offline: bool = False, cancel: Cancel | None = None) -> RepositoryStore:
-        """Return the depot's own repositories, to fill them.
-
-        To read from a depot, name it among ``RepositoryStore.stocks`` of a store elsewhere.
-        """
-        return RepositoryStore(self.path, git, offline=offline, cancel=cancel or Cancel())
 
     # --- writing ---------------------------------------------------------------------------------------
 

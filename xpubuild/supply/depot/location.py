@@ -70,12 +70,7 @@ def parse_mirror(text: str) -> Path | Location:
     Raises:
         UsageError: the URL is of a scheme that is not known, or cannot be used; no credential is shown.
     """
-    what = f"--mirror cannot be {_shown(text)}"
-    fix = "pass a folder, or the URL of a mirror: http://HOST/PATH, https://HOST/PATH or file:///PATH"
-    try:
-        return _parsed(text)
-    except ValueError as error:
-        raise UsageError(what, why=str(error), fix=fix) from None
+    return _place(text, "--mirror", "a mirror")
 
 
 def parse_store(text: str) -> Path | Location:
@@ -84,11 +79,15 @@ def parse_store(text: str) -> Path | Location:
     Raises:
         UsageError: it is neither.
     """
-    fix = "pass a folder, or the URL of a store: http://HOST/PATH, https://HOST/PATH"
+    return _place(text, "a store", "a store")
+
+
+def _place(text: str, what: str, kind: str) -> Path | Location:
     try:
         return _parsed(text)
     except ValueError as error:
-        raise UsageError(f"a store cannot be {_shown(text)}", why=str(error), fix=fix) from None
+        fix = f"pass a folder, or the URL of {kind}: http://HOST/PATH, https://HOST/PATH or file:///PATH"
+        raise UsageError(f"{what} cannot be {_shown(text)}", why=str(error), fix=fix) from None
 
 
 def _parsed(text: str) -> Path | Location:

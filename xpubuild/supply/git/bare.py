@@ -27,7 +27,6 @@ PINS = "refs/xpubuild/pins"
 _TAG = b"Signature: 8a477f597d28d172789f06886806bc55\n# This folder is a cache made by xpubuild.\n"
 _INCOMPLETE = Failure("damaged", cause="objects are missing after the fetch")
 _FETCH = ("fetch", "--no-tags", "--no-write-fetch-head", "--progress")
-_HINT = "refs/xpubuild/hint"
 _WHOLE = ("+refs/heads/*:refs/xpubuild/heads/*", "+refs/tags/*:refs/xpubuild/tags/*")
 _ALL_HISTORY = "--depth=2147483647"  # what git's own --unshallow stands for
 _LEFTOVERS = (
@@ -101,7 +100,7 @@ class BareRepository:
     url: str
     path: Path
 
-    def ensure(self, commit: str, *, ref: str | None, report: Report) -> bool:
+    def ensure(self, commit: str, *, report: Report) -> bool:
         """Make ``commit`` and all its objects be here; return whether the network was used.
 
         Raises:
@@ -110,17 +109,15 @@ class BareRepository:
             NoSpaceError, SourceIntegrityError, ToolchainError, InterruptedByUserError.
         """
         with self._locked(report, shared=True):
-            if self._holds(commit):
+            if self.holds(commit):
                 return False
         with self._locked(report) as fd:
-            if self._holds(commit):
+            if self.holds(commit):
                 return False
-            self._fill(commit, ref, report, fd)
+            self._fill(commit, report, fd)
         return True
 
-    def deliver(
-        self, commit: str, git_dir: Path, *, ref: str | None, report: Report, hold: tuple[int, ...] = ()
-    ) -> None:
+    def deliver(self, commit: str, git_dir: Path, *, report: Report, hold: tuple[int, ...] = ()) -> None:
         """Copy the commit's objects into another repository; git hashes every one on arrival.
 
         A mirror whose objects turn out damaged is set aside and filled again, once.
@@ -137,7 +134,7 @@ class BareRepository:
                 raise error_for(failure, str(self.path), commit)
             with self._locked(report) as fd:
                 self._set_aside(report)
-                self._fill(commit, ref, report, fd)
+                self._fill(commit, report, fd)
 
     def is_sound(self, report: Report) -> bool:
         """Whether git finds every object of the mirror whole."""
@@ -145,13 +142,13 @@ class BareRepository:
         with self._locked(report, shared=True) as fd:
             return self.store.git.run(words, git_dir=self.path, cancel=self.store.cancel, hold=(fd,)).ok
 
-    def _holds(self, commit: str) -> bool:
+    def holds(self, commit: str) -> bool:
         """Whether the commit was fetched to the end and every object of its tree is still here."""
         git = self.store.git
         known = self.path.is_dir() and git.parse(self.path, f"{PINS}/{commit}^{{commit}}") == commit
         return known and git.is_whole(self.path, commit)
 
-    def _fill(self, commit: str, ref: str | None, report: Report, fd: int) -> None:
+    def _fill(self, commit: str, report: Report, fd: int) -> None:
         if self._fill_from_stock(commit, report, fd):
             return
         # A folder of this machine needs no network: embedded sources are made in the workspace itself.
@@ -160,10 +157,10 @@ class BareRepository:
         failure = _INCOMPLETE
         for _ in range(2):
             is_old = self._make_usable(commit, report)
-            problem = self._fetch_commit(commit, ref, report, fd)
+            problem = self._fetch_commit(commit, report, fd)
             if problem is None:
                 self._require_commit(commit)
-                if self._holds(commit):
+                if self.holds(commit):
                     return
             failure = problem or _INCOMPLETE
             # What git says of a damaged repository has many forms: an old mirror is recreated once.
@@ -183,7 +180,7 @@ class BareRepository:
         for place in self.store.stocked(self.url, commit):
             self._make_usable(commit, report)
             failure = self.store.copy(place, f"+{pinned}:{pinned}", self.path, report, (fd,))
-            if failure is None and self._holds(commit):
+            if failure is None and self.holds(commit):
                 return True
             if failure is not None and failure.reason == "no-space":
                 raise error_for(failure, str(place), commit)
@@ -195,24 +192,16 @@ class BareRepository:
             self._set_aside(report)
         return False
 
-    def _fetch_commit(self, commit: str, ref: str | None, report: Report, fd: int) -> Failure | None:
+    def _fetch_commit(self, commit: str, report: Report, fd: int) -> Failure | None:
         """Fetch ``commit`` and keep it by a reference of its own; return what went wrong, or None.
 
-        Shallow by id where the server allows it. ``ref`` is tried next; then, for a server that gives no
-        single commits at all, the whole repository.
+        Shallow by id where the server allows it; else, as one that gives no single commits, the whole
+        repository.
         """
-        git, pinned = self.store.git, f"{PINS}/{commit}"
+        pinned = f"{PINS}/{commit}"
         failure = self._fetch(["--depth=1"], [f"+{commit}:{pinned}"], report, fd)
         if failure is None or failure.reason not in ("want", "commit", "shallow"):
             return failure
-        hint = ["--depth=1"], [f"+{ref}:{_HINT}"]
-        if failure.reason != "shallow" and ref is not None and self._fetch(*hint, report, fd) is None:
-            found = git.parse(self.path, f"{_HINT}^{{commit}}")
-            self._ask("update-ref", "-d", _HINT)
-            if found == commit:
-                self._ask("update-ref", pinned, commit)
-                return None
-            report(f"{ref} of {self.url} is at {found} now, not at the pinned {commit}")
         if failure.reason == "commit":
             # The server looked for the commit and does not have it: everything else would not hold it either.
             return failure

@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import shlex
 import threading
-import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
@@ -30,7 +29,7 @@ from xpubuild.supply.git.git import Git, Report, locked, object_format
 from xpubuild.supply.git.hardening import add_settings
 from xpubuild.supply.git.integrity import verify_checkout
 from xpubuild.supply.git.pin import Pin
-from xpubuild.supply.git.submodules import LinkedCancel, Node, SourceTree, discover, list_tree, visit_all
+from xpubuild.supply.git.submodules import Node, SourceTree, discover, list_tree, visit_all
 from xpubuild.supply.git.worktree import (
     Missing,
     Repository,
@@ -60,12 +59,9 @@ class CheckoutReport:
     the network; ``evidence`` is what ``verify_checkout`` returns.
     """
 
-    into: str
-    pin: Pin
     action: str
     fetched: tuple[str, ...]
-    duration_s: float
-    evidence: Mapping[str, Any] = field(default_factory=dict)
+    evidence: Mapping[str, Any]
 
 
 def checkout(
@@ -92,8 +88,8 @@ def checkout(
         SourceIntegrityError: the user's work is in the way, or what came is not what the pin says.
         RecipeError, NoSpaceError, ToolchainError, InterruptedByUserError.
     """
-    started, place, one = time.monotonic(), into.resolve(), threading.Lock()
-    linked = LinkedCancel(cancel)
+    place, one = into.resolve(), threading.Lock()
+    linked = Cancel(cancel)
 
     def say(text: str) -> None:
         with one:
@@ -108,7 +104,7 @@ def checkout(
         seen = work.look()
         action, fetched = ("made", work.make()) if seen is None else work.move(*seen)
         evidence = verify_checkout(place, pin, git=store.git)
-    return CheckoutReport(str(place), pin, action, fetched, time.monotonic() - started, evidence)
+    return CheckoutReport(action, fetched, evidence)
 
 
 def _beside(place: Path, what: str) -> Path:
@@ -337,7 +333,7 @@ class _Work:
         git_dir = self._git_dir(node.path)
         if not self.store.git.is_whole(git_dir, node.commit):
             mirror = self.store.mirror(node.url, node.commit)
-            mirror.deliver(node.commit, git_dir, ref=node.ref, report=self._for(node), hold=self.hold)
+            mirror.deliver(node.commit, git_dir, report=self._for(node), hold=self.hold)
 
     def _check_out(self, node: Node) -> None:
         work_tree = self.top / node.path

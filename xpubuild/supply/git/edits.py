@@ -267,11 +267,10 @@ def _commands(into: Path, edits: Sequence[Edit]) -> list[str]:
         if "hidden" in kinds:
             commands.append(f"git -C {folder} ls-files -v | grep '^[a-zS] '")
         if kinds & {"modified", "unmerged", UNTRACKED, IGNORED}:
-            which = "--all" if IGNORED in kinds else "--include-untracked"
-            if len(here) <= _SHOWN and not kinds - {UNTRACKED, IGNORED}:
+            which = "--include-untracked"
+            if IGNORED in kinds or not kinds - {UNTRACKED}:
                 # Only by their names: what builds have made stays.
-                names = [os.path.relpath(edit.path, repository) if repository else edit.path for edit in here]
+                names = [os.path.relpath(edit.path, repository or ".") for edit in here[:_SHOWN]]
                 which = f"--all -- {shlex.join(names)}"
             commands.append(f"git -C {folder} stash push {which}")
-            commands.append(f"cd {folder} && git switch -c my-work && git add -A && git commit")
     return [*dict.fromkeys(commands), f"mv {shlex.quote(str(into))} {shlex.quote(f'{into}.mine')}"]

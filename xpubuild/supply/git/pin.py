@@ -32,7 +32,7 @@ class Pin:
     """A commit (40 or 64 hex digits) of the repository at ``url``, with its recursive submodules.
 
     ``tree`` is the id of the commit's tree, where the lock knows it. ``ref`` is a tag or branch that has
-    held the commit: a hint for servers that give no single commits, never trusted. ``skip`` are paths of
+    held the commit, for people and locks; never trusted. ``skip`` are paths of
     submodules, below the top and at any depth, that the build does not need and that are not fetched.
 
     Raises:

@@ -201,7 +201,7 @@ def _serve_one(store: RepositoryStore, node: Node, asked_for: str, into: Path, r
     git, git_dir = store.git, into / mirror_name(node.url, len(node.commit))
     if not (git_dir / "HEAD").exists():
         make_bare(git, git_dir, node.commit)
-    store.mirror(node.url, node.commit).deliver(node.commit, git_dir, ref=node.ref, report=report)
+    store.mirror(node.url, node.commit).deliver(node.commit, git_dir, report=report)
     head = f"{_HEAD}{node.commit}"
     changes = [["update-ref", head, node.commit], ["symbolic-ref", "HEAD", head]]
     if asked_for != node.commit:

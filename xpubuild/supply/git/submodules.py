@@ -60,7 +60,6 @@ class Node:
     commit: str
     parent: str | None = None
     depth: int = 0
-    ref: str | None = None
 
 
 @frozen
@@ -193,7 +192,7 @@ def discover(store: RepositoryStore, pin: Pin, *, jobs: int, report: Report) -> 
 
     def visit(node: Node) -> list[Node]:
         mirror = store.mirror(node.url, node.commit)
-        if mirror.ensure(node.commit, ref=node.ref, report=_for(node, report)):
+        if mirror.ensure(node.commit, report=_for(node, report)):
             fetched.append(node.url)
         if node.parent is None:
             _require_tree(mirror, pin)
@@ -206,7 +205,7 @@ def discover(store: RepositoryStore, pin: Pin, *, jobs: int, report: Report) -> 
         if known > 1:
             report(f"Fetching repositories: {100 * done // known}% ({done}/{known}), {node.path or pin.url}")
 
-    top = Node(path="", name="", url=pin.url, commit=pin.commit, ref=pin.ref)
+    top = Node(path="", name="", url=pin.url, commit=pin.commit)
     nodes = visit_all(top, visit, jobs=jobs, cancel=store.cancel, on_progress=progress)
     return SourceTree(tuple(sorted(nodes, key=lambda node: (node.depth, node.path))), tuple(fetched))
 
@@ -248,17 +247,6 @@ def _too_many(what: Pin | Node, why: str) -> SourceIntegrityError:
         why=why,
         fix="no known PyTorch repository looks like this; check the URL and the commit",
     )
-
-
-class LinkedCancel(Cancel):
-    """Set by itself or by another; the first failure of one task stops its siblings, not the caller's run."""
-
-    def __init__(self, outer: Cancel | None) -> None:
-        super().__init__()
-        self._outer = outer
-
-    def __bool__(self) -> bool:
-        return super().__bool__() or bool(self._outer)
 
 
 def visit_all(

@@ -21,7 +21,7 @@ import os
 import platform
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -54,12 +54,13 @@ _EXTRA = {"timeout": "15", "retries": "1"}
 _PIP_INSTALLS = "nothing has to be done: pip installs what uv could not"
 
 
-@frozen
+@dataclass
 class Installation:
     """What is installed where. ``indexes`` are the recipe's, each tried after the configured ones have
     failed.
 
     ``python_version`` is that of the environment; ``whole`` lets uv refuse a file that lacks a dependency.
+    ``environment`` has pip's settings; ``say`` gets lines to show.
     """
 
     env: Path
@@ -68,35 +69,17 @@ class Installation:
     cache: Path
     report: Path
     python_version: str
+    environment: Mapping[str, str]
+    cancel: Cancel
+    say: Callable[[str], None]
     constraints: tuple[Path, ...] = ()
     indexes: tuple[str, ...] = ()
     whole: bool = True
 
-
-def install(
-    wish: Installation, environment: Mapping[str, str], cancel: Cancel, say: Callable[[str], None]
-) -> None:
-    """Install what is missing, and write a report of it in the form of pip's ``--report``.
-
-    Raises:
-        ToolchainError: uv failed, or what it installed cannot be proved; nothing of it is left.
-        InterruptedByUserError: ``cancel`` was set.
-    """
-    _Work(wish, environment, cancel, say).perform()
-
-
-class _Work:
-    """The steps of ``install``."""
-
-    def __init__(
-        self, wish: Installation, environment: Mapping[str, str], cancel: Cancel, say: Callable[[str], None]
-    ) -> None:
-        self._wish, self._cancel, self._say = wish, cancel, say
-        self._environment, self._settings = environment, pip_settings(environment)
-        self._redact = Redactor()
-        self._site = site_packages_of(wish.env)
-        self._markers = marker_environment(wish.python_version, platform.machine())
-        pins = hashed_pins(wish.requirements.read_text("utf-8"))
+    def __post_init__(self) -> None:
+        self._settings, self._site = pip_settings(self.environment), site_packages_of(self.env)
+        self._markers = marker_environment(self.python_version, platform.machine())
+        pins = hashed_pins(self.requirements.read_text("utf-8"))
         self._pins = {
             canonicalize_name(pin.name): pin
             for pin in pins
@@ -104,12 +87,17 @@ class _Work:
         }
 
     def perform(self) -> None:
-        """See ``install``."""
-        _require_fit(self._pins.values(), self._wish.constraints)
-        if not self._wish.cache.is_dir():
-            with explained(self._wish.cache, "making the cache of uv"):
-                self._wish.cache.mkdir(mode=0o700, parents=True)
-        if why := not_ours(self._wish.cache):
+        """Install what is missing, and write a report of it in the form of pip's ``--report``.
+
+        Raises:
+            ToolchainError: uv failed, or what it installed cannot be proved; nothing of it is left.
+            InterruptedByUserError: ``cancel`` was set.
+        """
+        _require_fit(self._pins.values(), self.constraints)
+        if not self.cache.is_dir():
+            with explained(self.cache, "making the cache of uv"):
+                self.cache.mkdir(mode=0o700, parents=True)
+        if why := not_ours(self.cache):
             raise ToolchainError("the cache of uv cannot be trusted", why=why, fix=_PIP_INSTALLS)
         before = self._installed()
         note = read_note(self._site)
@@ -122,7 +110,7 @@ class _Work:
         try:
             self._install()
             self._settle(note.doubtful & new)
-            if self._wish.whole:
+            if self.whole:
                 self._require_whole()
             items = [self._item(name) for name in sorted(new)]
         except ToolchainError:
@@ -131,9 +119,9 @@ class _Work:
             raise
         finally:
             # uv's own, which everybody may write to; the workspace is locked.
-            (self._wish.env / ".lock").unlink(missing_ok=True)
+            (self.env / ".lock").unlink(missing_ok=True)
         document = {"version": "1", "installer": "uv", "install": items}
-        write_atomic(self._wish.report, (json.dumps(document, indent=1) + "\n").encode())
+        write_atomic(self.report, (json.dumps(document, indent=1) + "\n").encode())
         write_note(self._site, Note(doubtful=note.doubtful - new))
 
     def _installed(self) -> dict[str, InstalledDist]:
@@ -141,30 +129,29 @@ class _Work:
 
     def _install(self) -> None:
         """Run uv: with what its cache has, else with the network; each time the recipe's own indexes last."""
-        wish = self._wish
         # Without dependencies uv needs no metadata from an index; see ``_require_whole``. Reflinks, where
         # there are none hard links, and copies from another file system.
         install = (
-            "pip", "install", "--python", env_python(wish.env), "--requirements", str(wish.requirements),
+            "pip", "install", "--python", env_python(self.env), "--requirements", str(self.requirements),
             "--require-hashes", "--no-deps", "--only-binary", ":all:", "--link-mode", "clone",
             "--no-python-downloads", "--no-progress", "--color", "never",
         )  # fmt: skip
         places: list[tuple[Mapping[str, str], tuple[str, ...]]] = [(self._settings, ())]
-        places += [({**self._settings, **_EXTRA}, (url,)) for url in wish.indexes]
-        lines: list[str] = []
+        places += [({**self._settings, **_EXTRA}, (url,)) for url in self.indexes]
+        lines, redact = list[str](), Redactor()
 
         def hear(line: str) -> None:
             # What is only tried with the cache says nothing where it fails.
             if line.strip():
-                lines.append(self._redact(line).rstrip())
+                lines.append(redact(line).rstrip())
                 if not words:
-                    self._say(lines[-1])
+                    self.say(lines[-1])
 
         for words, (settings, extra) in itertools.product((("--offline",), ()), places):
             lines.clear()
             if self._uv((*install, *words), settings, extra, hear).ok:
                 if words:
-                    self._say("\n".join(lines))
+                    self.say("\n".join(lines))
                 return
         why = next((line for line in lines if line.startswith("error:")), (lines or ["no message"])[-1])
         raise ToolchainError("uv could not install the packages", why=why, fix=_PIP_INSTALLS)
@@ -176,10 +163,10 @@ class _Work:
         extra: tuple[str, ...],
         hear: Callable[[str], None],
     ) -> ProcessResult:
-        said = translated(settings, self._environment, extra=extra)
+        said = translated(settings, self.environment, extra=extra)
         options = () if words[0] == "cache" else said.options
-        argv = (self._wish.uv, *words, "--cache-dir", str(self._wish.cache), "--no-config", *options)
-        result = run(argv, env=said.environment, cwd=self._wish.env, cancel=self._cancel, on_line=hear)
+        argv = (self.uv, *words, "--cache-dir", str(self.cache), "--no-config", *options)
+        result = run(argv, env=said.environment, cwd=self.env, cancel=self.cancel, on_line=hear)
         if result.cancelled:
             raise InterruptedByUserError("interrupted")
         return result
@@ -191,7 +178,7 @@ class _Work:
             for wanted in declared(here[name], self._markers) if name in here else ():
                 there = here.get(canonicalize_name(wanted.name))
                 if there is None or not wanted.specifier.contains(there.version, prereleases=True):
-                    what, why = f"{self._wish.requirements.name} lacks {wanted}", f"{name} asks for it"
+                    what, why = f"{self.requirements.name} lacks {wanted}", f"{name} asks for it"
                     raise ToolchainError(what, why=why, fix=_PIP_INSTALLS)
 
     def _settle(self, names: Collection[str]) -> None:
@@ -199,8 +186,8 @@ class _Work:
         damaged = sorted(name for name in names if self._is_damaged(name))
         if not damaged:
             return
-        self._say(f"damaged in the cache of uv too, and fetched again: {', '.join(damaged)}")
-        cleaned = self._uv(("cache", "clean", *damaged), self._settings, (), self._say)
+        self.say(f"damaged in the cache of uv too, and fetched again: {', '.join(damaged)}")
+        cleaned = self._uv(("cache", "clean", *damaged), self._settings, (), self.say)
         if not cleaned.ok:
             why = cleaned.tail[-1]
             raise ToolchainError("the cache of uv could not be cleaned", why=why, fix=_PIP_INSTALLS)
@@ -214,7 +201,7 @@ class _Work:
     def _item(self, name: NormalizedName) -> dict[str, object]:
         """Return an item of the report: what was installed, from where, with the hash that uv verified."""
         dist, pin = self._installed().get(name), self._pins[name]
-        wheel = wheel_of(self._wish.cache, dist, pin.hashes) if dist is not None else None
+        wheel = wheel_of(self.cache, dist, pin.hashes) if dist is not None else None
         if dist is None or wheel is None:
             raise ToolchainError(
                 f"which wheel of {name} uv installed is not known",
