@@ -26,7 +26,7 @@ from xpubuild.supply.depot.entries import PAGE, index_of
 from xpubuild.supply.depot.examine import damages
 from xpubuild.supply.depot.folder import Depot
 from xpubuild.supply.index.pipconf import offline_environment
-from xpubuild.supply.uv.install import Installation, install
+from xpubuild.supply.uv.install import Installation
 from xpubuild.supply.uv.settings import find_uv
 
 HERE = f"3.{sys.version_info[1]}"
@@ -147,15 +147,18 @@ def test_two_pythons_and_an_install_without_a_network(
     uv = find_uv()
     assert uv.path
     said: list[str] = []
-    wish = Installation(
+    environment = {**os.environ, **offline}
+    Installation(
         env,
         requirements,
         uv.path,
         tmp_path / "cache",
         tmp_path / "report.json",
         f"{HERE}.{sys.version_info[2]}",
-    )
-    install(wish, {**os.environ, **offline}, Cancel(), said.append)
+        environment,
+        Cancel(),
+        said.append,
+    ).perform()
     assert ran(env, "import demo, tool; print(demo.x)") == "1"
     other = tmp_path / "by pip"
     make_env(other, python)
