@@ -40,13 +40,11 @@ def test_words_for_a_network_that_fails(line: str) -> None:
         ([MISSING], (INDEX,)), (["connection broken by x: host='extra.example'", MISSING], (INDEX, "/local")),
         (["Read timed out https://extra.example/a", "Read timed out host='other'", MISSING], (INDEX,)),
         (["Read timed out", MISSING], ()),
-        (["Looking in indexes: https://a.example/simple, https://b.example/whl",
-          "connection broken by 'x': /whl/torch/", LOCAL], ()),
         (["connection broken by 'x': /whl/torch/", LOCAL], ()), (["error: lower"], ()),
         (["plain", "ERROR:bare"], ()),
         (["text"], ()),
     ],
-    ids=range(19),
+    ids=range(18),
 )  # fmt: skip
 def test_the_error_of_a_tail(tail: list[str], indexes: tuple[str, ...]) -> None:
     assert explain_pip_failure(tail, indexes=indexes).fix

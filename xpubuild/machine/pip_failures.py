@@ -10,14 +10,8 @@ import re
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from xpubuild.errors import (
-    FetchError,
-    NoSpaceError,
-    SourceIntegrityError,
-    ToolchainError,
-    UnsatisfiableError,
-    XpuBuildError,
-)
+from xpubuild import errors
+from xpubuild.errors import FetchError, ToolchainError, XpuBuildError
 
 NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded|Errno 28\b|Errno 122\b")
 _HASHES = re.compile(r"DO NOT MATCH THE HASHES|Hashes are required in --require-hashes mode")
@@ -34,8 +28,6 @@ _OTHER_PYTHON = re.compile(r"versions that require a different python version: (
 _NEEDS_PYTHON = re.compile(r"requires a different Python: (.*)|requires Python '?([^']+)'? but")
 _PINNED = re.compile(r"^\s+([A-Za-z0-9][\w.-]*==\S+?)[:\s]")
 _ERROR = re.compile(r"^(ERROR|error): ?(.*)")
-_INDEXES = re.compile(r"^Looking in indexes: (.*)")
-_ASKED = re.compile(r"': (\S*?)/[^/\s]+/$")
 #: A retry that others may follow: whether the connection failed for good is not known from it.
 _RECOVERS = re.compile(r"Retry\(total=[1-9]")
 _NOWHERE = "no index or wheel folder of pip's configuration has it for this Python and C library"
@@ -51,13 +43,17 @@ def explain_pip_failure(tail: Sequence[str], *, indexes: Sequence[str] = ()) -> 
     lines = [line.rstrip() for line in tail if line.strip()]
     full = next((line for line in lines if NO_SPACE.search(line)), None)
     if full is not None:
-        return NoSpaceError(
+        return errors.NoSpaceError(
             "no space left while Python packages were installed",
             why=full.strip(),
             fix=f"free some space where the workspace and TMPDIR are (about 3 GiB), {_AGAIN}",
             commands=("df -h",),
         )
-    found = _wrong_hash(lines) or _wrong_python(lines) or _missing(lines, indexes) or _network(lines)
+    missing = next((match for line in reversed(lines) if (match := _MISSING.search(line))), None)
+    package = (missing[1] or missing[2]) if missing else ""
+    found = _wrong_hash(lines) or _wrong_python(lines, package) or _network(lines, package, indexes)
+    if found is None and package:
+        found = not_offered(package, indexes)
     first = (match[2] for line in lines if (match := _ERROR.match(line)))
     return found or ToolchainError(
         "pip failed",
@@ -70,14 +66,12 @@ def _wrong_hash(lines: Sequence[str]) -> XpuBuildError | None:
     start = next((number for number, line in enumerate(lines) if _HASHES.search(line)), None)
     if start is None:
         return None
-    names = [match[1] for line in lines[start + 1 :] if (match := _PINNED.match(line))]
-    hashes = [
-        line.strip() for line in lines[start + 1 :] if line.split() and line.split()[0] in ("Expected", "Got")
-    ]
-    package = ", ".join(names) or "a package"
-    return SourceIntegrityError(
-        f"{package} does not match the hash in the recipe",
-        why="; ".join(" ".join(item.split()) for item in hashes) or lines[start].strip(),
+    rest = lines[start + 1 :]
+    names = [match[1] for line in rest if (match := _PINNED.match(line))]
+    hashes = [" ".join(line.split()) for line in rest if line.split()[0] in ("Expected", "Got")]
+    return errors.SourceIntegrityError(
+        f"{', '.join(names) or 'a package'} does not match the hash in the recipe",
+        why="; ".join(hashes) or lines[start].strip(),
         fix=(
             "it was replaced, damaged or rebuilt on the server: fix the index or wheel folder that 'pip "
             f"config list' shows, {_AGAIN}"
@@ -87,74 +81,20 @@ def _wrong_hash(lines: Sequence[str]) -> XpuBuildError | None:
     )
 
 
-def _wrong_python(lines: Sequence[str]) -> XpuBuildError | None:
-    package = _missing_package(lines)
+def _wrong_python(lines: Sequence[str], package: str) -> XpuBuildError | None:
     version = package.partition("==")[2]
     for line in lines:
-        listed = _OTHER_PYTHON.search(line)
-        for item in listed[1].split("; ") if listed and version else ():
-            if item.startswith(f"{version} "):
-                needs = item.partition(" ")[2]
-                break
-        else:
-            told = _NEEDS_PYTHON.search(line)
-            needs = (told[1] or told[2]) if told else ""
-        if needs:
-            return UnsatisfiableError(
+        listed, told = _OTHER_PYTHON.search(line), _NEEDS_PYTHON.search(line)
+        others = listed[1].split("; ") if listed and version else ()
+        own = (item.partition(" ")[2] for item in others if item.startswith(f"{version} "))
+        if needs := next(own, (told[1] or told[2]) if told else ""):
+            return errors.UnsatisfiableError(
                 f"{package or 'a package'} is not available for this Python",
                 why=needs,
                 fix="use another interpreter with --python",
                 evidence={"package": package},
             )
     return None
-
-
-def _missing_package(lines: Sequence[str]) -> str:
-    for line in reversed(lines):
-        if match := _MISSING.search(line):
-            return match[1] or match[2]
-    return ""
-
-
-def _missing(lines: Sequence[str], indexes: Sequence[str]) -> XpuBuildError | None:
-    package = _missing_package(lines)
-    if not package:
-        return None
-    unreachable = _unreachable(lines)
-    extra = {urlsplit(index).hostname or index for index in indexes}
-    if unreachable - extra or (unreachable and not indexes):
-        return _network(lines, package)
-    if unreachable:
-        return _behind(package, indexes, unreachable, lines)
-    if indexes or "+" in package:
-        return not_offered(package, indexes)
-    return ToolchainError(
-        f"{package} was not found by pip",
-        why="pip's index does not have it, or has no wheel of it for this machine",
-        fix=f"configure pip to use an index or a wheel folder that has it, {_AGAIN}",
-        commands=("pip config list", f"pip download --no-deps '{package}'"),
-        evidence={"package": package},
-    )
-
-
-def _unreachable(lines: Sequence[str]) -> set[str]:
-    """Return the hosts that network errors name, or that the path in them is of; else 'the index'."""
-    hosts: set[str] = set()
-    for line in lines:
-        if _NETWORK.search(line):
-            match = _HOST.search(line)
-            hosts |= {match[1] or match[2]} if match else _by_path(lines, line) or {"the index"}
-    return hosts
-
-
-def _by_path(lines: Sequence[str], line: str) -> set[str]:
-    """Return the hosts of the indexes below which the path of a line is: pip before 26.1 names no host."""
-    asked = _ASKED.search(line)
-    if asked is None:
-        return set()
-    indexes = [url for item in lines if (listed := _INDEXES.match(item)) for url in listed[1].split(", ")]
-    parts = [urlsplit(url) for url in indexes]
-    return {item.hostname for item in parts if item.hostname and item.path.rstrip("/") == asked[1]}
 
 
 def not_offered(package: str, indexes: Sequence[str] = ()) -> XpuBuildError:
@@ -168,30 +108,12 @@ def not_offered(package: str, indexes: Sequence[str] = ()) -> XpuBuildError:
             f"put the wheel {name}-{version}-*.whl into a folder and configure pip to use it"
             f"{f', or let this machine reach {tried} (HTTPS_PROXY, NO_PROXY)' if tried else ''}, {_AGAIN}"
         ),
-        commands=("pip config set global.find-links /path/to/wheels", f"pip download --no-deps '{package}'"),
-        evidence={"package": package, "indexes": list(indexes)},
-    )
-
-
-def _behind(
-    package: str, indexes: Sequence[str], unreachable: set[str], lines: Sequence[str]
-) -> XpuBuildError:
-    """Return the error where pip's own index answered, and the recipe's, which has the package, did not."""
-    name, _, version = package.partition("==")
-    tried = ", ".join(url for url in indexes if urlsplit(url).hostname in unreachable)
-    return FetchError(
-        f"pip could not fetch {package}: no connection to {', '.join(sorted(unreachable))}",
-        why=f"{_NOWHERE}; {tried} could not be reached: {_last_broken(lines)}",
-        fix=(
-            f"let this machine reach {tried}: {_REACH}; or put the wheel {name}-{version}-*.whl into a folder"
-            f" and configure pip to use it; {_AGAIN}"
-        ),
         commands=(
-            "xpubuild doctor --only network.proxy,network.reach",
-            "pip config set global.find-links /path/to/wheels",
+            "pip config list", "pip config set global.find-links /path/to/wheels",
+            f"pip download --no-deps '{package}'",
         ),
-        evidence={"package": package, "indexes": list(indexes), "unreachable": sorted(unreachable)},
-    )
+        evidence={"package": package, "indexes": list(indexes)},
+    )  # fmt: skip
 
 
 def not_fetched(tail: Sequence[str], package: str) -> XpuBuildError | None:
@@ -199,23 +121,22 @@ def not_fetched(tail: Sequence[str], package: str) -> XpuBuildError | None:
 
     pip goes on with the other indexes, and says at the end only that nothing fits.
     """
-    lines = [line.rstrip() for line in tail if line.strip()]
-    return _network([line for line in lines if not _RECOVERS.search(line)], package)
+    return _network([line for line in tail if not _RECOVERS.search(line)], package)
 
 
-def _last_broken(lines: Sequence[str]) -> str:
-    return next(line.strip() for line in reversed(lines) if _NETWORK.search(line))
-
-
-def _network(lines: Sequence[str], package: str = "") -> XpuBuildError | None:
-    line = next((line for line in reversed(lines) if _NETWORK.search(line)), None)
-    if line is None:
+def _network(lines: Sequence[str], package: str = "", indexes: Sequence[str] = ()) -> XpuBuildError | None:
+    """Return the error where an index could not be reached; that of the recipe, which has it, is named."""
+    broken = [line.strip() for line in lines if _NETWORK.search(line)]
+    if not broken:
         return None
-    hosts = sorted(_unreachable(lines))
+    named = (match for line in broken if (match := _HOST.search(line)))
+    hosts = sorted({match[1] or match[2] for match in named}) or ["the index"]
+    tried = ", ".join(url for url in indexes if urlsplit(url).hostname in hosts)
+    wheel = "" if not tried else " or configure pip to use a folder with its wheel;"
     return FetchError(
         f"pip could not fetch {package or 'a package'}: no connection to {', '.join(hosts)}",
-        why=line.strip(),
-        fix=f"check {_REACH}, and the index that 'pip config list' shows, {_AGAIN}",
+        why=f"{_NOWHERE}; {tried} could not be reached: {broken[-1]}" if tried else broken[-1],
+        fix=f"check {_REACH}, and the index that 'pip config list' shows,{wheel} {_AGAIN}",
         commands=("pip config list", "xpubuild doctor --only network.proxy,network.reach"),
-        evidence={"hosts": hosts, "package": package},
+        evidence={"hosts": hosts, "package": package, "indexes": list(indexes)},
     )
