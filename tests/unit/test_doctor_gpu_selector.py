@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from xpubuild.doctor.probes.selector import SelectorError, visible
+from xpubuild.doctor.probes.level_zero import SelectorError, visible
 
 
 @pytest.mark.parametrize(

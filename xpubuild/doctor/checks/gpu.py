@@ -11,8 +11,7 @@ from typing import Any
 from xpubuild.doctor.fixes import as_root
 from xpubuild.doctor.kit import RUN, Fix, Look, Outcome, check, commas, finding, ok, plural, skip, todo, warn
 from xpubuild.doctor.probes import machine
-from xpubuild.doctor.probes.level_zero import unmasked
-from xpubuild.doctor.probes.selector import SELECTOR
+from xpubuild.doctor.probes.level_zero import SELECTOR, unmasked
 from xpubuild.machine.gpus import GpuFacts, intel_gpu
 from xpubuild.machine.readers import UNKNOWN, entries, exists, read_int, read_text
 

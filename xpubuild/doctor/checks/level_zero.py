@@ -70,12 +70,9 @@ def loader_copies(look: Look) -> tuple[str, ...]:
 
 
 @check(
-    "level_zero.enumerate",
-    profiles=RUN,
-    needs="level_zero.loader gpu.render_access driver.family",
-    live=True,
-    deadline_s=20,
-)
+    "level_zero.enumerate", profiles=RUN, needs="level_zero.loader gpu.render_access driver.family",
+    live=True, deadline_s=20,
+)  # fmt: skip
 def level_zero_enumerate(look: Look) -> Outcome:
     """Level Zero initialises and lists the GPUs.
 

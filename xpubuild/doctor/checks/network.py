@@ -294,13 +294,9 @@ def _reach(server: str, environ: Mapping[str, str], deadline_s: float) -> tuple[
 
 
 @check(
-    "network.wheels",
-    profiles=BUILD,
-    needs="python.version network.reach",
-    live=True,
-    recipe=True,
+    "network.wheels", profiles=BUILD, needs="python.version network.reach", live=True, recipe=True,
     deadline_s=30,
-)
+)  # fmt: skip
 def network_wheels(look: Look) -> Outcome:
     """The prebuilt wheels of the recipe exist for this Python.
 

@@ -8,8 +8,7 @@ from xpubuild.doctor.fixes import install_need
 from xpubuild.doctor.kit import RUN, Look, Outcome, check, commas, finding, ok, skip, todo, warn
 from xpubuild.doctor.probes import runtimes
 from xpubuild.doctor.probes.children import Ending
-from xpubuild.doctor.probes.level_zero import enumeration
-from xpubuild.doctor.probes.selector import seen_by_sycl
+from xpubuild.doctor.probes.level_zero import enumeration, seen_by_sycl
 
 _ASK = "import ctypes, sys; ctypes.CDLL(sys.argv[1]).urLoaderInit(0, None)"
 

@@ -6,10 +6,9 @@ from xpubuild.doctor.checks.level_zero import unanswered
 from xpubuild.doctor.checks.runtimes import ended, not_imported
 from xpubuild.doctor.kit import RUN, Look, Outcome, check, commas, finding, ok, todo, warn
 from xpubuild.doctor.probes import level_zero
-from xpubuild.doctor.probes.level_zero import HIERARCHY, MASK, Enumeration, enumeration, unmasked
+from xpubuild.doctor.probes.level_zero import HIERARCHY, MASK, SELECTOR, Enumeration, enumeration, unmasked
 from xpubuild.doctor.probes.machine import bound_gpus, intel_gpus, listed, supported
 from xpubuild.doctor.probes.runtimes import sycl_devices, torch_count
-from xpubuild.doctor.probes.selector import SELECTOR, SelectorError, seen_by_sycl, visible
 
 _HIERARCHIES = ("FLAT", "COMPOSITE", "COMBINED")
 _JOBS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID", "FLUX_JOB_ID", "COBALT_JOBID")
@@ -41,8 +40,8 @@ def gpu_hidden(look: Look) -> Outcome:
     if not left:
         return finding(f"{MASK}={mask} hides all {len(everything)} devices", unset, **evidence)
     try:
-        seen = visible(selector, [len(device.get("tiles", ())) for device in left])
-    except SelectorError as error:
+        seen = level_zero.visible(selector, [len(device.get("tiles", ())) for device in left])
+    except level_zero.SelectorError as error:
         fix = todo(
             "correct it; with this value every SYCL program fails with an exception", f"unset {SELECTOR}"
         )
@@ -109,12 +108,9 @@ def gpu_hierarchy(look: Look) -> Outcome:
 
 
 @check(
-    "gpu.agreement",
-    profiles=RUN,
-    needs="level_zero.enumerate gpu.render_access gpu.hidden",
-    live=True,
+    "gpu.agreement", profiles=RUN, needs="level_zero.enumerate gpu.render_access gpu.hidden", live=True,
     deadline_s=80,
-)
+)  # fmt: skip
 def gpu_agreement(look: Look) -> Outcome:
     """PCI, DRM, Level Zero, OpenCL, SYCL and torch report the same GPUs.
 
@@ -128,7 +124,7 @@ def gpu_agreement(look: Look) -> Outcome:
     """
     pci, bound, sycl = intel_gpus(look), bound_gpus(look), sycl_devices(look)
     closed = sum(1 for gpu in bound if not gpu.accessible)
-    devices, seen = unmasked(look).gpus, seen_by_sycl(look, enumeration(look).gpus)
+    devices, seen = unmasked(look).gpus, level_zero.seen_by_sycl(look, enumeration(look).gpus)
     counts: dict[str, int | None] = {
         "PCI": len(pci),
         "DRM": sum(1 for gpu in bound if gpu.render_node),
