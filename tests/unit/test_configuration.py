@@ -201,7 +201,7 @@ FOUND = [
     (5, "options.target", '"gpu"', "one of xpu, cpu"),
     (6, "options.editable", '"yes"', "true or false, without quotes"),
     (7, "options.mirror", '""', "is empty"),
-    (8, "options.extra-path", "['/a', 1.5]", "must be text in quotes"),
+    (8, "options.extra-path", '["/a", 1.5]', "must be text in quotes"),
     (14, "trust.owner", '"x"', "did you mean 'owners'?"),
     (16, "install.dry-run", "true", "given when a command is called"),
     (17, "install.lock-timeout", '"soon"', "must be a number"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from xpubuild.ui.report.pictures import Window, jobs_picture, lanes, memory_picture
+from xpubuild.ui.report.pictures import Window, lanes, memory_picture
 from xpubuild.workspace.layout import Layout
 from xpubuild.workspace.ninja_log import Edge, ninja_builds, read
 
@@ -78,14 +78,6 @@ def test_lanes() -> None:
     assert lanes([(0, 2), (0, 1), (1, 3), (2, 4), (1.5, 1.6)]) == [1, 0, 0, 1, 2]
     assert lanes([(0, 2.01), (2, 3), (2.99, 4)]) == [0, 0, 0]
     assert lanes([(0, 0.02), (0, 0.03)]) == [0, 1]
-
-
-def test_jobs_are_those_of_each_moment() -> None:
-    picture = jobs_picture([(0, 125), (0, 62.5)], Window(0, 250))
-    assert picture["most"] == 2
-    assert picture["d"].startswith("M0.0 60H0.0V2.0H4.0V2.0")
-    assert "H248.0V2.0H252.0V31.0" in picture["d"]
-    assert picture["d"].endswith("V60.0H1000.0V60z")
 
 
 def test_memory_is_that_of_all_commands_and_none_in_between() -> None:

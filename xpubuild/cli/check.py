@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from xpubuild.workspace.check import Damage
 
 #: Kind of thing -> what the headings of its options begin with.
-_ABOUT = {"wheels": "Wheels", "lock": "Locks", "workspace": None, "depot": None}
+_ABOUT = {"wheels": "Wheels", "lock": "Locks"}
 _PLURAL = {"wheels": "wheels", "lock": "locks", "workspace": "workspaces", "depot": "mirrors and stores"}
 _TORCH_LIBRARIES = ("libtorch.so", "libtorch_*.so", "libc10.so", "libc10_*.so")
 
@@ -74,21 +74,15 @@ def _kind_of(given: tuple[str, ...], workspace: Path | None) -> str:
 
 
 def _refuse_foreign(kind: str, *, repair: bool) -> None:
-    """Refuse options that have no effect on what is checked; a variable of the environment is no request."""
-    ctx = click.get_current_context()
-    headings = {name: heading for heading, found in sections("check").items() for name in found}
-    for parameter in ctx.command.params:
-        source = ctx.get_parameter_source(str(parameter.name))
-        heading = headings.get(options.long_name(parameter), "")
-        if source is not click.core.ParameterSource.COMMANDLINE or not heading.startswith(
-            ("Wheels", "Locks")
-        ):
-            continue
-        if not heading.startswith(_ABOUT[kind] or "-"):
-            about = heading.partition(" ")[0].lower()
-            raise click.UsageError(f"{parameter.opts[0]} is about {about}, and this checks {_PLURAL[kind]}")
-        if heading.endswith("--repair") and not repair:
-            raise click.UsageError(f"{parameter.opts[0]} is for --repair")
+    """Refuse options that have no effect on what is checked."""
+    why: dict[str, str] = {}
+    for heading, found in sections("check").items():
+        about = heading.partition(" ")[0]
+        if about in ("Wheels", "Locks") and about != _ABOUT.get(kind):
+            why |= dict.fromkeys(found, f"is about {about.lower()}, and this checks {_PLURAL[kind]}")
+        elif heading.endswith("--repair") and not repair:
+            why |= dict.fromkeys(found, "is for --repair")
+    options.refuse(why)
     if repair and kind == "lock":
         raise click.UsageError("a lock is not repaired; create it again with 'xpubuild lock RECIPE'")
 

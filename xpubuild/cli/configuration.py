@@ -6,6 +6,7 @@ wins over [options]. click gets the result as a command's defaults; what belongs
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import stat
@@ -188,24 +189,23 @@ def load(environ: Mapping[str, str], recipe: str | None = None) -> Configuration
 
 def read(layer: Layer, path: Path, environ: Mapping[str, str]) -> File:
     """Read a file and check all of it."""
+
+    def broken(what: str, fix: str, line: int = 0) -> File:
+        return File(layer, path, "", {}, (Problem(path, line, "", "", what, fix),))
+
     try:
         text = read_bytes(path, _MOST_BYTES).decode("utf-8")
         if layer != "project" and stat.S_IMODE(path.stat().st_mode) & stat.S_IWOTH:
             what = "everybody can write to it, so it may not decide whom to trust"
-            return File(layer, path, text, {}, (Problem(path, 0, "", "", what, f"run: chmod o-w {path}"),))
+            return broken(what, f"run: chmod o-w {path}")
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         what, _, place = str(error).partition(" (at ")
         line = re.match(r"line (\d+)", place)
-        problem = Problem(
-            path, int(line[1]) if line else 0, "", "", f"not valid TOML: {what}", "correct this line"
-        )
-        return File(layer, path, "", {}, (problem,))
+        return broken(f"not valid TOML: {what}", "correct this line", int(line[1]) if line else 0)
     except (OSError, UnicodeDecodeError, UntrustedError, RecursionError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
-        return File(
-            layer, path, "", {}, (Problem(path, 0, "", "", f"cannot be read: {why}", "check the file"),)
-        )
+        return broken(f"cannot be read: {why}", "check the file")
     values: dict[Key, Value] = {}
     problems = []
     for key, value, row, wrong, fix in _walk(document, (), settings()):
@@ -217,14 +217,8 @@ def read(layer: Layer, path: Path, environ: Mapping[str, str]) -> File:
                 continue
             except _WrongError as error:
                 wrong, fix = str(error), error.fix  # noqa: PLW2901
-        shown = (
-            ""
-            if isinstance(value, Mapping)
-            else str(value).lower()
-            if isinstance(value, bool)
-            else str(value)
-        )
-        shown = _LOGIN.sub("//***@", f'"{shown}"' if isinstance(value, str) else shown)
+        shown = "" if isinstance(value, Mapping) else json.dumps(value, ensure_ascii=False, default=str)
+        shown = _LOGIN.sub("//***@", shown)
         problems.append(Problem(path, line_of(text, key), ".".join(key), shown, wrong, fix))
     return File(layer, path, text, values, tuple(problems))
 

@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from xpubuild.cli import options
 
 if TYPE_CHECKING:
@@ -39,7 +37,9 @@ def doctor(
     from xpubuild.errors import UnfitHostError, UsageError
 
     said, profiles = options.speech(), _PROFILES[profile]
-    _refuse(only, redact, bundle)
+    # As from a script with an empty variable: that would mean all.
+    options.refuse({} if only else {"only": "is empty; pass an id, a group or a pattern, or omit the option"})
+    options.refuse({} if bundle else {"redact": "needs --bundle: it only removes words from the bundle"})
     words, mask = Words(redact), Redactor.from_environment(os.environ)
     if list_:
         return _list(profiles, only, skip)
@@ -73,24 +73,6 @@ def doctor(
     if said.as_json or report.bad or not said.quiet:
         _show(document, said)
     return UnfitHostError.exit_code if report.bad else 0
-
-
-def _refuse(only: tuple[str, ...], redact: tuple[str, ...], bundle: Path | None) -> None:
-    """Report wrong options before any check runs."""
-    from xpubuild.errors import UsageError
-
-    if redact and bundle is None:
-        raise UsageError(
-            "--redact needs --bundle", why="it only removes words from the bundle", fix="add --bundle FILE"
-        )
-    given = click.get_current_context().get_parameter_source("only")
-    if not only and given is click.core.ParameterSource.COMMANDLINE:
-        # As from a script with an empty variable: that would mean all.
-        raise UsageError(
-            "--only is empty",
-            fix="pass an id, a group or a pattern, or omit the option",
-            commands=("xpubuild doctor --list",),
-        )
 
 
 def _evidence(workspace: Path | None, document: Mapping[str, Any]) -> dict[str, Any]:

@@ -323,6 +323,19 @@ def interruptible() -> Iterator[Cancel]:
         yield cancel
 
 
+def refuse(why: Mapping[str, str]) -> None:
+    """Refuse options of the command line that have no effect; a variable of the environment is no request.
+
+    Raises:
+        UsageError: one is there; ``why`` maps names in the table to half sentences.
+    """
+    ctx = click.get_current_context()
+    for parameter in ctx.command.params:
+        source, name = ctx.get_parameter_source(str(parameter.name)), long_name(parameter)
+        if source is click.core.ParameterSource.COMMANDLINE and name in why:
+            raise click.UsageError(f"{parameter.opts[0]} {why[name]}")
+
+
 class Question(NamedTuple):
     """What is asked before something is removed; ``what`` would be, and the command that asked."""
 

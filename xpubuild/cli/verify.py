@@ -11,13 +11,9 @@ from xpubuild.cli import options
 
 #: Options that only some suites read.
 _OF_SUITES = {
-    "source": ("dynamo", "upstream"),
-    "models": ("dynamo",),
-    "tests": ("upstream",),
-    "operators": ("operators",),
-    "minutes": ("operators",),
-    "results": ("operators",),
-}
+    "source": ("dynamo", "upstream"), "models": ("dynamo",), "tests": ("upstream",),
+    **dict.fromkeys(("operators", "minutes", "results"), ("operators",)),
+}  # fmt: skip
 
 
 @options.command("verify")
@@ -90,23 +86,14 @@ def _given(suite: str, *, no_gpu: bool) -> list[str]:
     context = click.get_current_context()
     if context.params["update_baseline"] and context.params["baseline"] is None:
         raise click.UsageError("--update-baseline needs --baseline FILE")
-    asked = {
-        param.name: str(param.opts[0])
-        for param in context.command.params
-        if param.name and context.get_parameter_source(param.name) == click.core.ParameterSource.COMMANDLINE
-    }
-    if no_gpu and "stand_in" in asked:
-        raise click.UsageError("--no-gpu needs no device; it has no --stand-in")
-    if no_gpu and "suite" in asked:
-        raise click.UsageError("--no-gpu runs the checks of an image; it has no --suite")
-    for name, suites in _OF_SUITES.items():
-        if name in asked and (no_gpu or suite not in suites):
-            raise click.UsageError(f"{asked[name]} has no effect without --suite {' or '.join(suites)}")
-    if "only" in asked and not context.params["only"]:
-        raise click.UsageError("--only is empty; name checks, or omit it")
+    needs = {name: f"has no effect without --suite {' or '.join(of)}" for name, of in _OF_SUITES.items()}
+    foreign = {name: why for name, why in needs.items() if no_gpu or suite not in _OF_SUITES[name]}
+    image = "has no effect with --no-gpu, which runs the checks of an image"
+    empty = {} if context.params["only"] else {"only": "is empty; name checks, or omit it"}
+    options.refuse({**(dict.fromkeys(("stand-in", "suite"), image) if no_gpu else {}), **foreign, **empty})
     words = ["--stand-in"] if context.params["stand_in"] else []
     for name in (*_OF_SUITES, "data", "baseline", "require"):
-        if name in asked:
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
             value = context.params[name]
-            words += [asked[name], ",".join(value) if isinstance(value, tuple) else str(value)]
+            words += [f"--{name}", ",".join(value) if isinstance(value, tuple) else str(value)]
     return words

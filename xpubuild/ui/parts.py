@@ -20,8 +20,6 @@ _EMPTY = "-"
 _TABLE_WIDTH = 120
 #: All that Markdown or HTML could read as more than text; not ``>=1,<2`` and ``a_b``.
 _SPECIAL = re.compile(r"([\\`*\[\]|~#&]|<(?![\d=])|(?<!\w)_|_(?!\w))")
-#: Tables with more rows are folded in Markdown: what went wrong is to be seen without scrolling.
-_OPEN_ROWS = 25
 
 
 @frozen
@@ -174,9 +172,6 @@ def _markdown(part: Part, title: str) -> str:
             head, *rows = ([_escaped(cell) or _EMPTY for cell in row] for row in (part.headings, *part.items))
             ruler = ["---:" if name.startswith(">") else "---" for name in part.columns]
             lines = [f"| {' | '.join(row)} |" for row in (head, ruler, *rows)]
-            if len(rows) > _OPEN_ROWS and title.startswith("**"):
-                summary = _escaped(part.title) or f"{len(rows)} rows"
-                return f"<details><summary>{summary}</summary>\n\n" + "\n".join([*lines, "\n</details>\n"])
         case Commands():
             body = "\n".join(clean(line) for line in part.items)
             fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", body)), default=0))

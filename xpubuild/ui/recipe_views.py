@@ -18,18 +18,10 @@ Row = Mapping[str, Any]
 Parts = tuple[Part, ...]
 _DIGITS = 12
 _LABELS = {
-    "gpu": "GPU",
-    "gpu_targets": "its AOT targets",
-    "oneapi": "oneAPI",
-    "python": "Python",
-    "gcc": "GCC",
-    "host_compiler": "host compiler",
-    "cmake": "CMake",
-    "cxx11_abi": "C++ ABI",
-    "arch": "AOT targets",
-    "oneapi_components": "oneAPI components",
-    "gpus": "GPUs",
-}
+    "gpu": "GPU", "gpu_targets": "its AOT targets", "oneapi": "oneAPI", "python": "Python", "gcc": "GCC",
+    "host_compiler": "host compiler", "cmake": "CMake", "cxx11_abi": "C++ ABI", "arch": "AOT targets",
+    "oneapi_components": "oneAPI components", "gpus": "GPUs",
+}  # fmt: skip
 _NEEDS = ("python", "host_compiler", "gcc", "cmake", "oneapi", "oneapi_components", "drivers", "gpus")
 
 

@@ -17,10 +17,8 @@ from xpubuild.ui.terminal import Terminal, one_line
 _STATES = {
     **dict.fromkeys(("done", "ok", "pass", "up to date", "yes"), "green"),
     **dict.fromkeys(("no", "fail", "failed", "error", "crash", "timeout"), "bold red"),
-    **dict.fromkeys(("unknown", "stale", "warn"), "yellow"),
-    "to do": "cyan",
-    "skip": "dim",
-}
+    **dict.fromkeys(("unknown", "stale", "warn"), "yellow"), "to do": "cyan", "skip": "dim",
+}  # fmt: skip
 
 
 def render(parts: Iterable[Part], terminal: Terminal) -> str:

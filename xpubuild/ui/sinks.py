@@ -20,16 +20,7 @@ from xpubuild.engine import events
 from xpubuild.engine.progress import is_counter
 from xpubuild.errors import UsageError
 from xpubuild.ui import wording
-from xpubuild.ui.terminal import (
-    Terminal,
-    annotation,
-    clean,
-    disconnect,
-    escape_data,
-    flag,
-    harmless,
-    one_line,
-)
+from xpubuild.ui.terminal import Terminal, annotation, clean, disconnect, flag, fold, harmless, one_line
 from xpubuild.ui.wording import Level, shown
 
 KINDS = ("rich", "plain", "github", "jsonl")
@@ -174,7 +165,7 @@ class GithubSink(PlainSink):
             dropped = self._count.pop(step) - len(kept)
             head = f"... {dropped} earlier lines are in {log}\n" if dropped else ""
             body = harmless(clean(head)) + "".join(kept)
-            self.terminal.write(f"::group::{escape_data(one_line(title))}\n{body}::endgroup::\n")
+            self.terminal.write(fold(title, body))
 
 
 class JsonLinesSink:

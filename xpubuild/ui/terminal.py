@@ -74,6 +74,11 @@ def annotation(kind: str, message: str, title: str = "") -> str:
     return f"::{head}::{escape_data(clean(message))}\n"
 
 
+def fold(title: str, body: str) -> str:
+    """Return the workflow commands that fold lines under a title; no line of ``body`` may be one."""
+    return f"::group::{escape_data(one_line(title))}\n{body}::endgroup::\n"
+
+
 def is_gone(stream: TextIO) -> bool:
     """Whether nobody can read what is written to the stream any more."""
     try:

@@ -14,15 +14,9 @@ from xpubuild.machine.oneapi_select import OneapiNeeds, Selection, select_first
 
 #: Variables that component scripts set to one component's folder.
 ROOT_VARIABLES = {
-    "CMPLR_ROOT": COMPILER,
-    "MKLROOT": "mkl",
-    "CCL_ROOT": "ccl",
-    "I_MPI_ROOT": "mpi",
-    "TBBROOT": "tbb",
-    "DNNLROOT": "dnnl",
-    "UMF_ROOT": "umf",
-    "TCM_ROOT": "tcm",
-}
+    "CMPLR_ROOT": COMPILER, "MKLROOT": "mkl", "CCL_ROOT": "ccl", "I_MPI_ROOT": "mpi", "TBBROOT": "tbb",
+    "DNNLROOT": "dnnl", "UMF_ROOT": "umf", "TCM_ROOT": "tcm",
+}  # fmt: skip
 #: Search lists that component scripts add to.
 LIST_VARIABLES = ("LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "CMAKE_PREFIX_PATH", "PATH")
 ANY_VERSION = ">=0"

@@ -56,17 +56,12 @@ def page(document: Document) -> str:
         for step in document["steps"]
     ]
     return environment.get_template("page.html").render(
-        report=document,
-        style=(_HERE / "page.css").read_text("utf-8"),
-        head=_head(document),
-        step_rows=step_rows(document),
-        figures_of_builds=list(build_figures(document)),
-        slowest=slowest_edges(document),
-        runs=runs,
-        commands=commands,
+        report=document, style=(_HERE / "page.css").read_text("utf-8"), head=_head(document),
+        step_rows=step_rows(document), figures_of_builds=list(build_figures(document)),
+        slowest=slowest_edges(document), runs=runs, commands=commands,
         operators=operator_table(document["operators"]) if document["operators"] else None,
         machine=_machine(document),
-    )
+    )  # fmt: skip
 
 
 def _visible(value: Any) -> Any:

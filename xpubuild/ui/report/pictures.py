@@ -12,10 +12,9 @@ from xpubuild.ui import wording as show
 Document = Mapping[str, Any]
 Span = tuple[float, float]
 WIDTH = 1000
-#: Units that a memory or jobs picture is high.
+#: Units that a memory picture is high.
 HEIGHT = 60
 _LANE, _LEAST_LANE, _MOST_HEIGHT = 14, 3, 320
-_BINS = 250
 _NARROWEST, _GAP = 0.6, 1.0
 #: A longer edge has a name of its own where the pointer rests.
 _NAMED, _MOST_SLOWEST = 40, 20
@@ -75,11 +74,10 @@ def build_figures(document: Document) -> Iterator[dict[str, Any]]:
         spans = [*map(_span, commands), *(_span(build, build["span_s"]) for build in builds)]
         spans += [(step["started"], document["created"])] if step["status"] == "running" else []
         window = Window(min(start for start, _ in spans), max(end for _, end in spans))
-        earlier = sum(len(item["edges"]) for item in every) - sum(len(item["edges"]) for item in builds)
         yield {
             "name": step["id"], "title": step["title"], "took": show.duration(window.end - window.start),
             "ninja": _ninja(builds, window) if builds else None,
-            "memory": memory_picture(commands, window), "earlier": earlier,
+            "memory": memory_picture(commands, window),
         }  # fmt: skip
 
 
@@ -95,7 +93,6 @@ def _ninja(builds: Sequence[Document], window: Window) -> dict[str, Any]:
         "together": max(placed, default=0) + 1,
         "kinds": dict(sorted(Counter(map(kind_of, names)).items())),
         "lanes": _lane_picture(names, spans, placed, window),
-        "jobs": jobs_picture(spans, window),
     }
 
 
@@ -141,13 +138,6 @@ def _lane_picture(
     }
 
 
-def jobs_picture(spans: Sequence[Span], window: Window) -> dict[str, Any]:
-    """Return how many edges ran, at each of a few hundred moments."""
-    moments = [window.start + (window.end - window.start) * number / _BINS for number in range(_BINS)]
-    points = [(moment, float(sum(start <= moment < end for start, end in spans))) for moment in moments]
-    return _area(points, window, until=window.end)
-
-
 def memory_picture(commands: Sequence[Document], window: Window) -> dict[str, Any] | None:
     """Return the memory of a step's commands over time; None where too little was recorded to draw."""
     points: list[tuple[float, float]] = []
@@ -177,10 +167,6 @@ def slowest_edges(document: Document) -> dict[str, Any]:
     ]
     total = sum(edge["duration_s"] for edge in found)
     rows = sorted(found, key=lambda edge: -edge["duration_s"])[:_MOST_SLOWEST]
-    for row in rows:
-        share = 100 * row["duration_s"] / (total or 1)
-        row["share"] = f"{share:.0f} %" if share >= 1 or not share else "< 1 %"
-        row["percent"] = f"{100 * row['duration_s'] / (rows[0]['duration_s'] or 1):.1f}"
     return {"rows": rows, "count": len(found), "total": show.duration(total)}
 
 
