@@ -57,6 +57,7 @@ _MADE_BY = {
     "config-check": "`xpubuild config check --json`",
     "config-init": "`xpubuild config init --json`",
     "migrate": "`xpubuild migrate --json`",
+    "migrate-proof": "`xpubuild migrate --prove --json -- COMMAND`",
     "migrate-baseline": "the file of `xpubuild migrate --baseline FILE --update-baseline`",
     "error": "every command with `--json`, when it fails before it has a document of its own",
 }

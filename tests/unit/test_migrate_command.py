@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -144,3 +146,13 @@ def test_what_is_for_nvidia_in_scripts_and_values_is_reported(xpubuild: Xpubuild
     assert "value" in {item["id"] for item in found}
     assert xpubuild("migrate", "a.yaml", "--to", "xpu", "--values", "--write").status == 0
     assert (here / "a.yaml").read_text() == "device: xpu\n"
+
+
+@pytest.mark.parametrize("to", ["accelerator", "xpu"])
+def test_programs_of_eight_kinds_need_no_manual_edit(xpubuild: Xpubuild, here: Path, to: str) -> None:
+    shutil.copytree(Path(__file__).parents[1] / "data" / "migrate", here / "programs")
+    document = json.loads(xpubuild("migrate", ".", "--to", to, "--write", "--json").out)
+    assert len(document["files"]) == 8
+    assert document["findings"] == []
+    for file in (here / "programs").iterdir():
+        assert not re.search(r"torch\.cuda|\.cuda\(|[\"']cuda[:\"'](?!\)$)", file.read_text(), re.MULTILINE)

@@ -41,7 +41,7 @@ ARGUMENTS: Mapping[str, Argument] = {
     "shown": Argument("recipe", None, "recipes", required=True),
     "recipes": Argument("recipe", None, "recipes", nargs=-1),
     "release": Argument("release", required=True),
-    "programs": Argument("paths", "PATH...", nargs=-1),
+    "programs": Argument("paths", "PATH... [-- COMMAND...]", nargs=-1),
     "builder": Argument("builder_options", nargs=-1),
 }
 _CHOICE = "with without target variant"
@@ -111,8 +111,8 @@ COMMANDS: Mapping[str, Command] = {
     "explain": Command("diagnose", "Find the first error in a build log, its cause and a fix.",
         "list doctor here", "log"),
     "migrate": Command("migrate", "Rewrite programs for CUDA so that they run on XPU.",
-        "to torch python values write patch check baseline update-baseline sarif | Output: json quiet",
-        "programs"),
+        "to torch python values write patch check baseline update-baseline sarif"
+        "| Proof: prove workspace stand-in | Output: json quiet", "programs"),
     "plumbing": Command("plumbing", "Commands that plans run; for scripts, not for people."),
 }
 # fmt: on

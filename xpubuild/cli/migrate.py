@@ -5,16 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
 from xpubuild.cli import options
+from xpubuild.cli.workspace import WORDS, CommandAfterDashes
 
 if TYPE_CHECKING:
     from xpubuild.migrate.rules import Target
 
 
-@options.command("migrate")
+@options.command("migrate", CommandAfterDashes)
 def migrate(
     paths: tuple[str, ...], to: Target, torch: str | None, python: str | None, values: bool, write: bool,
     patch: Path | None, check: bool, baseline: Path | None, update_baseline: bool, sarif: Path | None,
+    prove: bool, workspace: Path | None, stand_in: bool,
 ) -> int:  # fmt: skip
     """Rewrite programs for CUDA so that they run on XPU: Python, notebooks, shell, YAML, container files.
 
@@ -22,7 +26,11 @@ def migrate(
     torch.accelerator or, with --to xpu, torch.xpu; none is written that the chosen torch does not have. What
     has no counterpart is left and listed with its line, the reason and an alternative. The exit code is 80
     if such findings are left.
+
+    With --prove, COMMAND runs in a workspace or with --python, and what it did on the device is reported.
     """
+    if prove:
+        return _prove(python, workspace, stand_in=stand_in)
     from xpubuild import __version__
     from xpubuild.engine.files import explained, write_atomic
     from xpubuild.errors import UsageError
@@ -32,6 +40,10 @@ def migrate(
     from xpubuild.ui.migrate_views import migrate_view
     from xpubuild.ui.terminal import clean
 
+    if click.get_current_context().meta[WORDS]:
+        raise UsageError(
+            "a command was specified without --prove", fix="pass --prove, or omit what is behind --"
+        )
     if not paths:
         raise UsageError(
             "no path was specified", fix="pass files or folders", commands=("xpubuild migrate .",)
@@ -59,3 +71,22 @@ def migrate(
     if not said.as_json and not said.quiet and not write and patch is None:
         write_out(clean("".join(map(run.patch_of, changed))))
     return options.answer(document, migrate_view, run.verdict(document, check=check), silent=said.quiet)
+
+
+def _prove(python: str | None, workspace: Path | None, *, stand_in: bool) -> int:
+    """Run the command behind -- with trip-wires."""
+    import sys
+
+    from xpubuild.cli.workspace import workspace_of
+    from xpubuild.migrate.prove import prove, verdict_of
+    from xpubuild.ui.migrate_views import proof_view
+    from xpubuild.ui.terminal import clean
+    from xpubuild.verify.target import resolve_target
+
+    root = None if python is not None else workspace_of(None, workspace)
+    target = resolve_target(python, root, "xpu", stand_in=stand_in)
+    words = click.get_current_context().meta[WORDS]
+    with options.interruptible() as cancel:
+        proof = prove(words, target, on_line=lambda line: click.echo(clean(line), err=True), cancel=cancel)
+    sys.stderr.flush()
+    return options.answer(proof, proof_view, verdict_of(proof))

@@ -207,6 +207,7 @@ OPTIONS: Mapping[str, Option] = {
     "write": O(FLAG, "Change the files."),
     "patch": O(PATH, "Write the difference to this file.", "FILE"),
     "migrate.check": O(FLAG, "Exit with 80 if a file would change, too."),
+    "prove": O(FLAG, "Run COMMAND and report what ran on the device, and what asked for CUDA."),
     "sarif": O(PATH, "Write the findings to this file, as SARIF 2.1.0.", "FILE"),
     "json": O(FLAG, "Print one JSON document on stdout.", to="as_json"),
     "log-format": O(("rich", "plain", "github", "jsonl"),
@@ -255,7 +256,7 @@ TABLES: Mapping[tuple[str, ...], Mapping[str, Option]] = {
 }
 
 _ONCE = "yes step repair list junit update-baseline here all older caches stand-in bundle build markdown"
-_ONCE += " write values"
+_ONCE += " write values prove"
 _UNNAMED = "output root redact no-gpu source data models tests operators minutes results baseline require"
 _UNNAMED += " html tag to torch patch sarif"
 #: Never in a file: they ask for one deed, or answer for a person.

@@ -14,7 +14,7 @@ from xpubuild.cli import options
 from xpubuild.errors import ToolchainError, UsageError, did_you_mean
 
 _JOURNAL = "journal.db"
-_WORDS = f"{__name__}.words"
+WORDS = f"{__name__}.words"
 
 
 def workspace_of(given: str | None, workspace: Path | None = None) -> Path:
@@ -179,13 +179,13 @@ def env(recipe: str | None, workspace: Path | None, form: str, depends_on: tuple
     return 0
 
 
-class _RunCommand(options.Command):
+class CommandAfterDashes(options.Command):
     """A command whose words after ``--`` are another program's."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Keep what follows ``--`` away from click."""
         place = args.index("--") if "--" in args else len(args)
-        ctx.meta[_WORDS] = tuple(args[place + 1 :])
+        ctx.meta[WORDS] = tuple(args[place + 1 :])
         try:
             return super().parse_args(ctx, args[:place])
         except click.UsageError as error:
@@ -195,7 +195,7 @@ class _RunCommand(options.Command):
             raise click.UsageError(message, ctx) from error
 
 
-@options.command("run", _RunCommand)
+@options.command("run", CommandAfterDashes)
 def run(recipe: str | None, workspace: Path | None, stand_in: bool) -> int:
     """Run COMMAND in the environment of WORKSPACE: a folder, or the recipe that was built there.
 
@@ -210,7 +210,7 @@ def run(recipe: str | None, workspace: Path | None, stand_in: bool) -> int:
     from xpubuild.workspace.activation import environment
     from xpubuild.workspace.shells import start, users_shell
 
-    words: tuple[str, ...] = click.get_current_context().meta[_WORDS]
+    words: tuple[str, ...] = click.get_current_context().meta[WORDS]
     root = workspace_of(recipe, workspace)
     values = environment(root, of_caller(os.environ))
     if stand_in:

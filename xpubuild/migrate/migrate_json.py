@@ -59,3 +59,48 @@ class MigrateBaseline(TypedDict):
     """Name and version."""
     findings: list[str]
     """PATH: ID: TEXT of each; the number of the line is not part of it."""
+
+
+class Trip(TypedDict):
+    """A line of the program that asked for CUDA."""
+
+    call: str
+    path: str
+    line: int
+    count: int
+
+
+class ProvedProcess(TypedDict):
+    """What one process that imported torch did."""
+
+    process: int
+    torch: str
+    device: str
+    """xpu, cuda, or empty where this torch sees no device."""
+    error: str
+    """The exception that ended it, if one did."""
+    memory_bytes: int
+    """The most that was allocated on the device."""
+    kernels: int
+    """How many kernels ran on the device; 0 where it was not profiled."""
+    kernel_names: list[str]
+    profiled: bool
+    """Whether this torch could record kernels; the program's own profile ends that."""
+    fallbacks: list[str]
+    """Operators that ran on the CPU, as torch warns about them."""
+    to_host: int
+    """Transfers from the device to the host."""
+    trips: list[Trip]
+
+
+class MigrateProof(TypedDict):
+    """What a program did on the device, as ``--prove`` saw it."""
+
+    schema: Literal["xpubuild.migrate-proof/1"]
+    """Name and version."""
+    command: list[str]
+    status: int
+    """With which it ended."""
+    stand_in: bool
+    """Whether the device was Intel's OpenCL CPU device in the place of a GPU."""
+    processes: list[ProvedProcess]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from xpubuild.ui import wording
 from xpubuild.ui.parts import Part, facts, listed
 
 Document = Mapping[str, Any]
@@ -28,6 +29,27 @@ def migrate_view(document: Document) -> tuple[Part, ...]:
             "place": _place, "text": "text", "why": "reason", "instead": "alternative",
         }),
         listed("Needs no change", notes, {"place": _place, "text": "text", "why": "reason"}),
+    )  # fmt: skip
+
+
+def proof_view(document: Document) -> tuple[Part, ...]:
+    """Return the parts of an ``xpubuild.migrate-proof/1`` document."""
+    found = document["processes"]
+    trips = [{**trip, "process": item["process"]} for item in found for trip in item["trips"]]
+    fallbacks = [{"text": text} for text in sorted({text for item in found for text in item["fallbacks"]})]
+    device = "the stand-in, Intel's OpenCL CPU device" if document["stand_in"] else ""
+    return (
+        facts({"command": " ".join(document["command"]), "status": document["status"], "device": device}),
+        listed("What ran on the device", found, {
+            "process": "process", "torch": "torch", "device": "device",
+            ">kernels": lambda item: item["kernels"] if item["profiled"] else "not recorded",
+            ">memory": lambda item: wording.size(item["memory_bytes"]), ">to the host": "to_host",
+            "error": "error",
+        }),
+        listed("What asked for CUDA", trips, {
+            "call": "call", "place": _place, ">times": "count", "process": "process",
+        }),
+        listed("What ran on the CPU instead", fallbacks, {"warning": "text"}),
     )  # fmt: skip
 
 
