@@ -20,7 +20,7 @@ GENERATOR = ROOT / "scripts" / "generate-docs.py"
 # Between xpubuild and its own children, and inside the script that plan writes; no user sets them.
 INTERNAL = {
     "XPUBUILD_ADMIT", "XPUBUILD_CLEAN", "XPUBUILD_END", "XPUBUILD_END_OF_FILE", "XPUBUILD_ERROR_FILE",
-    "XPUBUILD_STANDIN_INNER",
+    "XPUBUILD_PROOF", "XPUBUILD_PROOF_SUITE", "XPUBUILD_STANDIN_INNER",
 }  # fmt: skip
 
 
