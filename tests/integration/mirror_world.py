@@ -18,9 +18,8 @@ from support.artifacts import wheel_files
 
 from xpubuild.engine.events import NullSink
 from xpubuild.engine.process import Cancel
-from xpubuild.install.fetch import Fetch
+from xpubuild.install.fetch import Fetch, Wanted
 from xpubuild.install.inputs import Inputs, Repository, RequirementFile
-from xpubuild.install.wanted import Wanted
 from xpubuild.recipe.model import ConfigureTime
 from xpubuild.supply.depot.folder import Depot
 from xpubuild.supply.git.git import Git

@@ -18,16 +18,10 @@ from xpubuild.install.target import Prepared
 from xpubuild.workspace.layout import Layout
 
 TOLD = {"id": "a-warning", "text": "text", "lines": ["one", "two"], "more": "is not in a report"}
-UNITS = [
-    {"what": "flash attention", "gib_each": 2, "gib_largest": 9, "targets": ["cpu"], "gcc": ">=12"},
-    {"what": "with an older GCC", "gib_each": 2, "gib_largest": 9, "targets": ["cpu"], "gcc": "<12"},
-    {"what": "of the GPU", "gib_each": 2, "gib_largest": 9},
-    {"what": "with any", "gib_each": 1, "gib_largest": 3, "targets": ["cpu", "xpu"]},
-]
 
 
 def configured(source: Path) -> None:
-    """Write what CMake leaves of a build with two SYCL sources, one of them a large unit."""
+    """Write what CMake leaves of a build with two SYCL sources."""
     build = source / "build"
     build.mkdir(parents=True)
     cache = (
@@ -53,7 +47,7 @@ def configured(source: Path) -> None:
 def test_a_rehearsal_says_what_would_be_compiled(
     tmp_path: Path, error: XpuBuildError | None, warned: bool, verdict: str
 ) -> None:
-    build = {"large_units": UNITS, "memory_gib_per_job": 2.5}
+    build = {"memory_gib_per_job": 2.5}
     changes: Any = {"components": {"torch": pinned("torch", more={"build": build})}, "release": "2.9.0"}
     asked, facts = {"workspace": tmp_path}, {"jobs": 3}
     whole = Prepared(target_of(asked, facts, **changes), plan_of(asked, facts, **changes), 1.0)
@@ -80,7 +74,7 @@ def test_a_rehearsal_says_what_would_be_compiled(
     del found["created"]
     group = {
         "name": "ops", "aot": [], "formats": [], "compiler": "", "host_compiler": "", "host_standard": None,
-        "device_standard": None, "cxx11_abi": None, "preview": [], "files": 2,
+        "device_standard": None, "cxx11_abi": None, "preview": [],
         "sources": ["/s/two.cpp", "/s/x/sycltla/one.cpp"],
     }  # fmt: skip
     switch = {"requested": None, "reason": "upstream's default"}
@@ -94,8 +88,6 @@ def test_a_rehearsal_says_what_would_be_compiled(
                      {"name": "USE_XPU", "found": "ON", "on": True, **switch}],
         "arch_requested": [], "sycl_files": 2, "sycl_groups": [group], "cxx_files": 2,
         "host_compiler": "/usr/bin/g++", "jobs": 3, "memory_gib_per_job": 2.5,
-        "large_units": [{"what": "flash attention", "gib_each": 2.0, "gib_largest": 9.0, "files": 1},
-                        {"what": "with any", "gib_each": 1.0, "gib_largest": 3.0, "files": 1}],
     }  # fmt: skip
     for nothing in (before, running):
         assert (nothing["build"], nothing["switches"], nothing["sycl_groups"]) == (None, [], [])

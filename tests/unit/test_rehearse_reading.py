@@ -81,7 +81,7 @@ def test_each_kind_of_tree_is_configured_by_its_own_build(tmp_path: Path) -> Non
 def test_kernels_may_be_compiled_without_the_host_compiler(host: str, said: str) -> None:
     """As torch-xpu-ops does it since PR 2994: its scripts name no host compiler."""
     group = {
-        "name": "torch_xpu_ops", "files": 224, "aot": ["pvc"], "cxx11_abi": None, "preview": [],
+        "name": "torch_xpu_ops", "sources": ["one.cpp"], "aot": ["pvc"], "cxx11_abi": None, "preview": [],
         "compiler": "/one/bin/icx", "host_compiler": host, "host_standard": "20", "device_standard": "20",
     }  # fmt: skip
     document = {

@@ -96,21 +96,24 @@ _PREVIEW = ("-D__INTEL_PREVIEW_BREAKING_CHANGES", "-fpreview-breaking-changes")
 
 @frozen
 class SyclGroup:
-    """The SYCL sources of one CMake target, which share their options and are linked for the device together.
-
-    ``aot`` are the GPUs that device code is compiled for beforehand, empty for none.
-    """
+    """The SYCL sources of one CMake target, which share their options and are linked together."""
 
     name: str
+    """The CMake target."""
     sources: tuple[str, ...]
     aot: tuple[str, ...] = ()
+    """GPUs that device code is compiled for ahead of time, from the generated commands; empty for none."""
     formats: tuple[str, ...] = ()
+    """What -fsycl-targets has: spir64_gen for the GPUs, spir64 for code that is compiled when first used."""
     compiler: str = ""
     host_compiler: str = ""
     host_standard: str | None = None
+    """C++ standard of the host pass; null if no option sets one."""
     device_standard: str | None = None
     cxx11_abi: int | None = None
+    """What the commands define; null for the compiler's default, 1."""
     preview: tuple[str, ...] = ()
+    """Options that select the preview ABI of the SYCL library."""
 
     def line(self) -> str:
         """Return the group as rules of the gate see it."""

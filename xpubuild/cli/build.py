@@ -204,9 +204,8 @@ def fetch(for_python: str | None, dry_run: bool, mirror: Any, offline: bool, **b
     builds without a network; 'xpubuild check DIR' hashes what is there.
     """
     from xpubuild.errors import UsageError
-    from xpubuild.install.fetch import Fetch
+    from xpubuild.install.fetch import Fetch, wanted
     from xpubuild.install.options import Options
-    from xpubuild.install.wanted import wanted
     from xpubuild.supply.git.bare import RepositoryStore
     from xpubuild.supply.git.git import Git
     from xpubuild.ui.supply_views import fetch_view

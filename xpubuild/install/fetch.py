@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
+import platformdirs
+
 from xpubuild.documents import plain
+from xpubuild.engine.environment import base_environment
 from xpubuild.engine.events import Sink
 from xpubuild.engine.files import remove_tree
 from xpubuild.engine.fingerprint import digest
@@ -17,6 +20,7 @@ from xpubuild.engine.process import Cancel
 from xpubuild.engine.reporter import Teller
 from xpubuild.errors import FetchError, SourceIntegrityError, XpuBuildError
 from xpubuild.frozen import frozen
+from xpubuild.install.choose import choose
 from xpubuild.install.fetch_packages import (
     as_remote,
     entry_of,
@@ -28,8 +32,17 @@ from xpubuild.install.fetch_packages import (
     remote_files,
     wheels_here,
 )
-from xpubuild.install.inputs import Tree, missing_repositories, trees, unknown_archives
-from xpubuild.install.wanted import Wanted
+from xpubuild.install.inputs import Inputs, Tree, inputs_of, missing_repositories, trees, unknown_archives
+from xpubuild.install.lock import recipe_of, requirement_file
+from xpubuild.install.lock_file import compare, read_lock
+from xpubuild.install.locked import conda_lock_beside, mismatch, options_of
+from xpubuild.install.options import EnvKind, Options, is_lock
+from xpubuild.install.resolve import conda_lock_of, prepare, requirement_texts, resolve_commits
+from xpubuild.install.target import Target
+from xpubuild.machine.pythons import probe_python, resolve_python
+from xpubuild.recipe.choices import python_lines
+from xpubuild.recipe.load import load
+from xpubuild.supply.conda.lockfile import read_lock as read_conda_lock
 from xpubuild.supply.depot.bytes import Damage
 from xpubuild.supply.depot.entries import DepotSet, Entry, Index, RepositoryUse, described, index_of
 from xpubuild.supply.depot.examine import (
@@ -46,6 +59,78 @@ from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.git import Git
 from xpubuild.supply.git.pin import is_ref
 from xpubuild.supply.git.serving import remember
+
+
+@frozen
+class Wanted:
+    """Inputs, the Python versions they are for, and the commits of tags that were looked up: (url, ref)."""
+
+    inputs: Inputs
+    pythons: tuple[str, ...]
+    named: Mapping[tuple[str, str], str]
+    conda_lock: str | None = None
+
+
+def wanted(
+    options: Options, for_python: str | None, *, store: RepositoryStore, cancel: Cancel | None = None
+) -> Wanted:
+    """Return what the build of ``options`` takes from outside; that takes no compiler, oneAPI or GPU.
+
+    ``for_python`` is "3.10,3.11", "all", or None for the interpreter that ``install`` would take. ``store``
+    looks up the commits of branches: in its stocks, and upstream where it is not offline.
+
+    Raises:
+        LockMismatchError: RECIPE is a lock, and its recipe says otherwise by now.
+        RecipeError, UsageError, UnsatisfiableError, FetchError, ToolchainError.
+    """
+    lock = read_lock(Path(options.recipe)) if options.recipe is not None and is_lock(options.recipe) else None
+    if lock is not None:
+        given = Options(None, workspace=options.workspace, python=options.python, report=options.report)
+        conda_lock = options.conda_lock or conda_lock_beside(Path(options.recipe or ""), lock)
+        options = replace(options_of(lock, given), conda_lock=conda_lock)
+    target = prepare(options, cancel=cancel).target if options.recipe is None else _target(options, store)
+    inputs, known = inputs_of(target), dict[str, str]()
+    if lock is not None:
+        files = {name: requirement_file(name, text) for name, text in target.requirements.items()}
+        locked = {name: file.model_dump(exclude_defaults=True) for name, file in lock.requirements.items()}
+        found = [
+            *compare("recipe", lock.recipe, recipe_of(target)),
+            *compare("requirements", locked, files),
+        ]
+        if found:
+            raise mismatch(lock, found)
+        # Upstream states no hash of some archives, and the lock has it.
+        known = {name: item.sha256 for name, item in lock.archives.items()}
+        for_python = for_python or lock.options.python
+    archives = tuple(replace(item, sha256=item.sha256 or known.get(item.key)) for item in inputs.archives)
+    pythons = python_lines(target.recipe, for_python, target.python_version)
+    named = {(item.url, item.ref): item.commit for item in target.resolved.values()}
+    return Wanted(replace(inputs, archives=archives), pythons, named, target.conda_lock)
+
+
+def _target(options: Options, store: RepositoryStore) -> Target:
+    """Return the target without what only a build needs of this machine."""
+    choice = choose(options, load(options.recipe or ""))
+    resolved = resolve_commits(choice, store)
+    # A given lock asks for conda packages, and the mirror may have one.
+    packages: EnvKind = "conda" if options.conda_lock is not None else options.packages
+    asked = replace(options, packages=packages, mirror=store.cache, offline=store.offline)
+    conda = conda_lock_of(replace(choice, options=asked))
+    if conda is None:
+        python = probe_python(resolve_python(options.python, base_environment()))
+        executable, version = python.executable, python.version
+    else:
+        executable, version = str(choice.layout.python), read_conda_lock(conda).python
+    return Target(
+        **vars(choice),
+        python=executable,
+        python_version=version,
+        conda_lock=conda,
+        cache=platformdirs.user_cache_path("xpubuild"),
+        requirements=requirement_texts(choice),
+        resolved=resolved,
+    )
+
 
 _PACKAGES = "Python and conda packages, archives"
 _CHECK = ("check", "files in the mirror")

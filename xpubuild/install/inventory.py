@@ -35,12 +35,11 @@ def take_stock(
         RecipeError, NoSpaceError, ToolchainError, InterruptedByUserError.
     """
     downloads = prepared.target.downloads
-    if downloads.mirror is None and not downloads.offline:
+    inputs, conda = _still_needed(prepared, done)
+    if not (inputs.repositories or inputs.requirements or inputs.wheels or inputs.archives or conda):
         return
-    if not _anything(prepared, done):
-        return
-    mirror = Depot.open(downloads.mirror) if downloads.mirror is not None else None
-    if mirror is not None:
+    if downloads.mirror is not None:
+        mirror = Depot.open(downloads.mirror)
         report(f"checking the mirror {mirror.path}")
         sets = mirror.index().of(prepared.plan.recipe)
         # All of it where no fetch of this recipe is known here.
@@ -60,27 +59,25 @@ def require_all(prepared: Prepared, done: Collection[str], *, cancel: Cancel, br
         FetchError: the first thing that is missing.
         SourceIntegrityError, RecipeError, NoSpaceError, ToolchainError, InterruptedByUserError.
     """
-    folder = prepared.target.downloads.mirror
+    target, folder = prepared.target, prepared.target.downloads.mirror
     mirror = Depot.open(folder) if folder is not None else None
-    inputs = _still_needed(prepared, done)
+    inputs, conda = _still_needed(prepared, done)
     try:
         if inputs.repositories and (bring or mirror is None):
-            store = git_store(prepared.target, cancel=cancel)
-            found = [tree for item in inputs.repositories for tree in trees(item, store, _silent)]
-            for tree in found:
+            store = git_store(target, cancel=cancel)
+            for tree in [tree for item in inputs.repositories for tree in trees(item, store, _silent)]:
                 if tree.pin is None:
                     raise _unknown(tree.url, tree.note, f"{tree.component}.source.configure_time")
-        _require_conda(prepared, done, mirror)
+        if conda is not None:
+            packages = (package.archive for package in read_lock(conda).packages)
+            archives.require_here(packages, Supply(target.cache / "conda", archives_in(folder), offline=True))
         wheels_here(mirror, inputs, [inputs.python_version])
-        cache = prepared.target.cache / "archives"
-        supply = Supply(cache, archives_in(folder), True, cancel)
-        for item, archive in (
-            (item, Archive(item.name, item.url or "", item.sha256)) for item in inputs.archives
-        ):
+        supply = Supply(target.cache / "archives", archives_in(folder), True, cancel)
+        for item in inputs.archives:
             if item.url is None:
                 note = f"it is not known from where the build of {item.component} downloads it"
                 raise _unknown(f"the {item.name}", note, f"{item.component}.build.archives.{item.name}.url")
-            archives.require_here([archive], supply)
+            archives.require_here([Archive(item.name, item.url, item.sha256)], supply)
     except FetchError as error:
         if mirror is None:
             error.fix = (
@@ -100,49 +97,24 @@ def _unknown(what: str, note: str, key: str) -> FetchError:
     )
 
 
-def _anything(prepared: Prepared, done: Collection[str]) -> bool:
-    """Whether the steps other than ``done`` take anything from outside."""
-    inputs = _still_needed(prepared, done)
-    conda = prepared.target.conda_lock is not None and "env" not in done
-    return bool(inputs.repositories or inputs.requirements or inputs.wheels or inputs.archives or conda)
-
-
 def _silent(_: str) -> None:
     """Say nothing: git tells the progress of every small repository."""
 
 
-def _still_needed(prepared: Prepared, done: Collection[str]) -> Inputs:
-    """Return the inputs of the steps that will run."""
-    target = prepared.target
-    whole = inputs_of(target)
-    todo = [step for step in prepared.plan.steps if step.id not in done]
-    names = {step.id for step in todo}
-    read = {path for step in todo for path in step.inputs}
-    return replace(
+def _still_needed(prepared: Prepared, done: Collection[str]) -> tuple[Inputs, str | None]:
+    """Return the inputs of the steps that will run, and the conda lock if the environment is to be made."""
+    target, whole = prepared.target, inputs_of(prepared.target)
+    todo = {step.id: step for step in prepared.plan.steps if step.id not in done}
+    read = {path for step in todo.values() for path in step.inputs}
+
+    def runs(component: str, *steps: str) -> bool:
+        return any(f"{component}.{step}" in todo for step in steps)
+
+    needed = replace(
         whole,
-        repositories=tuple(
-            item
-            for item in whole.repositories
-            if {f"{item.component}.source", f"{item.component}.repositories"} & names
-        ),
-        requirements=tuple(
-            item for item in whole.requirements if str(target.requirement_path(item.name)) in read
-        ),
-        wheels=tuple(item for item in whole.wheels if item.component in names),
-        archives=tuple(
-            item
-            for item in whole.archives
-            if {f"{item.component}.{step}" for step in ("archives", "wheel", "install")} & names
-        ),
+        repositories=tuple(i for i in whole.repositories if runs(i.component, "source", "repositories")),
+        requirements=tuple(i for i in whole.requirements if str(target.requirement_path(i.name)) in read),
+        wheels=tuple(i for i in whole.wheels if i.component in todo),
+        archives=tuple(i for i in whole.archives if runs(i.component, "archives", "wheel", "install")),
     )
-
-
-def _require_conda(prepared: Prepared, done: Collection[str], mirror: Depot | None) -> None:
-    """Look for every archive of a conda environment that is still to be made."""
-    text = prepared.target.conda_lock
-    if text is None or "env" in done:
-        return
-    supply = Supply(
-        prepared.target.cache / "conda", archives_in(mirror.path if mirror else None), offline=True
-    )
-    archives.require_here((package.archive for package in read_lock(text).packages), supply)
+    return needed, target.conda_lock if "env" in todo else None

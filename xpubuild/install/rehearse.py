@@ -13,6 +13,7 @@ from typing_extensions import TypedDict
 from xpubuild import __version__
 from xpubuild.artifacts.cmake_build import (
     SwitchFound,
+    SyclGroup,
     read_cache,
     read_messages,
     read_switches,
@@ -29,7 +30,6 @@ from xpubuild.engine.process import Cancel
 from xpubuild.engine.runner import needed_for, run_plan
 from xpubuild.errors import InterruptedByUserError, NoXpuError, UsageError, XpuBuildError
 from xpubuild.errors_json import Error
-from xpubuild.install.build_jobs import large_units
 from xpubuild.install.build_steps import TORCH, build_environment, bytecode, configure_command, source_folder
 from xpubuild.install.install import entered
 from xpubuild.install.source_steps import built_tree_proof
@@ -122,8 +122,6 @@ def rehearse(prepared: Prepared, *, sink: Sink, cancel: Cancel, patience_s: floa
     return report
 
 
-# Of torch-xpu-ops: src/ATen/native/transformers/xpu/flash_attn/sycltla, the large units of the recipes.
-_HEAVY = "/sycltla/"
 _COMPILES = ": CXX_COMPILER__"
 
 
@@ -161,20 +159,11 @@ def make_report(prepared: Prepared, record: StepRecord | None, error: XpuBuildEr
         "switches": plain(read_switches(build_environment(target, name), cache, read_messages(lines))),
         "arch_requested": list(target.arch),
         "sycl_files": sum(len(group.sources) for group in groups),
-        "sycl_groups": [{**plain(group), "files": len(group.sources)} for group in groups],
+        "sycl_groups": plain(groups),
         "cxx_files": _host_files(build),
         "host_compiler": cache.get("CMAKE_CXX_COMPILER"),
         "jobs": target.jobs,
         "memory_gib_per_job": target.component(name).build.memory_gib_per_job,
-        "large_units": [
-            {
-                "what": unit.what,
-                "gib_each": unit.gib_each,
-                "gib_largest": unit.gib_largest,
-                "files": sum(_HEAVY in source for group in groups for source in group.sources),
-            }
-            for unit in large_units(target, name, target.compilers.version)
-        ],
     }
 
 
@@ -194,37 +183,6 @@ class RehearsalWarning(TypedDict):
     text: str
     lines: list[str]
     """Upstream's own."""
-
-
-class SyclGroupPart(TypedDict):
-    """The SYCL sources of one CMake target; they share their options."""
-
-    name: str
-    """The CMake target."""
-    files: int
-    sources: list[str]
-    aot: list[str]
-    """GPUs that device code is compiled for ahead of time, from the generated commands; empty for none."""
-    formats: list[str]
-    """What -fsycl-targets has: spir64_gen for the GPUs, spir64 for code that is compiled when first used."""
-    compiler: str
-    host_compiler: str
-    host_standard: str | None
-    """C++ standard of the host pass; null if no option sets one."""
-    device_standard: str | None
-    cxx11_abi: int | None
-    """What the commands define; null for the compiler's default, 1."""
-    preview: list[str]
-    """Options that select the preview ABI of the SYCL library."""
-
-
-class LargeUnitsPart(TypedDict):
-    """Sources that need far more memory than the others, where this build compiles them."""
-
-    what: str
-    gib_each: float
-    gib_largest: float
-    files: int
 
 
 class RehearsalDocument(TypedDict):
@@ -254,7 +212,7 @@ class RehearsalDocument(TypedDict):
     arch_requested: list[str]
     """The AOT targets of the recipe and of --arch."""
     sycl_files: int
-    sycl_groups: list[SyclGroupPart]
+    sycl_groups: list[SyclGroup]
     """Largest first."""
     cxx_files: int
     """How many C++ sources the host compiler compiles."""
@@ -262,4 +220,3 @@ class RehearsalDocument(TypedDict):
     jobs: int
     """Compile jobs that an install would start."""
     memory_gib_per_job: float
-    large_units: list[LargeUnitsPart]

@@ -203,7 +203,7 @@ def rehearsal_view(document: Document) -> Parts:
         Facts(tuple(_rehearsed(document)), "Rehearsal"),
         listed(f"SYCL commands ({', '.join(sorted(compilers))})", groups, {
             "SYCL files of": "name",
-            ">files": "files",
+            ">files": lambda group: len(group["sources"]),
             "AOT targets": lambda group: ", ".join(group["aot"]) or "none (compiled when first used)",
             "C++": _standard,
             "ABI and preview": lambda group: [
@@ -223,22 +223,14 @@ def _rehearsed(document: Document) -> Iterator[tuple[str, str]]:
     yield "recipe", f"{document['recipe']}, target {document['target']}"
     if document["build"] is not None:
         groups = len(document["sycl_groups"])
-        amounts = [
-            f"{wording.plural(document['jobs'], 'job')} of up to {document['memory_gib_per_job']:g} GiB"
-        ]
-        amounts += [
-            f"{wording.plural(item['files'], 'file')} of {item['what']}: {item['gib_each']:g} GiB,"
-            f" one {item['gib_largest']:g} GiB"
-            for item in document["large_units"]
-            if item["files"]
-        ]
+        jobs, memory = wording.plural(document["jobs"], "job"), document["memory_gib_per_job"]
         yield (
             "SYCL files",
             f"{document['sycl_files']} in {wording.plural(groups, 'group')}" if groups else "none",
         )
         yield "C++ files", str(document["cxx_files"])
         yield "host compiler", document["host_compiler"] or "unknown"
-        yield "memory", "; ".join(amounts)
+        yield "memory", f"{jobs} of up to {memory:g} GiB"
         yield "build folder", document["build"]
     yield "log", document["log"]
 
