@@ -175,18 +175,6 @@ def ran(env: Path, code: str) -> str:
     return lines[-1]
 
 
-def test_a_second_fetch_asks_nobody_and_one_for_another_python_only_what_is_new(
-    site: Site, served: PackageIndex, tmp_path: Path
-) -> None:
-    with mock.patch.dict(os.environ, settings(PIP_INDEX_URL=served.url())):
-        fetched(site, tmp_path / "mirror", pythons=(HERE,))
-        served.requests.clear()
-        fetched(site, tmp_path / "mirror", pythons=(HERE,))
-        assert served.requests == []
-        fetched(site, tmp_path / "mirror")
-        assert {path.rpartition("/")[2][:4] for path in served.asked("/files/")} == {"tool"}
-
-
 def test_what_came_whole_is_kept_when_another_wheel_fails(
     site: Site, served: PackageIndex, tmp_path: Path
 ) -> None:

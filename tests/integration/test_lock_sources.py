@@ -8,7 +8,7 @@ from typing import Any
 
 import platformdirs
 import pytest
-from integration.gitserver import git, git_server
+from integration.gitserver import git
 from integration.lock_world import HASH, Upstreams, World, paths, verify
 from support.cli import Xpubuild, child
 
@@ -146,17 +146,6 @@ def test_a_branch_that_went_on_does_not_break_a_lock(world: World, xpubuild: Xpu
     new = world.folder / "new.yaml"
     xpubuild.ok("lock", world.recipe, "-o", str(new), "-q")
     assert read_lock(new).repositories["top"].commit == second
-
-
-def test_a_url_with_credentials_is_refused_and_not_shown(world: World, xpubuild: Xpubuild) -> None:
-    with git_server(world.upstreams.root) as server:
-        world.write(f"commit: {world.commit}", server.url("").replace("http://", "http://ghp-token@"))
-        before = world.file.read_text()
-        result = xpubuild("lock", world.recipe, "-o", str(world.file))
-        assert result.status == 20
-        assert "user name" in result.err
-        assert "ghp-token" not in result.out + result.err
-        assert world.file.read_text() == before
 
 
 def test_a_repository_at_no_known_commit_keeps_the_lock_open(world: World, xpubuild: Xpubuild) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.doctor_env import offline
 
 from xpubuild.errors import ToolchainError
 from xpubuild.install.complete import CompleteProof
@@ -64,16 +63,6 @@ def test_what_an_earlier_installation_left_is_found(site: Path) -> None:
         proof(site).check()
     assert "before the libraries of oneAPI" in caught.value.why
     assert caught.value.commands[0].endswith("env/bin/python -m pip uninstall --yes tbb")
-
-
-def test_the_key_changes_with_what_is_left_out(site: Path) -> None:
-    assert proof(site).key() != proof(site, left_out=("tbb",)).key()
-    assert "intel-openmp, tbb" in proof(site).describe()
-
-
-def test_the_recipes_leave_it_out() -> None:
-    for name in ("2.6", "2.13", "main"):
-        assert "intel-openmp" in offline(name).recipe.toolchain.leave_out
 
 
 def test_of_components_only_what_is_missing_counts(site: Path) -> None:
