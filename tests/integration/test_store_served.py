@@ -13,11 +13,12 @@ from integration.store_world import DIST, INPUTS, a_store, keeper, plan_of, reco
 from support.indexes import PackageIndex
 
 from xpubuild.errors import SourceIntegrityError
-from xpubuild.install.kept import opened
+from xpubuild.install.kept import stores_of
 from xpubuild.supply.depot.keeping import Store, look_up
 from xpubuild.supply.depot.kept_wheels import FolderStore
-from xpubuild.supply.depot.location import Trust, parse_store, trust_from
+from xpubuild.supply.depot.location import Location, Trust, parse_store, trust_from
 from xpubuild.supply.depot.record import Record, identity
+from xpubuild.supply.depot.served import Served
 
 KEY = identity(INPUTS)
 
@@ -32,9 +33,15 @@ def kept(tmp_path: Path) -> FolderStore:
     return store
 
 
+def location(url: str) -> Location:
+    place = parse_store(url)
+    assert isinstance(place, Location)
+    return place
+
+
 def named(url: str) -> Store:
     """Return the store at a URL, named in the configuration."""
-    store = opened(parse_store(url), trust_from({"XPUBUILD_TRUSTED_STORES": url}))
+    store = Served(location(url), trust_from({"XPUBUILD_TRUSTED_STORES": url}))
     assert store is not None
     return store
 
@@ -75,11 +82,12 @@ def test_a_web_server_is_asked_for_two_files_and_an_altered_one_is_refused(
 
 def test_a_server_that_is_not_named_is_not_asked(kept: FolderStore) -> None:
     with over_http(kept) as (_, url):
-        store = opened(parse_store(url), Trust(frozenset(), frozenset()))
+        store = Served(location(url), Trust(frozenset(), frozenset()))
         assert store is not None
         why = look_up([store], DIST, KEY, 20.0).unknown[url]
         assert why.startswith("it is on a server, and no [trust] stores of your configuration names it")
-        assert opened(parse_store(url), Trust(frozenset(), frozenset()), offline=True) is None
+        assert len(stores_of([location(url)], offline=False, read_only=None).every) == 2
+        assert len(stores_of([location(url)], offline=True, read_only=None).every) == 1
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import functools
 import os
 import shutil
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,6 @@ from xpubuild.engine.model import Keeper, Plan, Step
 from xpubuild.engine.state import from_journal
 from xpubuild.errors import AuditError, XpuBuildError
 from xpubuild.install.build_steps import source_folder
-from xpubuild.install.options import Options
 from xpubuild.install.target import Prepared, Stores, Target
 from xpubuild.supply.depot.build_reads import Reads, build_reads, unlike
 from xpubuild.supply.depot.keeping import NotKept, Store, WheelKeeper, look_up
@@ -46,28 +45,22 @@ def own_store(trust: Trust) -> FolderStore:
     return FolderStore(platformdirs.user_cache_path("xpubuild"), trust, own=True)
 
 
-def stores_of(options: Options) -> Stores:
+def stores_of(places: Iterable[Path | Location], *, offline: bool, read_only: bool | None) -> Stores:
     """Return the user's own store and those of the options; a server is not asked offline.
 
     Raises:
         UsageError: an account that the configuration trusts does not exist.
     """
     trust = trust_from(os.environ)
-    named = (opened(place, trust, offline=options.offline) for place in options.store)
-    found = (own_store(trust), *(store for store in named if store is not None))
-    return Stores(found, read_only_because(options.store_read_only, os.environ))
+    found: list[Store] = [own_store(trust)]
+    for place in places:
+        if isinstance(place, Path):
+            found.append(FolderStore(place, trust))
+        elif not offline:
+            from xpubuild.supply.depot.served import Served  # noqa: PLC0415 - requests, for few
 
-
-def opened(place: Path | Location, trust: Trust, *, offline: bool = False) -> Store | None:
-    """Return the store at a place, None for a server that is not to be asked."""
-    if not isinstance(place, Location):
-        return FolderStore(place, trust)
-    if offline:
-        return None
-
-    from xpubuild.supply.depot.served import Served  # noqa: PLC0415 - requests, for few
-
-    return Served(place, trust)
+            found.append(Served(place, trust))
+    return Stores(tuple(found), read_only_because(read_only, os.environ))
 
 
 def read_only_because(asked: bool | None, environ: Mapping[str, str]) -> str:
