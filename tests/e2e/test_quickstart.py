@@ -66,57 +66,16 @@ def _run(receipt: dict[str, object]) -> dict[str, object]:
     return {key: receipt[key] for key in ("ran", "up_to_date")}
 
 
-def test_the_same_command_again_does_nothing(cli: Cli, built: Built) -> None:
-    commands = len(built.receipt["commands"])
-    again = cli("install", "quickstart", "--workspace", built.workspace, "--json").must(0).document
-    assert again["ran"] == []
-    assert len(again["commands"]) == commands
-    assert again["wheels"] == built.receipt["wheels"]
-
-
-def test_another_number_of_jobs_or_path_rebuilds_nothing(cli: Cli, built: Built) -> None:
-    env = {"PATH": f"{os.environ['PATH']}:/nowhere"}
-    answer = cli("install", "quickstart", "--workspace", built.workspace, "--jobs", "1", "--json", env=env)
-    assert answer.must(0).document["ran"] == []
-
-
-def test_a_lost_wheel_is_built_again_and_is_the_same(cli: Cli, built: Built) -> None:
-    wheel = Path(built.receipt["wheels"][0]["path"])
-    wheel.unlink()
-    again = cli("install", "quickstart", "--workspace", built.workspace, "--json").must(0).document
-    assert "ops.wheel" in again["ran"]
-    assert not {"env", "toolchain", "torch", "ops.source"} & set(again["ran"])
-    assert again["wheels"][0]["content_digest"] == built.receipt["wheels"][0]["content_digest"]
-
-
-@pytest.mark.needs("ccache")
-def test_a_compile_cache_served_the_second_build(cli: Cli, built: Built) -> None:
-    """The build of the test above."""
-    status = cli("status", "--workspace", built.workspace, "--json").must(0).document
-    (step,) = status["compile_cache"]
-    (cpp,) = (item for item in step["families"] if item["family"] == "C++")
-    assert (step["step"], step["program"]) == ("ops.wheel", "ccache")
-    assert cpp["hits"] >= 4, step
-    assert cpp["misses"] == 0, step
-
-
-def test_a_removed_package_is_installed_again(cli: Cli, built: Built) -> None:
-    python = built.workspace / "env/bin/python"
-    subprocess.run(
-        [python, "-m", "pip", "uninstall", "--yes", "--quiet", "xpubuild-ops"], check=True, timeout=120
-    )
-    again = cli("install", "quickstart", "--workspace", built.workspace, "--json").must(0).document
-    assert "ops.install" in again["ran"]
-    assert "ops.wheel" not in again["ran"]
-    probe = "import torch, xpubuild_ops; print(xpubuild_ops.build_info()['cxx11_abi'])"
-    shown = subprocess.run([python, "-W", "ignore", "-c", probe], check=True, capture_output=True, text=True)
-    assert shown.stdout.strip() in ("1", "True")
-
-
-def test_a_touched_wheel_is_not_built_again(cli: Cli, built: Built) -> None:
+def test_again_with_another_number_of_jobs_path_and_age_of_the_wheel_does_nothing(
+    cli: Cli, built: Built
+) -> None:
     Path(built.receipt["wheels"][0]["path"]).touch()
-    again = cli("install", "quickstart", "--workspace", built.workspace, "--json").must(0).document
+    env = {"PATH": f"{os.environ['PATH']}:/nowhere"}
+    words = ("install", "quickstart", "--workspace", built.workspace, "--jobs", "1", "--json")
+    again = cli(*words, env=env).must(0).document
     assert again["ran"] == []
+    assert len(again["commands"]) == len(built.receipt["commands"])
+    assert again["wheels"] == built.receipt["wheels"]
 
 
 def test_a_damaged_installation_is_noticed_and_mended(cli: Cli, built: Built) -> None:
@@ -127,6 +86,10 @@ def test_a_damaged_installation_is_noticed_and_mended(cli: Cli, built: Built) ->
     again = cli("install", "quickstart", "--workspace", built.workspace, "--json").must(0).document
     assert again["ran"] == ["ops.install"]
     assert lost.read_bytes() == content
+    probe = "import torch, xpubuild_ops; print(xpubuild_ops.build_info()['cxx11_abi'])"
+    argv = [built.workspace / "env/bin/python", "-W", "ignore", "-c", probe]
+    shown = subprocess.run(argv, check=True, capture_output=True, text=True)
+    assert shown.stdout.strip() in ("1", "True")
 
 
 def test_the_plan_of_a_finished_workspace_is_done(cli: Cli, built: Built) -> None:
@@ -186,14 +149,7 @@ def test_the_users_edits_survive_and_are_refused(cli: Cli, built: Built) -> None
     refused = cli("install", "quickstart", "--workspace", built.workspace).must(31)
     assert "library.cpp" in refused.err
     assert file.read_text() == before + "// mine\n"
-    words = ("install", "quickstart", "--workspace", built.workspace, "--allow-dirty", "--json")
-    dirty = cli(*words, "--until", "ops.install").must(0)
-    assert "ops.wheel" in dirty.document["ran"]
-    assert {"env", "toolchain", "torch"}.isdisjoint(dirty.document["ran"])
-    assert file.read_text() == before + "// mine\n"
-    again = cli(*words, "--until", "ops.install").must(0)
-    assert again.document["ran"] == []
-    # Without the edit it is the first wheel again: the next test builds it.
+    # --allow-dirty: tests/integration/test_bare_trees.py.
     file.write_text(before)
 
 
@@ -239,9 +195,22 @@ def test_a_new_pin_rebuilds_only_what_depends_on_it(cli: Cli, built: Built, new_
     assert back["wheels"][0]["content_digest"] == built.receipt["wheels"][0]["content_digest"]
 
 
+@pytest.mark.needs("ccache")
+def test_a_compile_cache_served_the_second_build(cli: Cli, built: Built) -> None:
+    """The way back of the test above: what was compiled before is a hit."""
+    status = cli("status", "--workspace", built.workspace, "--json").must(0).document
+    (step,) = status["compile_cache"]
+    (cpp,) = (item for item in step["families"] if item["family"] == "C++")
+    assert (step["step"], step["program"]) == ("ops.wheel", "ccache")
+    assert cpp["hits"] >= 4, step
+    assert cpp["misses"] == 0, step
+
+
+@pytest.mark.on_demand
 def test_the_shell_script_makes_the_same_wheel_without_xpubuild(
     cli: Cli, built: Built, kept_path: Path
 ) -> None:
+    """Without --on-demand a script is run for a small plan: tests/integration/test_components_held.py."""
     script = kept_path / "build.sh"
     script.write_text(cli("plan", "quickstart", "--workspace", built.workspace, "--format", "sh").must(0).out)
     assert "xpubuild " not in "".join(

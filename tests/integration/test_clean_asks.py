@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.cli import XPUBUILD, child
+from support.cli import XPUBUILD, here
 
 from xpubuild.engine.journal import Journal
 
@@ -38,12 +38,12 @@ def answered(answer: str, *words: str) -> tuple[int, str]:
 
 
 def test_without_a_terminal_it_wants_yes(workspace: Path) -> None:
-    refused = child("clean", "--workspace", str(workspace))
+    refused = here("clean", "--workspace", str(workspace))
     assert refused.status == 2, refused.err
     assert "--yes" in refused.err
     assert (workspace / "build" / "thing").read_text() == "made"
-    assert child("clean", "--workspace", str(workspace), "--dry-run").status == 0
-    assert child("clean", "--workspace", str(workspace), "--yes").status == 0
+    assert here("clean", "--workspace", str(workspace), "--dry-run").status == 0
+    assert here("clean", "--workspace", str(workspace), "--yes").status == 0
     assert not workspace.exists()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from integration.gitserver import git
-from support.cli import child
+from support.cli import here
 
 from xpubuild.engine.journal import Journal
 from xpubuild.supply.git.worktree import write_done
@@ -33,7 +33,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def cleaned(tree: Path) -> str:
-    done = child("clean", "--workspace", str(tree.parents[1]), "--yes")
+    done = here("clean", "--workspace", str(tree.parents[1]), "--yes")
     assert done.status == 0, done.err
     # A piped table is folded at 120 columns.
     return " ".join(done.out.split())

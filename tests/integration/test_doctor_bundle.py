@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from integration.test_components_held import Site
-from support.cli import XPUBUILD
+from support.cli import here
 
 SECRETS = ("s3cretpw", "tok-99887766", "walterq", "mirror.corp.lan", "quillsmith", "10.11.12.13", "starling")
 PLANTED = (
@@ -30,18 +28,10 @@ sys.exit(1)
 
 
 def bundle(site: Site, file: Path, *options: str) -> str:
-    env = {
-        **os.environ,
-        "USER": "quillsmith",
-        "HF_TOKEN": "tok-99887766",
-        "XDG_CACHE_HOME": str(site.folder / "c"),
-    }
+    env = {"USER": "quillsmith", "HF_TOKEN": "tok-99887766", "XDG_CACHE_HOME": str(site.folder / "c")}
     words = ("doctor", "--only", "gpu.present", "--workspace", str(site.workspace), "--bundle", str(file))
-    done = subprocess.run(
-        [*XPUBUILD, *words, "--redact", "starling", *options],
-        env=env, capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
-    assert done.returncode in (0, 10), done.stderr
+    done = here(*words, "--redact", "starling", *options, **env)
+    assert done.status in (0, 10), done.err
     return file.read_text("utf-8")
 
 

@@ -70,7 +70,8 @@ class Tree:
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Tree:
-    path, commit = upstream.repository("pytorch", tmp_path_factory.mktemp("upstream"))
+    into = tmp_path_factory.mktemp("upstream")
+    path, commit = upstream.repository("pytorch", into, upstream.NOT_BUILT)
     return Tree(Path(path), commit)
 
 

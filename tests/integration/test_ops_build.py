@@ -182,29 +182,3 @@ def test_a_link_line_that_takes_the_mkl_of_torch_is_refused(torch_env: TorchEnv,
     done = build_wheel(torch_env, second / "src", second / "refused", build=second / "build")
     assert done.returncode != 0
     assert "takes MKL symbols from another library" in " ".join((done.stdout + done.stderr).split())
-
-
-_MACROS = "#pragma once\n#define C10_XPU_BUILD_SHARED_LIBS\n"
-
-
-@pytest.mark.slow
-def test_sycl_sources_pass_the_host_compiler_with_the_headers_of_dpcpp(
-    torch_env: TorchEnv, sycl_env: Path, tmp_path: Path
-) -> None:
-    """No SYCL compiler is to be had, but its headers are: the host side of the kernels is checked for real.
-
-    A CPU build of torch lacks one generated header; a stand-in takes its place.
-    """
-    include = sycl_env / "include"
-    generated = tmp_path / "standin" / "c10" / "xpu" / "impl" / "xpu_cmake_macros.h"
-    generated.parent.mkdir(parents=True)
-    generated.write_text(_MACROS, "utf-8")
-    project, torch = ops_project_dir(), torch_env.site / "torch" / "include"
-    ours = [project / "third_party/fused/include", project / "third_party/fused/third_party/vecmath/include"]
-    theirs = [tmp_path / "standin", include, include / "sycl", torch, torch / "torch/csrc/api/include"]
-    flags = [*(f"-I{path}" for path in ours), *(word for path in theirs for word in ("-isystem", str(path)))]
-    for source in ("third_party/fused/src/swiglu_xpu.cpp", "src/library_xpu.cpp"):
-        done = torch_env.run(
-            "g++", "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", *flags, project / source
-        )
-        assert done.returncode == 0, done.stderr

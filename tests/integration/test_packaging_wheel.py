@@ -108,9 +108,9 @@ def unpacked(sdist: Path, folder: Path) -> Path:
 
 
 def test_some_tests_of_the_sdist_pass_alone(sdist: Path, tmp_path: Path) -> None:
-    """Those that look at pages, recipes and imports; CONTRIBUTING.md has the command that runs all."""
+    """Those that look at pages and recipes; CONTRIBUTING.md has the command that runs all."""
     folder = unpacked(sdist, tmp_path)
-    some = [f"tests/unit/test_{name}.py" for name in ("docs_pages", "style_architecture", "recipe_facts")]
+    some = [f"tests/unit/test_{name}.py" for name in ("docs_pages", "recipe_facts")]
     argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", *some]
     env = {**os.environ, "PYTEST_DEBUG_TEMPROOT": str(tmp_path)}
     done = subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=300)
@@ -161,13 +161,10 @@ def document(program: Path, name: str, *arguments: str) -> dict[str, Any]:
     return check(json.loads(run(program, *arguments, "--json")), name)
 
 
-def test_version(installed: Path) -> None:
+def test_version_and_recipes_come_from_the_wheel(installed: Path) -> None:
     from xpubuild import __version__
 
     assert run(installed, "--version").split() == ["xpubuild", __version__]
-
-
-def test_recipes_come_from_the_wheel(installed: Path) -> None:
     recipes = document(installed, "recipes", "recipes", "list")["recipes"]
     paths = {entry["name"]: Path(entry["path"]) for entry in recipes}
     assert paths["quickstart"].is_relative_to(installed.parent.parent)
@@ -178,19 +175,13 @@ def test_recipes_are_whole(installed: Path) -> None:
     assert document(installed, "recipes-check", "recipes", "check")["status"] == "ok"
 
 
-def test_plan(installed: Path, tmp_path: Path) -> None:
-    plan = document(installed, "plan", "plan", "quickstart", "--workspace", str(tmp_path / "wörk space"))
-    assert {"env", "torch", "ops.source", "ops.wheel", "ops.install", "verify"} <= {
-        step["id"] for step in plan["steps"]
-    }
-    assert str(ROOT) not in json.dumps({key: plan[key] for key in ("steps", "summary")})
-
-
-def test_the_embedded_sources_are_whole(installed: Path, tmp_path: Path) -> None:
+def test_a_plan_and_the_sources_that_it_embeds(installed: Path, tmp_path: Path) -> None:
     """The pin of the recipe and the files in the wheel make the same commit."""
-    plan = document(installed, "plan", "plan", "quickstart", "--workspace", str(tmp_path / "w"))
-    (step,) = [step for step in plan["steps"] if step["id"] == "ops.source"]
-    embed = step["commands"][0]["argv"]
+    plan = document(installed, "plan", "plan", "quickstart", "--workspace", str(tmp_path / "wörk space"))
+    steps = {step["id"]: step for step in plan["steps"]}
+    assert {"env", "torch", "ops.source", "ops.wheel", "ops.install", "verify"} <= steps.keys()
+    assert str(ROOT) not in json.dumps({key: plan[key] for key in ("steps", "summary")})
+    embed = steps["ops.source"]["commands"][0]["argv"]
     assert embed[:3] == ["xpubuild", "plumbing", "embed"]
     folder = tmp_path / "embedded söurces"
     run(installed, "plumbing", "embed", "ops", str(folder), "--commit", embed[-1])

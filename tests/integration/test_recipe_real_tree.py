@@ -18,7 +18,8 @@ OTHER = "fe4ac6a6" + "0" * 32
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return upstream.source("pytorch", tmp_path_factory.mktemp("upstream"))
+    without = (*upstream.NOT_BUILT, "aten", "torch")
+    return upstream.source("pytorch", tmp_path_factory.mktemp("upstream"), without)
 
 
 @pytest.fixture

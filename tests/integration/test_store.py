@@ -16,7 +16,7 @@ from integration.engine_plans import go
 from integration.gitserver import Upstream, git_server
 from integration.small_world import BACKEND, PYPROJECT
 from integration.store_world import DIST, FILE, INPUTS, a_store, keeper, plan_of, record_of
-from support.cli import child
+from support.cli import here
 from support.documents import check
 from support.engine import Recorder, lines_of, small_disk
 
@@ -239,7 +239,7 @@ def test_the_commands_from_the_first_build_to_a_shared_store_and_back(tmp_path: 
             **_KEEPING,
             **more,
         }
-        result = child(*words, "--json", timeout_s=300, **env)
+        result = here(*words, "--json", **env)
         assert result.status == status, result.err
         warned.append(" ".join(result.err.split()))
         return result.document()

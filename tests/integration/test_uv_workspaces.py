@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from integration.test_components_held import pins, wheel
-from support.cli import Result, child
+from support.cli import Result, here
 from support.documents import check
 from support.indexes import PackageIndex
 
@@ -35,7 +35,7 @@ class World:
 
     def __call__(self, *words: str) -> Result:
         variables = {"PIP_INDEX_URL": self.index.url(), "PIP_CONFIG_FILE": os.devnull, "PIP_RETRIES": "0"}
-        return child(*words, timeout_s=600, XPUBUILD_INSTALLER="uv", **variables)
+        return here(*words, XPUBUILD_INSTALLER="uv", **variables)
 
     def install(self, name: str) -> dict[str, object]:
         words = ("install", str(self.folder / "linked.yaml"), "--workspace", str(self.folder / name))

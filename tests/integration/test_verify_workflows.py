@@ -104,8 +104,8 @@ def test_two_sycl_runtimes(target: Target, warm: Path) -> None:
     assert by_id(report)["image.one_libsycl"].detail.startswith("2 SYCL runtimes found: ")
 
 
-def test_image_suite_says_what_is_not_xpu(target: Target) -> None:
-    report = target.verify(suite="image", ops=False)
+def test_image_suite_says_what_is_not_xpu(target: Target, warm: Path) -> None:
+    report = target.verify(suite="image", ops=False, python=warm)
     assert bad(report) == {}
     assert [check.id for check in report.checks if check.status == "skip"] == ["image.one_libsycl"]
     skipped = by_id(report)["image.one_libsycl"].detail

@@ -128,7 +128,11 @@ def install(folder: Path, *requirements: str | Path) -> None:
 def build_wheel(
     env: TorchEnv, source: Path, out: Path, *, build: Path | None = None, **defines: str
 ) -> subprocess.CompletedProcess[str]:
-    """Build the ops wheel as the pipeline does; ``defines`` are CMake options; ``build`` is kept."""
+    """Build the ops wheel as the pipeline does; ``defines`` are CMake options; ``build`` is kept.
+
+    Its three sources are one unit, which takes half of the time: they share the headers of torch.
+    """
+    defines = {"CMAKE_UNITY_BUILD": "ON", **defines}
     options = [f"-Ccmake.define.{name}={value}" for name, value in defines.items()]
     options += [f"-Cbuild-dir={build}"] if build else []
     words: list[str | Path] = [

@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -57,22 +57,27 @@ ARCHIVES: dict[Name, Archive] = {
 }
 
 
-def source(name: Name, into: Path) -> Path:
-    """Unpack a source tree below ``into`` and return its folder. It is the caller's own copy."""
-    archive = _download(name)
+#: Half of PyTorch's files, which no configure of it reads.
+NOT_BUILT = ("android", "benchmarks", "docs", "ios", "test")
+
+
+def source(name: Name, into: Path, without: Sequence[str] = ()) -> Path:
+    """Unpack a source tree below ``into``, less some folders, and return it. It is the caller's own copy."""
+    archive, leaving = _download(name), [(folder,) for folder in without]
     into.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=into) as scratch:
         with tarfile.open(archive) as packed:
-            packed.extractall(scratch, filter="data")
+            members = [one for one in packed if Path(one.name).parts[1:2] not in leaving]
+            packed.extractall(scratch, members, filter="data")
         (top,) = Path(scratch).iterdir()
         target = into / name
         top.rename(target)
     return target
 
 
-def repository(name: Name, into: Path) -> tuple[str, str]:
+def repository(name: Name, into: Path, without: Sequence[str] = ()) -> tuple[str, str]:
     """Make a git repository of a source tree at ``into`` and return its path and commit."""
-    tree = source(name, into)
+    tree = source(name, into, without)
     return str(tree), commit_all(tree, f"{name} {ARCHIVES[name].version}")
 
 
