@@ -26,13 +26,6 @@ def by_hand(*arguments: str, env: dict[str, str] | None = None) -> subprocess.Co
     )
 
 
-def test_by_hand_help() -> None:
-    result = by_hand("--help")
-    assert result.returncode == 0
-    for word in (b"usage: capture.sh", b"--fd N", b"--file FILE", b"--argument ARG", b"--keep-environment"):
-        assert word in result.stdout
-
-
 def test_by_hand_starts_over_with_a_clean_environment(place: Path) -> None:
     standin.build_root(place, before={"compiler": standin.ARGUMENTS})
     result = by_hand(
@@ -46,45 +39,6 @@ def test_by_hand_starts_over_with_a_clean_environment(place: Path) -> None:
     assert b"no_proxy=a b" in records
     assert b"STANDIN_ARGUMENTS=0:" in records
     assert not [record for record in records if record.startswith((b"CPATH=/old", b"SETVARS_COMPLETED"))]
-
-
-def test_by_hand_to_a_descriptor(place: Path, tmp_path: Path) -> None:
-    standin.build_root(place, before={"compiler": standin.NOISE})
-    target = tmp_path / "list"
-    with target.open("wb") as stream:
-        result = subprocess.run(
-            [
-                str(SCRIPT),
-                "--fd",
-                str(stream.fileno()),
-                str(place / "compiler" / "2025.1" / "env" / "vars.sh"),
-            ],
-            capture_output=True,
-            check=False,
-            pass_fds=(stream.fileno(),),
-        )
-    assert result.returncode == 0, result.stderr
-    assert result.stdout == b""
-    assert target.read_bytes().endswith(b"#complete\0")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((), b"no script given"),
-        (("/nowhere/vars.sh",), b"cannot read /nowhere/vars.sh"),
-        (("--fd", "x", "/dev/null"), b"needs a number"),
-        (("--fd", "77", "{script}"), b"descriptor 77 is not open"),
-        (("--frobnicate",), b"unknown option"),
-        (("--file",), b"needs a value"),
-    ],
-)
-def test_by_hand_wrong_use(place: Path, arguments: tuple[str, ...], message: bytes) -> None:
-    script = standin.add_component(place, "compiler", "2025.1")
-    result = by_hand(*(argument.format(script=script) for argument in arguments))
-    assert result.returncode == 2
-    assert message in result.stderr
-    assert result.stdout == b""
 
 
 def test_by_hand_a_script_that_exits_is_named(place: Path) -> None:

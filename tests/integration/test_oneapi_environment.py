@@ -8,7 +8,7 @@ import pytest
 from integration import oneapi_standin as standin
 from integration.oneapi_environments import get
 
-from xpubuild.errors import ToolchainError, UnsatisfiableError
+from xpubuild.errors import UnsatisfiableError
 from xpubuild.machine import envdiff
 
 
@@ -44,24 +44,6 @@ def test_the_whole_setvars(place: Path) -> None:
     )
 
 
-def test_setvars_that_is_missing(place: Path) -> None:
-    standin.build_root(place)
-    (place / "setvars.sh").unlink()
-    with pytest.raises(ToolchainError) as caught:
-        get(place, mode="setvars")
-    assert caught.value.what == f"{place.resolve() / 'setvars.sh'} does not exist"
-
-
-def test_the_unified_layout_with_pti_beside_it(place: Path) -> None:
-    standin.build_unified(place, "pytorch-gpu-dev-0.5", ["compiler", "mkl"], full_version="2024.1.4")
-    standin.add_component(place, "pti", "0.9")
-    environment = get(place, ">=2024.1,<2024.2", ("compiler", "mkl", "pti"))
-    assert environment.mode == "unified"
-    assert environment.compiler_version == "2024.1.4"
-    assert environment.diff.set["Pti_DIR"].startswith(str(place.resolve() / "pti" / "0.9"))
-    assert ["oneapi-vars.sh" in text for text in environment.warnings] == [True]
-
-
 def test_a_toolkit_made_of_links(place: Path) -> None:
     toolkit = standin.build_unified(place, "2025.1", ["compiler"])
     standin.add_compilers(place / "compiler" / "2025.1", "2025.1.1")
@@ -69,15 +51,6 @@ def test_a_toolkit_made_of_links(place: Path) -> None:
         (toolkit / "bin" / name).unlink()
         (toolkit / "bin" / name).symlink_to(f"../../compiler/2025.1/bin/{name}")
     assert get(place, components=("compiler",), mode="unified").compiler_version == "2025.1.1"
-
-
-def test_several_installations_are_mentioned(tmp_path: Path) -> None:
-    one = standin.build_root(tmp_path / "one")
-    two = standin.build_root(tmp_path / "intel" / "oneapi")
-    environment = get(None, caller={"HOME": str(tmp_path), "ONEAPI_ROOT": str(one)})
-    assert environment.root == one
-    (warning,) = environment.warnings
-    assert f"also found: {two}" in warning
 
 
 def test_the_installation_that_fits_is_taken(tmp_path: Path) -> None:

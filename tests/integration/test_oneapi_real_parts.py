@@ -15,7 +15,7 @@ from support.shared import folder_of_run
 
 from xpubuild.artifacts.elf import read_shared_object
 from xpubuild.artifacts.linkage import Linker, sycl_runtimes
-from xpubuild.doctor.checks import oneapi, shadow, toolchain
+from xpubuild.doctor.checks import oneapi, toolchain
 from xpubuild.errors import ToolchainError
 
 V2025_0 = ">=2025.0,<2025.1"
@@ -61,12 +61,6 @@ def test_a_library_of_another_line_is_drift(two: Tree) -> None:
     )
     with pytest.raises(ToolchainError, match=r"mixes compiler 2025\.0 and 2024\.2"):
         get(two.root, V2025_0, PARTS)
-
-
-def test_a_pti_of_another_bundle_is_told(tmp_path: Path, one: Tree) -> None:
-    (one.root / "pti" / "0.10").rename(one.root / "pti" / "0.16")
-    standin.point_latest(one.root, "pti", "0.16")
-    assert "pti 0.16, expected 0.10" in str(get(one.root, V2025_0, PARTS).warnings)
 
 
 def closure(folder: Path, name: str) -> tuple[set[str], set[str]]:
@@ -117,17 +111,6 @@ def test_doctor_names_each_part_that_is_taken_away(host: EnvHost, one: Tree, par
     found = toolchain.toolchain_sycl_cmake(host.context())
     assert found.status == "fail"
     assert found.evidence["missing"] == [part]
-
-
-def test_doctor_reads_the_majors_of_the_real_sycl_libraries(host: EnvHost, two: Tree) -> None:
-    on(host, two)
-    host.torch()
-    lib = host.oneapi_root / "compiler" / "2025.0" / "lib"
-    host.environ["LD_LIBRARY_PATH"] = str(lib)
-    assert shadow.shadow_sycl_soname(host.context()).status == "ok"
-    host.environ["LD_LIBRARY_PATH"] = str(lib).replace("2025.0", "2024.2")
-    found = shadow.shadow_sycl_soname(host.context())
-    assert (found.status, "libsycl.so.7" in found.detail) == ("fail", True)
 
 
 def test_doctor_refuses_onemkl_of_another_line_beside_the_compiler(host: EnvHost, two: Tree) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -55,19 +53,3 @@ def report_of(*checks: Check, context: Look | None = None, **choice: Any) -> Rep
     selection = select(checks, **choice)
     profiles = choice.get("profiles", ("run", "build"))
     return make_report(given, selection, run_checks(given, selection), profiles, str)
-
-
-def assert_answer(outcome: Outcome, status: str, told: str, types: str = "") -> None:
-    """Assert status, words of the detail and of the first command; what is wrong comes with advice."""
-    assert (outcome.status, told in outcome.detail) == (status, True), outcome
-    assert (outcome.fix is not None) == (status in ("fail", "warn")), outcome
-    commands = outcome.fix.commands if outcome.fix else ()
-    assert types in (commands[0] if commands else ""), outcome
-    lines = "\n".join(commands)
-    said = subprocess.run(
-        ["bash", "-n"], input=lines, capture_output=True, text=True, check=False, timeout=60
-    )
-    assert not said.stderr, "what is to be typed is no command"
-    assert not re.search(r"(?<!\$)\{\w*\}|\bNone\b", lines.replace("(0, None)", "")), (
-        "what is to be typed has gaps"
-    )

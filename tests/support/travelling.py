@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from support import small_elf
 from support.artifacts import compile_shared, pack
 
 #: In every object that the builder made, as RPATH: no machine has it.
@@ -71,15 +70,6 @@ def environment(folder: Path) -> Path:
     """Make an environment without pip; return it."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     return folder
-
-
-def sycl_runtime(folder: Path, version: str) -> Path:
-    """Make an environment with a package intel-sycl-rt, whose libsycl.so.8 does nothing; return it."""
-    wheels, env = folder.with_name(f"{folder.name}-wheels"), environment(folder)
-    content = small_elf.library(wheels / "libsycl.so.8").read_bytes()
-    pack(wheels, "intel_sycl_rt", version, {f"intel_sycl_rt-{version}.data/data/lib/libsycl.so.8": content})
-    install(env, "intel_sycl_rt", wheels=wheels)
-    return env
 
 
 def install(where: Path, *what: Path | str, wheels: Path, target: Path | None = None) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import click
@@ -83,13 +81,3 @@ def test_the_script_is_one_of_its_shell(xpubuild: Xpubuild, tmp_path: Path, shel
     assert script.read_text() == document["script"]
     option = "--no-execute" if shell == "fish" else "-n"
     subprocess.run([shell, option, str(script)], check=True, timeout=60)
-
-
-@pytest.mark.needs("fish")
-def test_fish_completes_with_the_script(xpubuild: Xpubuild, tmp_path: Path) -> None:
-    script = tmp_path / "x.fish"
-    script.write_text(xpubuild.ok("config", "completion", "fish").out)
-    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    argv = ["fish", "--no-config", "-c", f"source {script}; complete -C 'xpubuild plan quick'"]
-    found = subprocess.run(argv, env=env, capture_output=True, text=True, check=True, timeout=60)
-    assert found.stdout.split() == ["quickstart"]

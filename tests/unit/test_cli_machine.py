@@ -14,7 +14,6 @@ from support.cli import XPUBUILD, Xpubuild, child
 
 from xpubuild.engine.system_errors import of_machine
 from xpubuild.errors import XpuBuildError
-from xpubuild.safe_yaml import read_yaml, read_yaml_strict
 from xpubuild.untrusted import UntrustedError, json_value, read_bytes
 
 RESULTS = [
@@ -158,12 +157,6 @@ def test_numbers_of_a_recipe_that_nothing_can_count_with(
 def test_json_of_somebody_else_has_no_number_that_breaks_arithmetic(text: str) -> None:
     with pytest.raises(ValueError, match=r"number|nested|out of range"):
         json_value(text)
-
-
-def test_json_and_yaml_give_ordinary_numbers() -> None:
-    assert json_value("[9223372036854775808, -1.5e3, 0]") == [1 << 63, -1500.0, 0]
-    for read in (read_yaml, read_yaml_strict):
-        assert read("[1, 0x1f, 1.5, 1:30, -3, 1_000, 2020-01-02]")[:6] == [1, 31, 1.5, 90, -3, 1000]
 
 
 def test_a_file_without_end_is_not_read_to_its_end(tmp_path: Path) -> None:

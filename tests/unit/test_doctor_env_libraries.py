@@ -61,19 +61,3 @@ def test_an_old_libstdcxx_on_the_path_of_the_loader(host: EnvHost) -> None:
     host.environ["LD_LIBRARY_PATH"] = str(old.parent)
     found = shadow_libstdcxx(host.context())
     assert (found.status, found.evidence["offers"]) == ("fail", "GLIBCXX_3.4")
-
-
-@pytest.mark.parametrize(
-    ("variable", "value", "status"),
-    [
-        ("CFLAGS", "-O2 -Werror", "warn"),
-        ("CMAKE_ARGS", "-DCMAKE_CXX_FLAGS=-D_GLIBCXX_USE_CXX11_ABI=0", "warn"),
-        ("WERROR", "1", "warn"),
-        ("WERROR", "OFF", "ok"),
-        ("USE_CUDA", "on", "warn"),
-        ("USE_CUDA", "0", "ok"),
-    ],
-)
-def test_switches_that_change_a_build(host: EnvHost, variable: str, value: str, status: str) -> None:
-    host.environ[variable] = value
-    assert shadow_system.shadow_variables(host.context()).status == status

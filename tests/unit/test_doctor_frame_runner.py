@@ -38,21 +38,6 @@ def test_checks_run_side_by_side_and_results_keep_their_order() -> None:
     assert [(item.id, item.status) for item in found] == [(f"a.c{number}", "ok") for number in range(5)]
 
 
-def test_a_check_waits_for_what_it_needs() -> None:
-    order: list[str] = []
-
-    def note(name: str, seconds: float) -> Check:
-        def run(_context: Look) -> Outcome:
-            time.sleep(seconds)
-            order.append(name)
-            return Outcome("warn", "a warning is no obstacle")
-
-        return a_check(name, run, needs=("a.first",) if name != "a.first" else ())
-
-    results(note("a.second", 0), note("a.first", 0.05))
-    assert order == ["a.first", "a.second"]
-
-
 def test_one_cause_is_one_failure() -> None:
     found = told(
         a_check("a.cause", Outcome("fail", "broken")),
@@ -164,15 +149,6 @@ def test_needs_that_lead_nowhere_or_in_a_circle_end() -> None:
     assert found["a.two"][0] == "error"
     assert found["a.nowhere"] == ("error", "needs z.gone, which does not exist")
     assert found["a.self"][0] == "error"
-
-
-def test_what_only_the_running_machine_tells_is_skipped_for_files(tmp_path: Path) -> None:
-    checks = (a_check("a.live", live=True), a_check("a.files"), a_check("a.of_it", needs=("a.live",)))
-    found = told(*checks, root=tmp_path)
-    assert found["a.live"] == ("skip", "needs the running machine; --root reads files only")
-    assert found["a.files"][0] == "ok"
-    assert found["a.of_it"][1].startswith("needs a.live, which was skipped: needs the running machine")
-    assert told(*checks)["a.live"][0] == "ok"
 
 
 def test_a_probe_is_asked_once_by_checks_that_run_side_by_side() -> None:

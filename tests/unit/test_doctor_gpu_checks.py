@@ -20,7 +20,6 @@ from xpubuild.doctor.checks import (
     runtimes,
     visibility,
 )
-from xpubuild.doctor.checks.level_zero import loader_needed_by
 from xpubuild.doctor.checks.render_node import Opened
 from xpubuild.doctor.kit import Look, Outcome
 from xpubuild.doctor.look.sites import torch_of
@@ -168,14 +167,6 @@ def test_loader_against_driver_and_runtime(
     records = ({**LOADED, "version": "1.19.2", "spec": spec, "lacks": lacks}, {"init": 0})
     found = answered(*records, {"driver": {"api": api, "devices": [GPU]}}, {"done": True})
     assert run(level_zero.level_zero_versions, live(monkeypatch, found, recipe)).status == status
-
-
-def test_who_needs_a_recent_loader(monkeypatch: pytest.MonkeyPatch) -> None:
-    needed = {
-        name: loader_needed_by(live(monkeypatch, CRASH, *names))[0]
-        for name, names in {"": (), "2.4": ("2.4",), "quickstart": ("quickstart",), "2.8": ("2.8",)}.items()
-    }
-    assert needed == {"": None, "2.4": False, "quickstart": None, "2.8": True}
 
 
 def facts(**packages: tuple[str, str]) -> tuple[DriverFacts, ...]:

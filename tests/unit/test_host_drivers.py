@@ -74,12 +74,6 @@ def test_the_family(
     assert all(item.source == "dpkg" for item in drivers)
 
 
-def test_packages_of_an_image_without_a_package_manager(tmp_path: Path) -> None:
-    text = "Package: libze-intel-gpu1\nVersion: 26.05.37020.3-1\n"
-    root = tree(tmp_path, files={"var/lib/dpkg/status.d/libze": text})
-    assert driver_family(find_drivers(root)) == "rolling"
-
-
 def test_a_driver_that_no_package_database_knows(tmp_path: Path) -> None:
     folder = tmp_path / "usr/lib64"
     folder.mkdir(parents=True)
@@ -88,14 +82,6 @@ def test_a_driver_that_no_package_database_knows(tmp_path: Path) -> None:
     (found,) = find_drivers(tmp_path)
     assert (found.family, found.version, found.source) == ("lts-2350", "1.3.27642", "/usr/lib64")
     assert driver_family((found,)) == "lts-2350"
-
-
-def test_kernel_modules(tmp_path: Path) -> None:
-    root = tree(tmp_path, files={"sys/module/i915/version": "1.23.10.92.231129.101\n"})
-    (root / "sys/module/xe").mkdir()
-    found = {item.package: (item.family, item.version) for item in find_drivers(root)}
-    assert found == {"i915": ("kernel", "1.23.10.92.231129.101"), "xe": ("kernel", "unknown")}
-    assert driver_family(find_drivers(root)) is None
 
 
 def test_the_answer_of_rpm() -> None:

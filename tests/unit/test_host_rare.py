@@ -7,28 +7,9 @@ from pathlib import Path
 
 import pytest
 from unit.test_host_capacity import lay
-from unit.test_host_pythons_and_tools import script
 
 from xpubuild.machine import host_report as report
-from xpubuild.machine import readers
-from xpubuild.machine.compilers import locate
-from xpubuild.machine.readers import read_bytes
 from xpubuild.machine.system import OsFacts, os_facts
-
-
-def test_large_files_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readers, "MOST_BYTES", 10)
-    monkeypatch.setattr(readers, "_CHUNK_BYTES", 4)
-    file = tmp_path / "a"
-    file.write_bytes(b"0123456789")
-    assert (read_bytes(file), read_bytes(file, first=3), read_bytes(file, first=0)) == (
-        b"0123456789",
-        b"012",
-        b"",
-    )
-    file.write_bytes(b"0123456789a")
-    assert (read_bytes(file), read_bytes(file, first=8)) == (None, b"01234567")
-    assert read_bytes(Path("/proc/self/status")) is None, "its size says 0"
 
 
 @pytest.mark.parametrize(
@@ -61,11 +42,3 @@ def test_a_question_that_fails_fails_where_its_answer_is_wanted() -> None:
         report._said(asked, 1e12, 0)
     assert report._said(report._begun(lambda: 3), 1e12, 0) == 3
     assert report._said(Future(), 0.0, 7) == 7
-
-
-def test_programs_are_not_looked_for_in_the_current_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    script(tmp_path / "cmake", "")
-    monkeypatch.chdir(tmp_path)
-    assert locate(("cmake", "none"), f".::{tmp_path}") == {"cmake": str(tmp_path / "cmake")}

@@ -45,17 +45,6 @@ def test_containers(tmp_path: Path, files: dict[str, str], container: str) -> No
     assert os_facts(lay(tmp_path / "r", files)).container == container
 
 
-def test_a_quote_left_open_does_no_harm(tmp_path: Path) -> None:
-    assert os_facts(lay(tmp_path, {"etc/os-release": 'NAME="Half\nID=debian\n'})).id == "debian"
-
-
-def test_this_machine() -> None:
-    facts = os_facts()
-    assert facts.kernel == os.uname().release
-    assert facts.machine == os.uname().machine
-    assert facts.libc.startswith("glibc 2.")
-
-
 def test_disk_of_a_path_that_is_not_there_yet(tmp_path: Path) -> None:
     facts = disk_facts(tmp_path / "not yet" / "würkspace")
     assert facts.path == str(tmp_path.resolve())

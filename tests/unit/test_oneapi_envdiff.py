@@ -35,25 +35,6 @@ def test_applying_the_difference_gives_the_other_environment(
     assert normalise(apply(diff(before, after), before)) == normalise(after)
 
 
-@given(_ENVIRONMENT, _ENVIRONMENT, _ENVIRONMENT)
-def test_applying_twice_changes_nothing(
-    before: dict[str, str], after: dict[str, str], other: dict[str, str]
-) -> None:
-    once = apply(diff(before, after), other)
-    assert apply(diff(before, after), once) == once
-
-
-@given(_ENVIRONMENT, _ENVIRONMENT, _ENVIRONMENT)
-def test_what_is_not_touched_stays(
-    before: dict[str, str], after: dict[str, str], other: dict[str, str]
-) -> None:
-    difference = diff(before, after)
-    result = apply(difference, other)
-    assert {n: v for n, v in result.items() if n not in difference.names} == {
-        n: v for n, v in other.items() if n not in difference.names
-    }
-
-
 @given(_ENVIRONMENT, _ENVIRONMENT)
 def test_json_round_trip(before: dict[str, str], after: dict[str, str]) -> None:
     difference = diff(before, after)
@@ -84,15 +65,6 @@ def test_unset_variables_are_unset_elsewhere() -> None:
     difference = diff({"X": "1", "CPATH": "/a"}, {})
     assert difference == EnvDiff(unset=("CPATH", "X"))
     assert apply(difference, {"X": "2", "CPATH": "/b", "Y": "3"}) == {"Y": "3"}
-
-
-def test_assignments_give_final_values_and_none_for_unset() -> None:
-    difference = diff({"X": "1", "PATH": "/bin"}, {"PATH": "/one:/bin", "CMPLR_ROOT": "/one"})
-    assert envdiff.assignments(difference, {"PATH": "/usr/bin", "X": "9"}) == {
-        "CMPLR_ROOT": "/one",
-        "PATH": "/one:/usr/bin",
-        "X": None,
-    }
 
 
 @pytest.mark.parametrize(

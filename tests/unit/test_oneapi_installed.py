@@ -10,7 +10,7 @@ from integration import oneapi_standin as standin
 
 from xpubuild.errors import UsageError
 from xpubuild.machine.host_report import host_report
-from xpubuild.machine.oneapi_installed import Component, candidates, find_installations
+from xpubuild.machine.oneapi_installed import candidates, find_installations
 
 
 @pytest.fixture
@@ -77,14 +77,6 @@ def test_versions_are_those_behind_the_links(place: Path) -> None:
     ]
 
 
-def test_a_component_has_its_real_paths(place: Path) -> None:
-    standin.build_root(place, {"compiler": "2025.1"})
-    real = place.resolve() / "compiler" / "2025.1"
-    assert find_installations(place, {})[0].components == (
-        Component("compiler", "2025.1", real, real / "env" / "vars.sh", "component", is_latest=True),
-    )
-
-
 def test_a_copy_without_links_has_no_known_version(place: Path) -> None:
     standin.add_component(place, "compiler", "latest", latest=False)
     assert listed(place) == [("compiler", "latest", True)]
@@ -103,16 +95,6 @@ def test_the_unified_layout(place: Path) -> None:
     assert all(item.path == toolkit.resolve() for item in found.components)
     (named,) = find_installations(toolkit, {})
     assert (found.toolkit, named.toolkit, named.real) == (None, "2025.1", found.real)
-
-
-def test_the_host_report_of_an_image_shows_the_images_paths(tmp_path: Path) -> None:
-    image = tmp_path / "image"
-    place = standin.build_root(image / "opt" / "intel" / "oneapi", {"compiler": "2025.1"})
-    standin.build_unified(place, "2025.0", ["mkl", "compiler"])
-    (place / "compiler" / "latest").unlink()
-    (place / "compiler" / "latest").symlink_to("/opt/intel/oneapi/compiler/2025.1")
-    found = [(item.root, item.component, item.version) for item in host_report(image).oneapi]
-    assert found == [("/opt/intel/oneapi", "compiler", "2025.1"), ("/opt/intel/oneapi", "mkl", "2025.0")]
 
 
 @pytest.mark.needs("root")

@@ -14,12 +14,6 @@ def test_duration(seconds: float, text: str) -> None:
     assert show.duration(seconds) == text
 
 
-def test_clock() -> None:
-    assert [show.clock(value) for value in (-1, 0, 59.9, 61, 36061)] == [
-        "0:00:00", "0:00:00", "0:00:59", "0:01:01", "10:01:01",
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("count", "decimal", "binary"),
     [(0, "0 B", ""), (999, "999 B", "999 B"), (999_600, "1.0 MB", "976 KiB"),
@@ -38,10 +32,3 @@ def test_bytes(count: int, decimal: str, binary: str) -> None:
 )  # fmt: skip
 def test_rate(per_second: float, unit: str, text: str) -> None:
     assert show.rate(per_second, unit) == text
-
-
-def test_counted() -> None:
-    assert show.counted(3, 10, "edges") == "3/10 edges"
-    assert show.counted(3, 10, "") == "3/10"
-    assert show.counted(1_500_000, 3_000_000, "bytes") == "1.5 MB of 3.0 MB"
-    assert show.counted(0, 0, "edges") == ""

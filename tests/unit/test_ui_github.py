@@ -68,16 +68,6 @@ def test_steps_side_by_side_do_not_mix_their_folds() -> None:
     ]
 
 
-def test_notices_become_annotations() -> None:
-    lines = written(
-        START,
-        Notice(T0, "warning", "50% lost\nreally", "a"),
-        Notice(T0, "error", "bad"),
-        Notice(T0, "info", "i"),
-    )
-    assert lines[1:] == ["::warning title=a::50%25 lost%0Areally", "::error::bad", "[0:00:00] i"]
-
-
 def test_output_of_a_run_that_was_broken_off_is_not_lost() -> None:
     lines = written(START, StepStarted(T0, "a", "A", "/l"), StepOutput(T0, "a", "x"))
     assert lines[-3:] == ["::group::a: interrupted", "[0:00:00] x", "::endgroup::"]

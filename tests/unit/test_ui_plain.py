@@ -83,15 +83,6 @@ def test_what_is_left_is_told_at_first_and_then_rarely() -> None:
     assert Fixture(Level.QUIET).emit(forecast(5, 2400)) == []
 
 
-def test_a_failure_names_its_log() -> None:
-    lines = Fixture().emit(
-        START,
-        started(),
-        StepFinished(T0 + 3, "ops", "Build ops", "failed", 3.0, 0, "g++ exited with code 1"),
-    )
-    assert lines[-1] == "[0:00:03] ops: FAILED after 3.0 s: g++ exited with code 1 (log: /ws/logs/ops.log)"
-
-
 def test_a_silent_step_shows_that_it_lives() -> None:
     fixture = Fixture()
     fixture.emit(START, started(), progress(30, 999, detail="linking libtorch_xpu.so"))

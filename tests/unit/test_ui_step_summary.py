@@ -4,7 +4,6 @@ import json
 import re
 from pathlib import Path
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.cli import child
@@ -71,13 +70,6 @@ def test_a_summary_never_grows_beyond_what_github_takes(tmp_path: Path) -> None:
     assert len(data) <= 1 << 20
     assert b"does not fit" in data
     data.decode()
-
-
-def test_a_summary_that_cannot_be_written_is_a_warning(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    summarise("x", [], {"GITHUB_STEP_SUMMARY": str(tmp_path)})
-    assert "the summary of the job could not be written" in capsys.readouterr().err
 
 
 def test_commands_write_their_result_and_their_error(tmp_path: Path) -> None:

@@ -59,16 +59,6 @@ def test_characters_beyond_ascii(encoding: str, env: dict[str, str], unicode: bo
     assert Terminal.detect(FakeTerminal(encoding), env).unicode is unicode
 
 
-def test_text_that_the_stream_cannot_carry_is_escaped() -> None:
-    ascii_terminal = Terminal.detect(FakeTerminal("ascii"), {"TERM": "xterm"})
-    assert ascii_terminal.printable("über ✓ \udcff") == "\\xfcber \\u2713 \\udcff"
-    pipe = Terminal.detect(FakeTerminal("utf-8", terminal=False), {"LC_ALL": "C"})
-    assert pipe.printable("über \udcff") == "über \\udcff", "a file is not limited by the locale"
-    stream = io.TextIOWrapper(io.BytesIO(), encoding="latin-1", errors="strict")
-    Terminal.detect(stream, {}).write("Größe ✓\n")
-    assert stream.buffer.getvalue() == "Größe \\u2713\n".encode("latin-1")  # type: ignore[attr-defined]
-
-
 def test_foreign_text_is_cleaned() -> None:
     text = "\x1b[31mred\x1b[0m \x1b]0;title\x07a\tb\x08\x1b(B\r\nnext\x1b[2K\rlast\x9b"
     assert clean(text) == "red a    b\nnext\nlast"

@@ -11,20 +11,8 @@ from typing import Any, Literal
 import click
 from typing_extensions import TypedDict
 
-from xpubuild.cli import options
-from xpubuild.cli.configuration import (
-    PROJECT_FILE,
-    PROJECT_OPTIONS,
-    SHARED,
-    Configuration,
-    Key,
-    is_there,
-    load,
-    places,
-    read,
-    settings,
-    user_file,
-)
+from xpubuild.cli import configuration, options
+from xpubuild.cli.configuration import PROJECT_FILE, SHARED, Configuration, Key, places, read, settings
 from xpubuild.cli.table import TABLES, Option, key_of, variable_of
 from xpubuild.errors import RecipeError, UsageError
 
@@ -182,7 +170,7 @@ def check_document(given: Sequence[Path], environ: Mapping[str, str]) -> ConfigC
     named: list[tuple[Any, Path]] = [
         ("project" if path.name == PROJECT_FILE else "user", path.absolute()) for path in given
     ]
-    there = named or [place for place in places(environ) if is_there(place[1])]
+    there = named or [place for place in places(environ) if configuration.is_there(place[1])]
     files = [read(layer, path, environ) for layer, path in there]
     problems: list[Any] = [
         {**problem._asdict(), "path": str(problem.path)} for file in files for problem in file.problems
@@ -227,7 +215,7 @@ def template(*, project: bool) -> str:
             name: row
             for name, row in named.items()
             if not _is_repeated((*key, name))
-            and (not project or (key not in TABLES and name in PROJECT_OPTIONS))
+            and (not project or (key not in TABLES and name in configuration.PROJECT_OPTIONS))
         }
         if rows:
             parts.append("\n".join(_lines(key, rows)) + "\n")
@@ -282,7 +270,7 @@ def _config(recipe: str | None, all_: bool) -> int:
     from xpubuild.engine.redact import Redactor
     from xpubuild.ui.views import config_view
 
-    found = config_document(load(os.environ, recipe), os.environ, recipe, everything=all_)
+    found = config_document(configuration.load(os.environ, recipe), os.environ, recipe, everything=all_)
     return options.answer(Redactor.from_environment(os.environ).tree(found), config_view)
 
 
@@ -308,7 +296,7 @@ def init(output: Path | None) -> int:
     """Write a configuration file that lists every setting as a comment, and changes nothing by itself."""
     from xpubuild.ui.views import config_written_view
 
-    path = output or user_file(os.environ)
+    path = output or configuration.user_file(os.environ)
     write_new(path, template(project=path.name == PROJECT_FILE))
     return options.answer({"schema": "xpubuild.config-init/1", "file": str(path)}, config_written_view)
 

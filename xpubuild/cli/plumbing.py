@@ -103,8 +103,6 @@ def make_portable(
     done = repair_wheel(find_wheel(wheels, dist), RepairRequest(runtime=runtime, builder=builder), output)
     for pin in done["pins"]:
         _say(f"requires {pin['name']}=={pin['version']} for {', '.join(pin['libraries'])}")
-    for item in done["bundled"]:
-        _say(f"{item['library']} is in it as {item['member']}")
     _say(f"{Path(done['wheel']).name} is for {done['platform']}")
 
 
