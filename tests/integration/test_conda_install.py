@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import shutil
 import signal
 import subprocess
 import sys
-import zipfile
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.conda_channel import MINOR, SITE, VERSION, Tiny, from_wheel, make_channel, usual
-from support.conda_environments import dist, work
+from support.conda_channel import MINOR, VERSION, make_channel, usual
+from support.conda_environments import work
 from support.conda_tools import RATTLER, solved
 
-from xpubuild.artifacts.installed_repair import repair
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import run
 from xpubuild.errors import ToolchainError, UnsatisfiableError
@@ -61,40 +58,6 @@ def test_an_environment_is_made_once_and_is_proved(
     records = "".join(path.read_text() for path in (env / "conda-meta").iterdir())
     assert channel.as_uri() in records
     assert ".env.conda" not in records
-
-
-def test_a_real_pip_works_in_it_and_what_it_installs_is_left_alone(env: Path, tmp_path: Path) -> None:
-    """pip replaces conda's setuptools by the pinned one, as the toolchain step does."""
-    packages = [item for item in usual() if item.name != "pip"]
-    old = Tiny("setuptools", "80.0.0", depends=["python"], files=dist("setuptools", "80.0.0"))
-    channel = make_channel(tmp_path / "channel", [*packages, from_wheel(pip_wheel()), old])
-    text = solved(("python", "pip", "setuptools"), [str(channel)], RATTLER, tmp_path / "cache")
-    make_conda_env(work(env, text, tmp_path))
-    wheel = small_wheel(tmp_path, "setuptools", "81.0.0")
-    argv = [str(env / "bin/python"), "-I", "-m", "pip", "install", "--no-index", "--no-deps", str(wheel)]
-    said = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
-    assert "Successfully uninstalled setuptools-80.0.0" in said
-    assert [path.name for path in (env / SITE).glob("setuptools-*")] == ["setuptools-81.0.0.dist-info"]
-    assert repair(env / SITE) == []
-    CondaEnvironmentProof(str(env), read_lock(text)).check()
-    assert make_conda_env(work(env, text, tmp_path, NOTHING)) is False
-
-
-def pip_wheel() -> Path:
-    """Return the pip that virtualenv brings."""
-    spec = importlib.util.find_spec("virtualenv.seed.wheels.embed")
-    assert spec is not None
-    return next(Path(str(spec.origin)).parent.glob("pip-*.whl"))
-
-
-def small_wheel(folder: Path, name: str, version: str) -> Path:
-    made = folder / f"{name}-{version}-py3-none-any.whl"
-    info = f"{name}-{version}.dist-info"
-    with zipfile.ZipFile(made, "w") as bundle:
-        bundle.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-        bundle.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        bundle.writestr(f"{info}/RECORD", f"{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
-    return made
 
 
 # A timer, so that the moment counts from the first line of the work and nothing of an interpreter's start.

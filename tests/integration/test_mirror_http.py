@@ -110,22 +110,6 @@ def test_a_flipped_byte_is_named_and_nothing_is_used(
     assert not list((tmp_path / "copy").glob("sets/*"))
 
 
-@pytest.mark.parametrize(
-    ("gone", "says"),
-    [("index.json", "--mirror"), ("files/", "files/")],
-)
-def test_a_server_without_something_ends_with_30(
-    mirror: Path, index: PackageIndex, tmp_path: Path, gone: str, says: str
-) -> None:
-    url = serve(index, mirror)
-    for path in [path for path in index.files if path.startswith(gone)]:
-        del index.files[path]
-    with pytest.raises(FetchError) as caught:
-        copy(url, tmp_path / "copy")
-    assert caught.value.exit_code == 30
-    assert says in f"{caught.value} {caught.value.why} {caught.value.fix}"
-
-
 def test_a_mirror_that_changes_while_it_is_read(
     filled: tuple[World, Path], mirror: Path, index: PackageIndex, tmp_path: Path
 ) -> None:
@@ -152,24 +136,6 @@ def test_a_mirror_that_changes_while_it_is_read(
     found = Depot.open(tmp_path / "copy")
     assert damages(found) == []
     assert here.fetch(found.path, here.inputs(), offline=True).run()["status"] == "ok"
-
-
-def test_what_is_new_on_the_server_comes_and_nothing_else(
-    filled: tuple[World, Path], mirror: Path, index: PackageIndex, tmp_path: Path
-) -> None:
-    here = filled[0]
-    url = serve(index, mirror)
-    copy(url, tmp_path / "copy")
-    inputs = here.inputs(commit=here.commits["next"])
-    here.filled(mirror, inputs)
-    serve(index, mirror)
-    index.requests.clear()
-    copy(url, tmp_path / "copy")
-    packs = set(index.asked(".pack"))
-    assert packs
-    assert all("-top" in path for path in packs)
-    assert here.fetch(tmp_path / "copy", inputs, offline=True).run()["status"] == "ok"
-    assert damages(Depot.open(tmp_path / "copy")) == []
 
 
 @pytest.mark.parametrize("kind", [".pack", "sets/", "index.json"])

@@ -78,7 +78,7 @@ def test_one_url_serves_both(both: FolderStore, here: World, tmp_path: Path) -> 
 def test_the_repositories_of_the_users_own_cache_are_checked(here: World, tmp_path: Path) -> None:
     cache = RepositoryStore(tmp_path / "cache", Git.open())
     cache.mirror(here.server.url("ops.git"), here.commits["ops"]).ensure(
-        here.commits["ops"], ref=None, report=lambda _: None
+        here.commits["ops"], report=lambda _: None
     )
     own = FolderStore(tmp_path / "cache", Trust(frozenset(), ME), own=True)
     assert check_depot(own.root) == []

@@ -73,24 +73,6 @@ def test_the_tree_is_the_one_that_plain_git_makes(
     ]
 
 
-def test_ordinary_git_can_go_on_with_it(nested: Nested, server: GitServer, into: Path) -> None:
-    _checkout(Pin(server.url("top.git"), nested.first), into)
-    lines = git("submodule", "status", "--recursive", cwd=into).split("\n")
-    assert len(lines) == 2
-    assert not any(line.startswith(("-", "+", "U")) for line in lines)
-    for path, name in ((".", "top"), ("third_party/mid", "mid"), ("third_party/mid/deps/inner", "inner")):
-        assert git("remote", "get-url", "origin", cwd=into / path) == server.url(f"{name}.git")
-        assert git("status", "--porcelain", "--ignored", cwd=into / path) == ""
-    git("fetch", "--quiet", "--unshallow", "origin", cwd=into)
-    assert git("rev-parse", "origin/main", cwd=into) == nested.second
-    git("submodule", "--quiet", "update", "--init", "--recursive", cwd=into)
-    git("submodule", "--quiet", "sync", "--recursive", cwd=into)
-    git("submodule", "--quiet", "foreach", "--recursive", "git fetch --quiet origin", cwd=into)
-    moved = into.with_name("moved")
-    into.rename(moved)
-    assert git("submodule", "status", "--recursive", cwd=moved).count("\n") == 1
-
-
 def test_again_nothing_is_done_and_the_network_is_not_used(
     nested: Nested, server: GitServer, into: Path
 ) -> None:
@@ -153,19 +135,6 @@ def test_an_empty_folder_is_filled_and_a_full_one_is_left_alone(
     assert server.requests == []
     (into / "notes.txt").unlink()
     assert _checkout(Pin(server.url("top.git"), nested.first), into).action == "made"
-
-
-def test_a_changed_url_is_followed_unless_the_user_has_set_another(
-    nested: Nested, server: GitServer, into: Path
-) -> None:
-    _checkout(Pin(server.url("top.git"), nested.first), into)
-    git("remote", "set-url", "origin", "https://fork.example/mine.git", cwd=into / "third_party/mid")
-    fork = nested.top.path.as_uri()
-    _checkout(Pin(fork, nested.second), into)
-    assert git("remote", "get-url", "origin", cwd=into) == fork
-    assert git("remote", "get-url", "origin", cwd=into / "third_party/mid") == "https://fork.example/mine.git"
-    extra = fork.replace("top.git", "extra.git")
-    assert git("config", "submodule.extra.url", cwd=into) == extra
 
 
 def test_the_tree_id_of_the_lock_is_checked_before_anything_is_written(

@@ -134,7 +134,7 @@ def test_an_edit_is_named_and_kept(nested: Nested, into: Path, edit: str) -> Non
         TreeProof(str(into), _pin(nested, nested.first)).check()
 
 
-@pytest.mark.parametrize("edit", ["modified", "untracked", "in a submodule", "new in a nested one"])
+@pytest.mark.parametrize("edit", ["modified", "new in a nested one"])
 def test_the_command_that_is_offered_works(nested: Nested, into: Path, edit: str) -> None:
     _EDITS[edit][0](into)
     with pytest.raises(SourceIntegrityError) as caught:
@@ -193,7 +193,7 @@ def test_what_belongs_to_another_part_of_the_build_is_left_out(nested: Nested, i
     assert _edits(nested, nested.second, into) == [[f"generated/torch-xpu-ops/@{head}", "untracked"]]
 
 
-@pytest.mark.parametrize("where", [".", _MID, _INNER])
+@pytest.mark.parametrize("where", [".", _INNER])
 @pytest.mark.parametrize("how", ["exclude", "excludesFile", "its own .gitignore"])
 def test_no_ignore_rule_hides_a_file_that_no_build_made(
     nested: Nested, into: Path, where: str, how: str, monkeypatch: pytest.MonkeyPatch

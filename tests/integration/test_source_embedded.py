@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib.util
 import shutil
 import subprocess
-import sys
-import textwrap
 from pathlib import Path
 from types import ModuleType
 
@@ -90,22 +88,6 @@ _CHILD = """
     from xpubuild.supply.git.embedded import materialise
     print(materialise(Path(sys.argv[1]), Path(sys.argv[2]), base_environment()).commit)
 """
-
-
-def test_another_users_configuration_and_several_at_once_change_nothing(tmp_path: Path) -> None:
-    script = tmp_path / "child.py"
-    script.write_text(textwrap.dedent(_CHILD))
-    (tmp_path / ".gitconfig").write_text(_ODD)
-    env = base_environment() | {
-        "HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / ".config"), "GIT_DIR": str(tmp_path),
-        "GIT_DEFAULT_HASH": "sha256", "GIT_AUTHOR_NAME": "leaks",
-    }  # fmt: skip
-    command = [sys.executable, str(script), str(PROJECT), str(tmp_path / "git")]
-    children = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) for _ in range(3)]
-    said = {child.communicate(timeout=60)[0].strip() for child in children}
-    assert said == {expected_commit(PROJECT)}
-    git("fsck", "--full", cwd=tmp_path / "git" / "ops.git")
-    assert git("rev-parse", "HEAD", cwd=tmp_path / "git" / "ops.git") == expected_commit(PROJECT)
 
 
 def test_again_nothing_is_written_and_a_new_commit_leaves_the_old_one(changed: Path, tmp_path: Path) -> None:

@@ -148,15 +148,6 @@ def test_a_move_to_another_pin(
     assert place.checkout(nested.second) == "unchanged"
 
 
-def test_a_move_that_was_killed_can_go_back_or_to_a_third_pin(
-    nested: Nested, place: _Place, trees: dict[str, dict[str, str]]
-) -> None:
-    place.checkout(nested.first)
-    place.kill_in_a_move(nested.second)
-    place.checkout(nested.first)
-    assert snapshot(place.into) == trees[nested.first]
-
-
 def test_half_written_files_of_a_killed_git_are_ours_and_anything_else_is_not(
     nested: Nested, place: _Place, trees: dict[str, dict[str, str]]
 ) -> None:

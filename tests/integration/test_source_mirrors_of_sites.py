@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from integration.gitserver import Upstream, git_server
+from integration.gitserver import Upstream
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.supply.git.checkout import checkout
@@ -39,19 +39,6 @@ def fetched(tmp_path: Path, instead: str, commit: str, **settings: str) -> str:
 @pytest.fixture
 def upstream(tmp_path: Path) -> Upstream:
     return Upstream.make(tmp_path / "site" / "project.git")
-
-
-def test_a_plain_folder(tmp_path: Path, upstream: Upstream) -> None:
-    commit = upstream.commit({"word.txt": "folder"})
-    assert fetched(tmp_path, f"{upstream.path.parent}/", commit) == "folder"
-
-
-@pytest.mark.needs("git-http-backend")
-def test_http(tmp_path: Path, upstream: Upstream) -> None:
-    commit = upstream.commit({"word.txt": "http"})
-    with git_server(upstream.path.parent) as server:
-        assert fetched(tmp_path, server.url(""), commit) == "http"
-        assert server.requests
 
 
 def test_ssh(tmp_path: Path, upstream: Upstream) -> None:

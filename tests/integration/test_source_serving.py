@@ -196,24 +196,6 @@ def test_offline_and_without_a_stock_the_first_missing_thing_is_named(world: Wor
     assert not (world.folder / "served").exists()
 
 
-@pytest.mark.parametrize("harm", ["flip"])
-def test_a_damaged_stock_is_found_offline_and_mended_online(world: World, harm: str) -> None:
-    world.serve(world.store("stock"), world.folder / "first")
-    pack = next((world.folder / "stock/git").glob("*torch-xpu-ops*/objects/pack/*.pack"))
-    pack.chmod(0o644)
-    data = bytearray(pack.read_bytes())
-    data[len(data) // 2] ^= 0x10
-    if harm == "remove":
-        pack.unlink()
-    else:
-        pack.write_bytes(bytes(data) if harm == "flip" else bytes(data[: len(data) // 2]))
-    with pytest.raises(SourceIntegrityError) as caught:
-        world.serve(world.store("other", offline=True, stock="stock"), world.folder / "second")
-    assert "torch-xpu-ops" in caught.value.what
-    served = world.serve(world.store("third", stock="stock"), world.folder / "third served")
-    assert served[0].commit == world.pins[OPS]
-
-
 def test_a_pin_that_nobody_knows_is_left_to_the_build_and_refused_offline(world: World) -> None:
     items = [ConfigureTime(url=OPS, pin_file="third_party/nothing.txt")]
     said: list[str] = []

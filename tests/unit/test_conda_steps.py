@@ -10,11 +10,9 @@ from typing import Any
 import pytest
 from support.plan_files import target_for
 
-from xpubuild.engine.fingerprint import step_fingerprint
 from xpubuild.engine.model import Step
-from xpubuild.install import environment_steps
 from xpubuild.install.conda_environment import conda_files, conda_steps, remaining, specifications
-from xpubuild.install.target import Downloads, Target
+from xpubuild.install.target import Target
 from xpubuild.recipe.load import load
 from xpubuild.resources import recipes_dir
 from xpubuild.supply.conda.lockfile import CondaLock, CondaPackage, write_lock
@@ -64,17 +62,6 @@ def test_the_environment_is_made_by_one_command_that_the_plan_shows() -> None:
     assert [proof.key()["proof"] for proof in step.proofs] == ["conda-environment", "mkl-static"]
     assert "/w/my wörk/env/conda-meta/cmake-3.31.2-h0.json" in step.witnesses
     assert step.outputs == ("/w/my wörk/env", "/w/my wörk/.env.conda")
-
-
-def test_a_fingerprint_holds_the_packages_and_not_where_they_come_from() -> None:
-    first = step_fingerprint(step_of(target_of(), "env"), {})
-    step = step_of(target_of(downloads=Downloads(mirror=Path("/mirror"), offline=True)), "env")
-    assert step.commands[0].tuning == {"XPUBUILD_MIRROR": "/mirror", "XPUBUILD_OFFLINE": "1"}
-    assert step_fingerprint(step, {}) == first
-    other = replace(LOCK, packages=(package("cmake", "3.31.2", "1"), *LOCK.packages[1:]))
-    changed = step_of(target_of(lock=other), "env")
-    assert step_fingerprint(changed, {}) != first
-    assert step_fingerprint(environment_steps.environment_step(target_of()), {}) != first
 
 
 def test_pip_installs_what_conda_did_not_bring() -> None:

@@ -8,10 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from xpubuild.engine.redact import recordable
 from xpubuild.errors import FetchError, SourceIntegrityError, UsageError
-from xpubuild.install.inputs import OpenWheel
-from xpubuild.install.lock import in_depot
 from xpubuild.supply.depot.entries import DepotSet, Entry, file_entry, index_of
 from xpubuild.supply.depot.examine import check_depot
 from xpubuild.supply.depot.folder import Depot
@@ -111,28 +108,3 @@ def test_a_lost_index_is_made_from_what_is_there(depot: Depot) -> None:
     # What a set needs keeps its origin; of the other the name alone is known.
     found = Depot.open(depot.path).index()
     assert found == index_of([wheel, replace(other, url=""), archive], [needed])
-
-
-@pytest.mark.parametrize(
-    ("url", "kept"),
-    [
-        ("https://u:p@h.example:8443/a?x=1#y", "https://h.example:8443/a"),
-        ("ssh://git@h.example/a.git", "ssh://git@h.example/a.git"),
-        ("ssh://git:pw@h.example/a.git", "ssh://git@h.example/a.git"),
-        ("git@h.example:a/b.git", "git@h.example:a/b.git"),
-        ("/srv/a.git", "/srv/a.git"),
-        ("file:///srv/a.git", "file:///srv/a.git"),
-    ],
-)
-def test_no_credentials_are_kept(url: str, kept: str) -> None:
-    assert recordable(url) == kept
-
-
-def test_a_wheel_without_a_known_hash_is_found_with_its_local_label(depot: Depot) -> None:
-    """As pip does: a pin of 1.0 means 1.0+xpu too, and never another release or a source distribution."""
-    names = ("demo-1.0+xpu-py3-none-any.whl", "demo-1.0.tar.gz", "demo-1.0.1-py3-none-any.whl")
-    found = {name: add(depot, name, name.encode()) for name in names}
-    asked = OpenWheel("torch", "Demo", "1.0", ())
-    assert list(in_depot(depot, asked)) == [found[names[0]].sha256]
-    assert list(in_depot(depot, replace(asked, version="2.0"))) == []
-    assert list(in_depot(None, asked)) == []

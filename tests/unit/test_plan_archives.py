@@ -21,11 +21,9 @@ from xpubuild.supply.archives import (
     Supply,
     UnpackedProof,
     bring,
-    file_name,
     files_below,
     look,
     provide,
-    remote_file,
     unpacked_stamp,
 )
 
@@ -147,13 +145,3 @@ def test_a_mirror_comes_first(tmp_path: Path) -> None:
 def test_one_that_cannot_be_fetched(tmp_path: Path) -> None:
     gone = Archive("llvm", (tmp_path / "gone.tar.gz").as_uri())
     refuses(lambda: bring(gone, Supply(tmp_path / "cache"), lambda _: None))
-
-
-def test_names_and_who_vouches() -> None:
-    assert (file_name("https://h/a/b.zip?x=y#z"), file_name("https://h/")) == ("b.zip", "")
-    archive = Archive("llvm", "https://h/a.zip", "1" * 64)
-    assert vars(remote_file(archive, "triton")) == {
-        "dist": "triton.llvm", "version": "", "filename": "a.zip", "sha256": "1" * 64, "size": None,
-        "url": "https://h/a.zip", "origin": "", "is_archive": True,
-    }  # fmt: skip
-    assert remote_file(archive).dist == "llvm"

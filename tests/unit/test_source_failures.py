@@ -6,7 +6,7 @@ import pytest
 
 from xpubuild.engine.process import ProcessResult
 from xpubuild.errors import FetchError
-from xpubuild.supply.git.failures import Failure, diagnose, error_for
+from xpubuild.supply.git.failures import diagnose, error_for
 from xpubuild.supply.git.git import GitRun
 
 _ID = "0" * 39 + "1"
@@ -86,13 +86,3 @@ def test_a_repository_of_somebody_else_comes_with_the_command_that_trusts_it() -
     with pytest.raises(FetchError) as caught:
         raise error_for(diagnose(_run("fatal: detected dubious ownership in repository at '/a b'")), "u", _ID)
     assert caught.value.commands == ("git config --global --add safe.directory '/a b'",)
-
-
-def test_a_failure_has_the_last_words_and_the_cause_in_them() -> None:
-    words = [f"word {number}" for number in range(9)]
-    assert diagnose(_run("\n".join(words))) == Failure("unknown", False, tuple(words[1:]), "word 8")
-    assert diagnose(_run("  \n 10% (1/10)")) == Failure("unknown", False, (), "git exited with code 128")
-    stalled = Failure("timeout", True, ("said",), "no output for too long")
-    assert diagnose(_run("said\nreceived objects: 10, done.", stalled=True)) == stalled
-    cut = diagnose(_run("  fatal: early EOF  "))
-    assert cut == Failure("cut", True, ("  fatal: early EOF  ",), "fatal: early EOF")

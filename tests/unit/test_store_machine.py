@@ -87,21 +87,6 @@ def test_a_package_that_a_build_would_find_counts(
     assert found(tools, tmp_path)[part] != before[part]
 
 
-def test_another_version_of_a_library_counts(tools: Toolchain, tmp_path: Path) -> None:
-    before = found(tools, tmp_path)
-    link = tmp_path / "lib" / "libjpeg.so"
-    link.unlink()
-    link.symlink_to("libjpeg.so.62.4.0")
-    assert found(tools, tmp_path)["libraries"] != before["libraries"]
-
-
-def test_what_is_remembered_may_be_anything(tools: Toolchain, tmp_path: Path) -> None:
-    before = found(tools, tmp_path)
-    for text in ("", "[]", '{"schema": "xpubuild.contents/1", "files": 7, "answers": {"a": []}}'):
-        (tmp_path / "contents.json").write_text(text)
-        assert found(tools, tmp_path) == before
-
-
 def test_a_wheel_that_needs_its_workspace_is_not_for_others() -> None:
     def audit(entry: str) -> dict[str, Any]:
         return {"objects": [{"path": "torch/lib/libtorch.so", "rpath": ["$ORIGIN", entry]}]}

@@ -281,10 +281,7 @@ def _component(place: Path, contents: Contents) -> dict[str, str]:
     """Return the content of the programs of one of oneAPI's components, and a listing of the rest."""
     programs = (path for name in ("bin", "bin/compiler") for path in sorted((place / name).glob("*")))
     hashes = {f"{path.parent.name}/{path.name}": contents.sha256(path) for path in programs if path.is_file()}
-    return {
-        **hashes,
-        **_named((Path(name), headers(place / name)) for name in ("include", "lib", "opt")),
-    }
+    return {**hashes, **_named((Path(name), headers(place / name)) for name in ("include", "lib", "opt"))}
 
 
 def _ocloc(environment: Mapping[str, str], contents: Contents) -> dict[str, str]:

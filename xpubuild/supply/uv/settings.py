@@ -129,12 +129,7 @@ def translated(
 
 
 def _indexes(
-    settings: Mapping[str, str],
-    env: dict[str, str],
-    hosts: list[str],
-    extra: Sequence[str],
-    *,
-    alone: bool,
+    settings: Mapping[str, str], env: dict[str, str], hosts: list[str], extra: Sequence[str], *, alone: bool
 ) -> tuple[str, ...]:
     """Write the indexes into the environment, where nobody reads their logins, and return the options."""
     if switched_on(settings.get("no-index")):
@@ -257,13 +252,7 @@ class Asker:
         return []
 
     def _query(
-        self,
-        words: Sequence[str],
-        line: str,
-        extra: Sequence[str],
-        *,
-        alone: bool,
-        hasty: bool = False,
+        self, words: Sequence[str], line: str, extra: Sequence[str], *, alone: bool, hasty: bool = False
     ) -> QueryResult | None:
         try:
             settings = pip_settings(self.environment) | (_HASTY if hasty else {})
