@@ -59,7 +59,6 @@ verify-mutants:
 
 regen: .venv/.dev
 	@"$(PY)" scripts/pin-embedded.py
-	@"$(PY)" scripts/learn-known-failures.py
 	@"$(PY)" scripts/generate-docs.py
 	@"$(PY)" scripts/update-plans.py
 	@PYTHONPATH=tests:scripts "$(PY)" -m support.view_files

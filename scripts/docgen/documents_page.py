@@ -31,7 +31,7 @@ _MADE_BY = {
     "wheel-repair": "`xpubuild check --repair --json`",
     "rehearsal": "`xpubuild rehearse --json`",
     "explain": "`xpubuild explain --json`",
-    "explain-signatures": "`xpubuild explain --list --json`",
+    "explain-rules": "`xpubuild explain --list --json`",
     "recipe": "`xpubuild recipes show --json`",
     "recipes": "`xpubuild recipes list --json`",
     "recipes-check": "`xpubuild recipes check --json`",

@@ -64,7 +64,7 @@ def test_a_failed_build_is_told_whole_and_without_secrets(site: Site, tmp_path: 
         assert secret not in text, secret
     found = documents(text)
     findings = found["Failures, explained"]["addon.wheel"]["findings"]
-    assert findings[0]["id"] == "llvm-foreach-missing-ocloc"
+    assert findings[0]["id"] == "ocloc-missing"
     steps = {step["id"]: step["status"] for step in found["Steps and runs"]["steps"]}
     assert steps["addon.wheel"] == "failed"
     planned = [step["id"] for step in found["Plan"]["steps"]]

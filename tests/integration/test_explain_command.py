@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 from support.documents import check
-from support.explain_logs import embed, samples
+from support.explain_logs import embed
 
-from xpubuild.explain.load import shipped_rules
+from xpubuild.engine.journal import Journal
+from xpubuild.explain.rules import shipped_rules
 
-SAMPLE = next(item for item in samples() if item.id == "libze-loader-so-1-not-found")
+LINE = "ImportError: libze_loader.so.1: cannot open shared object file: No such file or directory"
+RULE = "level-zero-library-not-found"
 
 
 def run(*arguments: str, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
@@ -32,14 +34,14 @@ def document(*arguments: str, data: bytes = b"", name: str = "explain") -> dict[
 def log(tmp_path: Path) -> Path:
     path = tmp_path / "mein büild" / "a log.txt"
     path.parent.mkdir()
-    path.write_bytes(embed(SAMPLE.lines))
+    path.write_bytes(embed([LINE], after=0))
     return path
 
 
 def test_the_document_of_a_log(log: Path) -> None:
     found = document(str(log))
     assert found["first_error"]["line"] == 3001
-    assert found["findings"][0]["id"] == SAMPLE.id
+    assert found["findings"][0]["id"] == RULE
     assert found["findings"][0]["line"] == 3001
     assert found == document("-", data=log.read_bytes())
 
@@ -48,7 +50,7 @@ def test_the_text_names_cause_fix_and_command(log: Path) -> None:
     result = run(str(log))
     text = result.stdout.decode()
     assert result.returncode == 0
-    for part in ("First error", SAMPLE.id, "confidence", "Next:", SAMPLE.sources[0]):
+    for part in ("First error", RULE, "certain", "Next:", "glibc"):
         assert part in text
 
 
@@ -80,9 +82,9 @@ def test_a_log_that_is_not_there(arguments: tuple[str, ...], tmp_path: Path) -> 
 
 
 def test_the_list() -> None:
-    listed = document("--list", name="explain-signatures")["signatures"]
-    assert {entry["id"] for entry in listed} == {entry.id for entry in shipped_rules().signatures}
-    assert SAMPLE.id.encode() in run("--list").stdout
+    listed = document("--list", name="explain-rules")["rules"]
+    assert {entry["id"] for entry in listed} == {entry.id for entry in shipped_rules().rules}
+    assert RULE.encode() in run("--list").stdout
 
 
 def test_a_report_of_doctor_decides(tmp_path: Path) -> None:
@@ -90,10 +92,24 @@ def test_a_report_of_doctor_decides(tmp_path: Path) -> None:
     report.write_text(
         json.dumps({"checks": [{"id": "level_zero.enumerate", "status": "fail", "detail": "old"}]})
     )
-    crash = b"torch.xpu.device_count()\nSegmentation fault (core dumped)\n"
-    before = document("-", data=crash)["findings"]
-    after = document("-", "--doctor", str(report), data=crash)["findings"]
-    assert after[0]["id"] == "device-properties-segv-loader-driver-mismatch"
-    assert after[0]["confidence"] > max(item["confidence"] for item in before)
+    log = b"RuntimeError: No XPU devices are available.\n"
+    assert document("-", data=log)["findings"][0]["confidence"] == "likely"
+    after = document("-", "--doctor", str(report), data=log)["findings"][0]
+    assert after["confidence"] == "certain"
+    assert after["decided_by"].startswith("level_zero.enumerate")
     report.write_text("[]")
     assert run("-", "--doctor", str(report)).returncode == 2
+
+
+def test_a_workspace_is_explained_by_the_log_of_its_failed_step(tmp_path: Path) -> None:
+    root = tmp_path / "a workspace"
+    (root / "logs").mkdir(parents=True)
+    with Journal(root / "journal.db") as journal:
+        journal.begin("torch.wheel", "f")
+        journal.failed("torch.wheel", "it ended")
+    (root / "logs" / "torch.wheel.log").write_text(f"start\n{LINE}\n")
+    assert document(str(root))["findings"][0]["id"] == RULE
+    (root / "logs" / "torch.wheel.log").unlink()
+    result = run(str(root))
+    assert result.returncode == 2
+    assert b"fix:" in result.stderr

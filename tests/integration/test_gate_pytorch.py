@@ -170,7 +170,7 @@ def test_it_stopped_within_a_minute(install: Install) -> None:
 def test_it_is_explained_too(install: Install) -> None:
     error = install.result.document()["error"]
     findings = error["explanation"]["findings"]
-    assert findings[0]["id"] == "setvars-not-sourced-silent-cpu-build"
+    assert findings[0]["id"] == "configured-without-xpu"
     events = [json.loads(line) for line in install.result.err.splitlines() if line.startswith("{")]
     assert any(item["event"] == "notice" and "oneAPI was not found" in item["text"] for item in events)
 

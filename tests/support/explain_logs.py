@@ -9,40 +9,32 @@ from pathlib import Path
 
 from support.data_files import loaded
 from xpubuild.distribution import System
-from xpubuild.explain.document import Circumstances, Explanation, explain_stream
-from xpubuild.explain.rank import LikelyCause
+from xpubuild.explain.document import Circumstances, Explanation, LikelyCause, explain_stream
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "explain"
 
 
 @dataclass(frozen=True)
 class Sample:
-    """An excerpt, where it comes from, and what explain has to call it."""
+    """Lines of a real failure or of a run that went well, and what explain has to say of them."""
 
     id: str
-    family: str
-    kind: str
-    text: str
-    sources: tuple[str, ...]
-
-    @property
-    def lines(self) -> list[str]:
-        """The excerpt in lines."""
-        return self.text.rstrip("\n").split("\n")
+    lines: list[str]
+    rule: str | None
+    sure: str
+    first: str
+    url: str
 
 
-def samples(name: str = "teaching.yaml") -> list[Sample]:
-    """Return the excerpts of a file in tests/data/explain."""
-    entries = loaded(DATA / name)
+def samples() -> list[Sample]:
+    """Return the excerpts of tests/data/explain/failures.yaml."""
     return [
-        Sample(item["id"], item["family"], item["kind"], item["text"], tuple(item["sources"]))
-        for item in entries
-    ]
-
-
-def variants() -> list[tuple[str, str]]:
-    """Return (id of the signature, line) of lines that are like the samples but no samples."""
-    return [(item["id"], item["text"]) for item in loaded(DATA / "variants.yaml")]
+        Sample(
+            item["id"], item["log"].rstrip("\n").split("\n"), item.get("rule"), item.get("sure", ""),
+            item.get("first", ""), item["url"],
+        )
+        for item in loaded(DATA / "failures.yaml")
+    ]  # fmt: skip
 
 
 # What a build that works prints: warnings, names with "error" in them, tests that failed on purpose.

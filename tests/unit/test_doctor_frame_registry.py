@@ -14,7 +14,7 @@ from xpubuild.doctor.registry import all_checks, arranged, select, shipped
 from xpubuild.doctor.report import make_report
 from xpubuild.doctor.runner import run_checks
 from xpubuild.errors import UsageError
-from xpubuild.explain.load import shipped_rules
+from xpubuild.explain.rules import shipped_rules
 
 CHECKS = (
     a_check("gpu.present", profiles=frozenset({"run"})),
@@ -177,6 +177,6 @@ def test_the_shipped_checks_load() -> None:
 
 def test_what_explain_asks_doctor_about_is_a_check() -> None:
     ids = {check.id for check in SHIPPED}
-    asked = {probe.check for entry in shipped_rules().signatures for probe in entry.probes}
+    asked = {check for entry in shipped_rules().rules for check in entry.checks}
     assert asked
     assert sorted(asked - ids) == []

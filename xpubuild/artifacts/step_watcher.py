@@ -9,10 +9,8 @@ from xpubuild.artifacts.expectation import Expectation
 from xpubuild.artifacts.xpu_gate import XpuGate
 from xpubuild.engine.model import Stop, Verdict
 from xpubuild.errors import NoSpaceError, NoXpuError, XpuBuildError
-from xpubuild.explain.document import Circumstances
-from xpubuild.explain.load import shipped_rules
-from xpubuild.explain.rank import LikelyCause
-from xpubuild.explain.signature import Code
+from xpubuild.explain.document import Circumstances, LikelyCause
+from xpubuild.explain.rules import Code, shipped_rules
 from xpubuild.explain.watch import LogWatcher
 from xpubuild.machine.system import os_facts, system_of
 
@@ -53,7 +51,7 @@ class StepWatcher:
     def poll(self, *, ended: bool = False) -> Sequence[Verdict]:
         """Look at CMakeCache.txt."""
         verdicts = self._gate.poll() if self._gate is not None else []
-        # Reading the rules takes half a second, and many commands take less.
+        # Reading the rules takes a quarter of a second, and many commands take less.
         few = self._log is None and len(self._waiting) < _FEW
         return verdicts if ended or few else [*verdicts, *self._heard()]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -136,9 +137,10 @@ def _show(document: Mapping[str, Any], said: options.Speech) -> None:
 
 @options.command("explain")
 def explain(log: str | None, list_: bool, doctor: Path | None, here: bool) -> int:
-    """Find the first error in LOG (- for standard input), its cause and the command to run next.
+    """Find the first error in LOG, its cause and the command to run next.
 
-    The exit code is 0 even if no known failure is found.
+    LOG is a file, - for standard input, or the workspace (its folder, or the recipe that was built
+    there) whose failed step is meant. The exit code is 0 even if no known failure is found.
     """
     from xpubuild.engine.redact import Redactor
     from xpubuild.errors import UsageError
@@ -146,10 +148,10 @@ def explain(log: str | None, list_: bool, doctor: Path | None, here: bool) -> in
     from xpubuild.explain.document import Circumstances, conclude, list_document
     from xpubuild.explain.scan import scan, scan_file
     from xpubuild.machine.system import os_facts, system_of
-    from xpubuild.ui.diagnosis_views import explain_view, signatures_view
+    from xpubuild.ui.diagnosis_views import explain_view, rules_view
 
     if list_:
-        return options.answer(list_document(), signatures_view)
+        return options.answer(list_document(), rules_view)
     if log is None:
         raise UsageError(
             "no log was specified",
@@ -157,12 +159,35 @@ def explain(log: str | None, list_: bool, doctor: Path | None, here: bool) -> in
             commands=("xpubuild explain LOG", "xpubuild explain --list"),
         )
     known = Circumstances(system=system_of(os_facts()), checks=read_checks(doctor) if doctor else None)
-    outcome = scan(sys.stdin.buffer) if log == "-" else scan_file(Path(log))
+    outcome = scan(sys.stdin.buffer) if log == "-" else scan_file(_log(log))
     found = conclude(outcome, known)
     if here:
         probes = {probe for finding in found.findings for probe in finding.probes}
         found = conclude(outcome, _checked_here(known, sorted(probes)))
     return options.answer(Redactor.from_environment(os.environ).tree(found.to_json()), explain_view)
+
+
+def _log(given: str) -> Path:
+    """Return the log that is meant: a file, or that of the step that failed last in a workspace."""
+    if not (path := Path(given)).is_dir() and (path.exists() or given.endswith((".log", ".txt", ".gz"))):
+        return path
+    from xpubuild.cli.workspace import workspace_of
+    from xpubuild.engine.journal import Journal
+    from xpubuild.errors import UsageError
+    from xpubuild.workspace.layout import Layout
+
+    layout = Layout(workspace_of(str(path.absolute()) if path.is_dir() else given))
+    with Journal(layout.journal, read_only=True) as journal:
+        failed = [record.step for record in journal.records() if record.status == "failed"]
+    logs = [log for log in (layout.logs / f"{step}.log" for step in failed) if log.is_file()]
+    if not logs:
+        raise UsageError(
+            f"no step of {layout.root} failed",
+            why="a workspace is explained by the log of its failed step, and its journal has none",
+            fix="pass a log file; the logs of this workspace are in the folder logs",
+            commands=(f"ls {shlex.quote(str(layout.logs))}",),
+        )
+    return max(logs, key=lambda log: log.stat().st_mtime)
 
 
 def _checked_here(known: Circumstances, probes: list[str]) -> Circumstances:

@@ -2,33 +2,57 @@
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 from xpubuild.distribution import UNKNOWN_SYSTEM, System
 from xpubuild.documents import plain
 from xpubuild.explain.blocks import Reader
-from xpubuild.explain.estimate import LIKELY, MOST_POSSIBLE
-from xpubuild.explain.firsterror import FirstError, is_certain
-from xpubuild.explain.load import Rules, shipped_rules
-from xpubuild.explain.matcher import OF_LOG
-from xpubuild.explain.rank import LikelyCause, of_words, rank, resembling_cause
-from xpubuild.explain.resembling import NOTHING_ALIKE, Resemblance, shipped_known
-from xpubuild.explain.scan import Outcome, scan, scan_file
+from xpubuild.explain.forms import FirstError
+from xpubuild.explain.rules import MAX_DISTANCE, NEAR, ORDER, Rules, Sure, command_for, shipped_rules
+from xpubuild.explain.scan import Match, Outcome, scan, scan_file
 from xpubuild.explain.searchterms import search_terms
-from xpubuild.explain.topics import hint
 from xpubuild.frozen import frozen
 
 _DOCTOR = "xpubuild doctor "
-_MOST_PLACES = 20
+_MOST_FINDINGS = 5
+#: Facts of a log whose packages are of a distribution.
+_OF_LOG = "log-of-"
+_PLACE = re.compile(r"\{([a-z_]+)\}")
+_SAFE = re.compile(r"[\w./+@=:,-]{1,200}")
+
+
+@frozen
+class LikelyCause:
+    """A cause of what a line of the log shows."""
+
+    id: str
+    family: str
+    title: str
+    line: int
+    """Counted from 1."""
+    excerpt: str
+    cause: str
+    fix: str
+    next_command: str
+    """It removes, reinstalls and downgrades nothing."""
+    confidence: Sure
+    """certain: the message has one cause; likely: it has a main one; possible: one among several."""
+    sources: tuple[str, ...]
+    """Where the message is written, and threads in which it was seen."""
+    probes: tuple[str, ...] = ()
+    """Checks of doctor that confirm or refute it on the host of the log."""
+    decided_by: str | None = None
+    """The check of doctor that decided, with what it found."""
 
 
 @frozen
 class Explanation:
-    """What a log says: its first error, and the likely causes, best first."""
+    """What a log says: its first error, and the causes, best first."""
 
     first_error: FirstError | None
     findings: tuple[LikelyCause, ...]
@@ -36,8 +60,8 @@ class Explanation:
 
     @property
     def search_terms(self) -> tuple[str, ...]:
-        """What finds threads about an error; empty where a finding is likely."""
-        if self.first_error is None or any(item.confidence >= LIKELY for item in self.findings):
+        """What finds threads about an error; empty where a finding is at least likely."""
+        if self.first_error is None or any(item.confidence != "possible" for item in self.findings):
             return ()
         return search_terms(self.first_error.text, self.first_error.kind)
 
@@ -56,69 +80,111 @@ class Circumstances:
     system: System = UNKNOWN_SYSTEM
     checks: Mapping[str, str] | None = None
     facts: frozenset[str] = frozenset()
-    details: Mapping[str, str] | None = None
+    details: Mapping[str, str] = field(default_factory=dict)
     recipe: str = ""
-
-
-def _system_of_log(facts: frozenset[str]) -> System | None:
-    """Return the distribution whose packages the log itself names, Fedora before its kin."""
-    names = tuple(name for name in ("fedora", "rhel", "suse", "debian") if f"{OF_LOG}{name}" in facts)
-    return System(names) if names else None
 
 
 def conclude(outcome: Outcome, known: Circumstances) -> Explanation:
     """Return what follows from the matches of one log."""
-    system = _system_of_log(outcome.facts) or known.system
-    alike = _alike(outcome)
-    findings = rank(
-        outcome.matches,
-        outcome.facts | known.facts,
-        outcome.first_error,
-        system=system,
-        checks=known.checks,
-        details=known.details,
-        alike=alike,
-        aftermath=outcome.aftermath,
-    )
-    if not findings and outcome.first_error is not None and is_certain(outcome.first_error):
-        findings = tuple(
-            replace(item, confidence=min(item.confidence, MOST_POSSIBLE))
-            if outcome.aftermath.only_possible(item.family, item.line, item.excerpt)
-            else item
-            for item in _without_rules(alike, outcome.first_error, system)
-        )
+    facts = outcome.facts | known.facts
+    names = tuple(name for name in ("fedora", "rhel", "suse", "debian") if f"{_OF_LOG}{name}" in facts)
+    system = System(names) if names else known.system
+    found: dict[str, LikelyCause] = {}
+    general = set[str]()
+    for match in outcome.matches:
+        if fits(match, facts):
+            cause = finding(match, system, known, _limit(match, outcome))
+            best = found.get(cause.id)
+            if best is None or ORDER.index(cause.confidence) < ORDER.index(best.confidence):
+                found[cause.id] = cause
+            general |= {cause.id} if match.rule.general else set()
+    return Explanation(outcome.first_error, tuple(_ranked(found.values(), general, outcome)), outcome.lines)
+
+
+def fits(match: Match, facts: Iterable[str]) -> bool:
+    """Whether a log has the facts that a rule requires and none that it forbids."""
+    return {*match.rule.needs} <= {*facts} and not {*match.rule.unless_fact} & {*facts}
+
+
+def finding(match: Match, system: System, known: Circumstances, limit: Sure = "certain") -> LikelyCause:
+    """Return what a match means; no surer than ``limit``, unless a check of doctor decides."""
+    rule = match.rule
+    value = rule.spelled.get(match.words.get("code", ""))
+    title, cause, fix = rule.title, rule.cause, rule.fix
+    command, sure = rule.next, rule.sure
+    if value is not None:
+        title, cause, fix = value.title or title, value.cause, value.fix or fix
+        command, sure = value.next or command, value.sure or sure
+    sure = max(sure, limit, key=ORDER.index)
+    checked = known.checks or {}
+    results = {check: checked[check] for check in rule.checks if check in checked}
+    decided = next((check for check, result in results.items() if result == "fail"), None)
+    if decided:
+        sure = "certain"
+    elif results and all(result == "ok" for result in results.values()):
+        decided, sure = next(iter(results)), "possible"
+    words = {name: text.strip(".,;:'\"") for name, text in match.words.items()}
+    line = _filled(command_for(command, system), {name: _quoted(text) for name, text in words.items()})
     if known.recipe:
-        findings = tuple(_for_recipe(finding, known.recipe) for finding in findings)
-    return Explanation(outcome.first_error, findings, outcome.lines)
+        line = line.replace(_DOCTOR, f"{_DOCTOR}--recipe {shlex.quote(known.recipe)} ")
+    return LikelyCause(
+        rule.id, rule.family, _filled(title, words), match.line, match.excerpt, _filled(cause, words),
+        _filled(fix, words), line, sure, rule.sources, rule.checks,
+        f"{decided}: {known.details.get(decided) or results[decided]}" if decided else None,
+    )  # fmt: skip
 
 
-def _alike(outcome: Outcome) -> Resemblance:
-    """Return which known failures the lines round the matches and round the first error resemble."""
-    error, near = outcome.first_error, outcome.surroundings
-    if error is None and not outcome.matches:
-        return NOTHING_ALIKE
-    places = {match.number for match in outcome.matches} | ({error.line} if error else set())
-    told = sorted(places)[:_MOST_PLACES]
-    unseen = error.context if error and error.line not in near else ()
-    return shipped_known().resembled_by(
-        [*(line for number in told for line in near.get(number, ())), *unseen]
+def _quoted(text: str) -> str:
+    """Return what may stand in a command: foreign text only where a shell reads it as one plain word."""
+    return text if _SAFE.fullmatch(text) and not text.startswith("-") else "NAME"
+
+
+def _filled(text: str, words: Mapping[str, str]) -> str:
+    return _PLACE.sub(
+        lambda place: words.get(place[1], place[0] if place[1] == "print" else place[1].upper()), text
     )
 
 
-def _without_rules(alike: Resemblance, error: FirstError, system: System) -> Iterator[LikelyCause]:
-    """Yield what the error is about, or the cause of known failures that it resembles, if that is surer."""
-    topic, resembling = hint(error), resembling_cause(alike, error, system)
-    sure = of_words(alike, topic.family, rule=True) if topic else 0.0
-    if resembling and of_words(alike, resembling.family) > sure:
-        yield resembling
-    elif topic:
-        yield topic
+def _limit(match: Match, outcome: Outcome) -> Sure:
+    """Return how sure a rule may be at most, by what happened after its message."""
+    rule, marks = match.rule, outcome.marks
+    trained = marks.get("trained", 0)
+    good = max(marks.values(), default=0)
+    if rule.start and trained:
+        return "possible"
+    if rule.transfer and marks.get("done", 0) > match.line and marks["done"] >= outcome.failed:
+        return "possible"
+    failed_later = outcome.failed > match.line
+    if rule.warning and not failed_later:
+        return "possible"
+    # The head of a report may stand behind the error itself; what stands long after it is of something else.
+    failed = failed_later or (match.line - MAX_DISTANCE <= outcome.failed and good <= match.line)
+    return "certain" if failed or good <= match.line else "possible"
 
 
-def _for_recipe(finding: LikelyCause, recipe: str) -> LikelyCause:
-    """Return the finding with the recipe in the command that it suggests."""
-    named = f"{_DOCTOR}--recipe {shlex.quote(recipe)} "
-    return replace(finding, next_command=finding.next_command.replace(_DOCTOR, named))
+def _ranked(found: Iterable[LikelyCause], general: set[str], outcome: Outcome) -> Iterable[LikelyCause]:
+    """Yield the findings, surest first, then the first in the log; general ones give way to the others."""
+    items = [*found]
+    sure = [item for item in items if item.id not in general and item.confidence != "possible"]
+    kept = [item for item in items if item.id not in general or not sure]
+    first = outcome.first_error.line if outcome.first_error else 0
+    # What is found far before the first error is of a step that went on.
+    kept = [
+        replace(item, confidence="possible")
+        if item.confidence == "likely" and first and item.line < first - MAX_DISTANCE and _later(items, first)
+        else item
+        for item in kept
+    ]
+    kept.sort(
+        key=lambda item: (
+            ORDER.index(item.confidence), item.line != first, abs(item.line - first) > NEAR, item.line
+        )
+    )  # fmt: skip
+    return kept[:_MOST_FINDINGS]
+
+
+def _later(items: Iterable[LikelyCause], first: int) -> bool:
+    return any(item.line >= first and item.confidence != "possible" for item in items)
 
 
 def explain_file(path: Path, known: Circumstances | None = None, rules: Rules | None = None) -> Explanation:
@@ -138,17 +204,18 @@ def explain_stream(
 
 
 def list_document(rules: Rules | None = None) -> dict[str, Any]:
-    """Return the ``xpubuild.explain-signatures/1`` document: all signatures by family and id."""
-    entries = sorted((rules or shipped_rules()).signatures, key=lambda item: (item.family, item.id))
+    """Return the ``xpubuild.explain-rules/1`` document: all rules by family and id."""
+    entries = sorted((rules or shipped_rules()).rules, key=lambda item: (item.family, item.id))
     return {
-        "schema": "xpubuild.explain-signatures/1",
-        "signatures": [
+        "schema": "xpubuild.explain-rules/1",
+        "rules": [
             {
                 "id": entry.id,
                 "family": entry.family,
                 "title": entry.title,
+                "messages": list(entry.says),
+                "confidence": entry.sure,
                 "fatal": entry.fatal,
-                "releases": entry.releases,
                 "sources": list(entry.sources),
             }
             for entry in entries

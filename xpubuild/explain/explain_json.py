@@ -6,8 +6,9 @@ from typing import Literal
 
 from typing_extensions import TypedDict
 
-from xpubuild.explain.firsterror import FirstError
-from xpubuild.explain.rank import LikelyCause
+from xpubuild.explain.document import LikelyCause
+from xpubuild.explain.forms import FirstError
+from xpubuild.explain.rules import Sure
 
 
 class ExplainDocument(TypedDict):
@@ -19,27 +20,31 @@ class ExplainDocument(TypedDict):
     findings: list[LikelyCause]
     """Best first."""
     search_terms: list[str]
-    """For an error that no signature knows; else empty."""
+    """For an error whose cause is not known; else empty."""
     lines: int
     """How many lines the log has."""
 
 
-class ListedSignature(TypedDict):
+class ListedRule(TypedDict):
     """A failure that explain knows."""
 
     id: str
     family: str
     title: str
+    messages: list[str]
+    """What the programs print; {name} is a word that varies, {name#} a number, {name*} any text."""
+    confidence: Sure
+    """The most that is said of it."""
     fatal: bool
     """Whether install stops a build in which it shows."""
-    releases: str
     sources: list[str]
+    """Where the messages are written, and threads in which they were seen."""
 
 
-class ExplainSignaturesDocument(TypedDict):
+class ExplainRulesDocument(TypedDict):
     """Every failure that explain knows."""
 
-    schema: Literal["xpubuild.explain-signatures/1"]
+    schema: Literal["xpubuild.explain-rules/1"]
     """Name and version."""
-    signatures: list[ListedSignature]
+    rules: list[ListedRule]
     """By family and id."""

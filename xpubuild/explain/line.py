@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -38,7 +37,6 @@ class Line:
         self.window = window
         self.canonical = canonical(text)
         self.low = self.canonical.lower()
-        self._below: tuple[str, ...] = ()
 
     def joined(self) -> str:
         """Return a message of CMake that is wrapped over indented lines as one; nothing for other lines.
@@ -56,13 +54,4 @@ class Line:
                 break
         if not parts:
             return ""
-        self._below = () if head else tuple(parts[:_JOINED_LINES])
         return canonical(" ".join([self.text, *parts[:_JOINED_LINES]])[:LONGEST])
-
-    def stands_below(self, pattern: re.Pattern[str]) -> bool:
-        """Whether what was found in the joined text is all in one later line, which is looked at by itself.
-
-        Output that pip quotes is indented like a message of CMake: the finding is in its own line, not in
-        the first one that was indented.
-        """
-        return any(pattern.search(canonical(text)) for text in self._below)

@@ -45,6 +45,7 @@ _PREFIX = re.compile(
     | E[ ]{3}(?=[ ]{0,8}\w)                                              # pytest
     | [ ]{2}>>[ ]\d{1,8}[ ]{4}                                           # spack
     | (?:INFO|DEBUG|WARNING)(?::[\w.]{1,60})?:[ ]                        # logging
+    | ERROR[ ]\d\d-\d\d[ ]\d\d:\d\d:\d\d[ ]\[[^\]]{1,80}\][ ]{0,8}          # vLLM
     """,
     re.VERBOSE,
 )

@@ -8,48 +8,71 @@ from dataclasses import field
 from pathlib import Path
 
 from xpubuild.errors import UsageError
-from xpubuild.explain.aftermath import Aftermath, last_marks
 from xpubuild.explain.blocks import Reader, blocks
-from xpubuild.explain.firsterror import LITERALS, RARE_LITERALS, FirstError, FirstErrorSearch
+from xpubuild.explain.forms import STEMS, FirstError, FirstErrorSearch
 from xpubuild.explain.line import Line
-from xpubuild.explain.load import Rules, shipped_rules
-from xpubuild.explain.matcher import Match, Matching
-from xpubuild.explain.normalise import plain
+from xpubuild.explain.normalise import canonical, plain
 from xpubuild.explain.prefilter import COMPILERS, OPTION, Prefilter
-from xpubuild.explain.signature import MAX_DISTANCE
+from xpubuild.explain.rules import MAX_DISTANCE, NEAR, Message, Rule, Rules, shipped_rules
 from xpubuild.frozen import frozen
 
 # "[3/10] Building CXX object error.cpp.o": what ninja is about to do is never an error.
 _STATUS = re.compile(rb"\[\d{1,7}/\d{1,7}\] [A-Z]")
 _STATUS_WITHIN = 200
-# Lines that mean nothing are remembered: one header's warning comes once per file that includes it.
-_MOST_IDLE, _IDLE_LENGTH = 20000, 500
 # A command that make or ninja prints is none either, but its options say what was asked for.
 _COMMAND = re.compile(rb"(?:\[\d{1,7}/\d{1,7}\] )?" + COMPILERS)
-# Kinds have hundreds of literals. They are searched at the beginning of a log, round errors and at its end:
-# in all of a long log they would cost more than everything else.
+# The messages of all rules are searched at the beginning of a log, round errors and at its end: in all
+# of a long
+# log they would cost more than everything else.
 _HEAD, _AROUND, _TAIL = 1 << 20, 1 << 18, 1 << 18
-# A log in which every line is an error must not cost more and more.
-_MOST_AROUND = 6 << 20
+# A log in which every line is an error must not cost more and more: bytes searched for messages, lines
+# looked at.
+_MOST_BYTES, _MOST_LINES = 4 << 20, 20_000
+_LOOKS = 200  # of one rule whose message is there and whose other conditions are not met
+_MATCHES = 20  # of one rule
+_SHAPES = 50_000
+_DIGITS = re.compile(rb"[0-9]+")
+_SHAPE_WITHIN = 300
+_EXCERPT = 400
 # Steps come again and again: after the first blocks they are looked for at the end of each.
 _STEPS_WITHIN = 1 << 11
-# SYCL says so of each adapter that it tries in vain, as information, and goes on.
-_REMARK = "failed to load adapter"
-# What stands round a match or the first error, for comparing it with known failures.
-_ABOVE, _BELOW, _MOST_PLACES = 2, 5, 200
+#: Steps of a training; steps of a build or a server; the end of a transfer or an installation.
+_MARKS = re.compile(
+    rb"(?P<trained>\b(?:global_)?(?:step|iter(?:ation)?)s?\W{1,4}\d[^\n]{0,80}?\bloss\b|\bepoch\W{1,4}\d"
+    rb"|\bloss\W{1,4}\d)"
+    rb"|(?P<step>^\[ {0,3}\d{1,7}/\d{1,7}\] [A-Z]|^\[ {0,2}\d{1,3}%\] [A-Z]|\bstartup complete\b"
+    rb"|^\[level_zero:gpu\]|^-- (?:Configuring|Generating) done)"
+    rb"|(?P<done>\bSuccessfully (?:installed|built|pulled) |\b(?:Receiving objects|Resolving deltas): 100%"
+    rb"|: Downloaded newer image |^\S[^\n]{0,200} saved \[\d|^Submodule path '|: checked out ')",
+    re.IGNORECASE | re.MULTILINE,
+)
+_CALM = re.compile(
+    r"\b(?:PASSED|SKIPPED|XFAIL|XPASS|DESELECTED)\b(?!:)|\.\.\. (?:ok|skipped)\b|#define"
+    r"|^(?:\S{1,80}@\S{1,80}[$#]|\$) "
+)
+
+
+@frozen
+class Match:
+    """A message of a rule at a line, with the words that vary in it."""
+
+    rule: Rule
+    line: int
+    excerpt: str
+    words: Mapping[str, str]
+    is_error: bool
 
 
 @frozen
 class Outcome:
-    """What was found in a log of ``lines`` lines."""
+    """What was found in a log of ``lines`` lines, and the last lines of a failure, a step and a good end."""
 
     first_error: FirstError | None
     matches: tuple[Match, ...]
     facts: frozenset[str]
     lines: int
-    #: Line of a match or of the first error -> the lines round it and itself.
-    surroundings: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
-    aftermath: Aftermath = Aftermath()
+    failed: int = 0
+    marks: Mapping[str, int] = field(default_factory=dict)
 
 
 @frozen
@@ -84,18 +107,22 @@ class Scanner:
     """Reads blocks of complete lines in order. A line is examined when the lines after it have been read."""
 
     def __init__(self, rules: Rules) -> None:
-        self.matching = Matching(rules.index)
+        self._rules = rules
+        self._messages = [
+            (message.literal, message, rule) for rule in rules.rules for message in rule.messages
+        ]
+        self._few = Prefilter(STEMS[0])
+        self._all = Prefilter([*STEMS[0], *STEMS[1], *(text for text, _, _ in self._messages)])
+        self._looks: dict[str, int] = {}
+        self._matches: dict[str, list[Match]] = {}
+        self._facts: set[str] = set()
         self._first = FirstErrorSearch()
-        self._everywhere = Prefilter([*self.matching.wanted(), *LITERALS])
-        self._thorough = Prefilter([*rules.index.literals, *LITERALS, *RARE_LITERALS])
-        self._left = _HEAD  # bytes that are still to be searched for all literals
-        self._budget = _HEAD + _MOST_AROUND
-        self._searched = 0  # up to where in the buffer all literals were looked for
+        self._left, self._budget, self._lines = _HEAD, _HEAD + _MOST_BYTES, _MOST_LINES
+        self._fed = 0
         self._buffer = b""  # a lone \r still stands where it stood, for counting
         self._done = 0
-        self._idle: dict[bool, set[bytes]] = {True: set(), False: set()}
         self._number = 1
-        self._surroundings: dict[int, tuple[str, ...]] = {}
+        self._shapes: set[bytes] = set()
         self._failed = 0
         self._marks: dict[str, int] = {}
 
@@ -103,8 +130,12 @@ class Scanner:
         """Take the next block."""
         self._buffer += block
         flat = self._buffer.replace(b"\r", b"\n")
-        self._mark(flat, 0 if self._number == 1 else max(len(flat) - min(len(block), _STEPS_WITHIN), 0))
-        self._look(flat, _lines_back(flat, len(flat), MAX_DISTANCE))
+        within = len(block) if self._fed < _HEAD else min(len(block), _STEPS_WITHIN)
+        self._fed += len(block)
+        self._mark(flat, max(len(flat) - within, 0))
+        limit = _lines_back(flat, len(flat), MAX_DISTANCE)
+        if limit > self._done:
+            self._look(flat, limit)
         keep = min(
             _lines_back(flat, self._done, MAX_DISTANCE),
             flat.rfind(b"\n", 0, max(self._done - _TAIL, 0)) + 1,
@@ -112,76 +143,126 @@ class Scanner:
         self._number += self._buffer.count(b"\n", 0, keep)
         self._buffer = self._buffer[keep:]
         self._done -= keep
-        self._searched = max(self._searched - keep, 0)
 
     def finish(self) -> Outcome:
-        """Look at what is left and return what was found."""
+        """Look at what is left, and once more at all of the end, and return what was found."""
         flat = self._buffer.replace(b"\r", b"\n")
-        self._examine(flat, self._searched, len(flat), thorough=True)
-        lines = self._number - 1 + self._buffer.count(b"\n")
+        self._shapes.clear()
+        self._lines = _MOST_LINES
+        self._examine(flat, 0 if self._left <= 0 else self._done, len(flat), self._all)
+        matches = [match for found in self._matches.values() for match in found]
         return Outcome(
-            self._first.result(),
-            tuple(self.matching.matches),
-            frozenset(self.matching.facts),
-            lines,
-            self._surroundings,
-            Aftermath(
-                self._failed,
-                max(self._marks.get("step", 0), self._marks.get("trained", 0)),
-                self._marks.get("done", 0),
-                "trained" in self._marks,
-            ),
+            self._first.result(self._overcome),
+            tuple(sorted(matches, key=lambda match: match.line)),
+            frozenset(self._facts),
+            self._number - 1 + self._buffer.count(b"\n"),
+            self._failed,
+            self._marks,
         )
 
+    def _overcome(self, line: int, tried_again: bool) -> bool:
+        """Whether what failed at a line was done after all, or a run went on and nothing failed later."""
+        good = self._marks.get("done", 0) if tried_again else max(self._marks.values(), default=0)
+        return good > max(line, 0 if tried_again else self._failed)
+
     def _mark(self, flat: bytes, first: int) -> None:
-        for name, place in last_marks(flat[first:]).items():
-            self._marks[name] = self._number + self._buffer.count(b"\n", 0, first + place)
+        last = {found.lastgroup or "": found.start() for found in _MARKS.finditer(flat, first)}
+        for name, place in last.items():
+            self._marks[name] = self._number + self._buffer.count(b"\n", 0, place)
 
     def _look(self, flat: bytes, limit: int) -> None:
-        if limit <= self._done:
-            return
-        known = len(self.matching.matches) + len(self.matching.facts)
         thorough = self._left > 0
-        if self._examine(flat, self._done, limit, thorough=thorough) and self._budget > 0:
+        size = limit - self._done
+        if self._examine(flat, self._done, limit, self._all if thorough else self._few) and self._budget > 0:
             if not thorough:
-                self._examine(flat, self._searched, limit, thorough=True)
-            self._left, thorough = max(self._left, _AROUND), True
+                self._budget -= size
+                self._shapes.clear()
+                self._examine(flat, self._done, limit, self._all)
+            self._left = max(self._left, _AROUND)
         if thorough:
-            self._left -= limit - self._done
-            self._budget -= limit - self._done
-            self._searched = limit
+            self._left -= size
+            self._budget -= size
         self._done = limit
-        if len(self.matching.matches) + len(self.matching.facts) > known:
-            self._everywhere = Prefilter([*self.matching.wanted(), *LITERALS])
 
-    def _examine(self, flat: bytes, first: int, limit: int, *, thorough: bool) -> bool:
-        """Look at the lines from ``first`` to ``limit`` and return whether one is an error."""
-        number, counted, failed = self._number, 0, False
-        prefilter, idle = self._thorough if thorough else self._everywhere, self._idle[thorough]
+    def _examine(self, flat: bytes, first: int, limit: int, prefilter: Prefilter) -> bool:
+        """Look at the lines from ``first`` to ``limit`` and return whether one is an error or a message."""
+        number, counted, found = self._number, 0, False
+        if self._lines <= 0:
+            return False
         for start, end, triggers in _by_line(flat, prefilter.hits(flat, first, limit)):
+            raw = flat[start : min(end, start + _SHAPE_WITHIN)]
+            shape = _DIGITS.sub(b"0", raw)
             number += self._buffer.count(b"\n", counted, start)
             counted = start
-            raw = flat[start:end]
-            if raw in idle or (b": " not in raw and _is_command(raw, triggers)):
+            if shape in self._shapes and end - start <= _SHAPE_WITHIN:
+                # What a line of this shape is was found out; that it is there again still counts.
+                self._failed = max(self._failed, number) if b"\0" + shape in self._shapes else self._failed
                 continue
-            line = Line(number, plain(raw), _Around(flat, start, end))
-            found = self.matching.consider(line, triggers)
+            if self._lines <= 0 or (b": " not in raw and _is_command(raw, triggers)):
+                continue
+            self._lines -= 1
+            line = Line(number, plain(flat[start:end]), _Around(flat, start, end))
             error = self._first.consider(line)
-            if found or error:
-                self._remember(line)
-            failed = failed or error
-            if number > self._failed and (error or self._first.stops(line)) and _REMARK not in line.low:
-                self._failed = number
-            if not error and self.matching.idle and len(raw) <= _IDLE_LENGTH:
-                idle.add(raw)
-        if len(idle) > _MOST_IDLE:
-            idle.clear()
-        return failed
+            failed = error or self._first.stops(line)
+            if failed:
+                self._failed = max(self._failed, number)
+            found = self._match(line, error) or error or found
+            if len(self._shapes) < _SHAPES:
+                self._shapes.update((shape, b"\0" + shape) if failed else (shape,))
+        return found
 
-    def _remember(self, line: Line) -> None:
-        if len(self._surroundings) < _MOST_PLACES and line.number not in self._surroundings:
-            above, below = line.window.before(_ABOVE), line.window.after(_BELOW)
-            self._surroundings[line.number] = (*reversed(above), line.text, *below)
+    def _match(self, line: Line, error: bool) -> bool:
+        """Try all rules on a line and on the message of CMake that begins with it."""
+        if _CALM.search(line.text):
+            return False
+        for name, (literal, pattern) in self._rules.facts.items():
+            if literal in line.low and name not in self._facts and pattern.search(line.canonical):
+                self._facts.add(name)
+        texts = [(line.low, line.canonical)]
+        if joined := line.joined():
+            texts.append((joined.lower(), joined))
+        found = False
+        for low, text in texts:
+            for literal, message, rule in self._messages:
+                if literal in low and (words := self._fitting(rule, message, line, text)) is not None:
+                    shown = line.text.strip() if text is line.canonical else text
+                    match = Match(rule, line.number, shown[:_EXCERPT], words, error)
+                    known = self._matches.setdefault(rule.id, [])
+                    known.append(match)
+                    if len(known) >= _MATCHES:
+                        self._forget(rule)
+                    found = True
+        return found
+
+    def _fitting(self, rule: Rule, message: Message, line: Line, text: str) -> dict[str, str] | None:
+        """Return the words of a message if its rule fits."""
+        found = message.pattern.search(text)
+        if not found or any(match.line == line.number for match in self._matches.get(rule.id, ())):
+            return None
+        words = {name: value for name, value in found.groupdict().items() if value}
+        if any(item.pattern.search(text) for item in rule.excluded):
+            return None
+        near, unless = rule.around
+        if near or unless:
+            self._looks[rule.id] = self._looks.get(rule.id, 0) + 1
+            if self._looks[rule.id] > _LOOKS:
+                self._forget(rule)
+                return None
+            around = [
+                text,
+                *map(canonical, line.window.before(NEAR)),
+                *map(canonical, line.window.after(NEAR)),
+            ]
+            if any(item.pattern.search(other) for item in unless for other in around):
+                return None
+            seen = [hit for item in near for other in around if (hit := item.pattern.search(other))]
+            if near and not seen:
+                return None
+            words = {**{k: v for hit in seen for k, v in hit.groupdict().items() if v}, **words}
+        return words if rule.fits(words) else None
+
+    def _forget(self, rule: Rule) -> None:
+        self._messages = [entry for entry in self._messages if entry[2].id != rule.id]
 
 
 def _is_command(raw: bytes, triggers: set[str]) -> bool:

@@ -20,7 +20,6 @@ _BAD = ("fail", "error", "warn")
 _REST = ("ok", "skip")
 _WORDS = {"fail": "failed", "error": "could not complete", "warn": "warned", "ok": "ok", "skip": "skipped"}
 _INDENT = 6
-_HIGH, _MEDIUM = 0.8, 0.5
 _TAIL_LINES = 15
 _TAIL_BYTES = 64 * 1024
 _LONGEST_LINE = 400
@@ -119,37 +118,35 @@ def _explained(document: Document) -> Iterator[Part]:
         yield facts({"result": nothing if lines else "the log is empty; pass the log of the failed build"})
         return
     if first is not None:
-        about = {"line": first["line"], "source": first["kind"], "text": first["text"]}
-        yield facts({**about, "command": first["command"]}, "First error")
+        about = {"line": first["line"], "failed": f"{first['step']} ({first['kind']})", "text": first["text"]}
+        yield facts({**about, "frame": first["frame"], "command": first["command"]}, "First error")
     for number, finding in enumerate(findings, 1):
         yield _finding(finding, f"Finding {number} of {len(findings)}: {finding['title']}")
         yield Commands((finding["next_command"],), "Next")
-    if first is not None and all(finding["confidence"] < _MEDIUM for finding in findings):
-        tried = "all kinds of failures and all signatures: none is likely"
-        yield facts({"failed": first["kind"], "tried": tried}, "The cause is not known")
+    if first is not None and all(finding["confidence"] == "possible" for finding in findings):
+        tried = "the messages of all known failures: no cause is sure" if findings else "all known failures"
+        yield facts({"failed": first["step"], "compared with": tried}, "The cause is not known")
         yield Commands(tuple(line for line in first["context"] if line.strip()), "Context")
         yield Commands(tuple(document["search_terms"]), "Search for")
         yield Commands(("xpubuild doctor --bundle report.md",), "Report for a question to others")
 
 
 def _finding(finding: Document, title: str) -> Facts:
-    share = finding["confidence"]
-    word = "high" if share >= _HIGH else "medium" if share >= _MEDIUM else "low"
     items = {
-        "signature": finding["id"],
-        "confidence": f"{word} ({share:.2f})",
+        "rule": finding["id"],
+        "confidence": finding["confidence"],
+        "decided by": finding["decided_by"],
         "line": f"{finding['line']}: {finding['excerpt']}",
-        **{name: finding[name] for name in ("cause", "fix", "releases")},
+        **{name: finding[name] for name in ("cause", "fix")},
         "references": " ".join(finding["sources"]),
-        "resembles": " ".join(finding["resembles"]),
     }
     return facts(items, title)
 
 
-def signatures_view(document: Document) -> Parts:
-    """Return the table of all signatures."""
-    columns = {"family": "family", "signature": "id", "problem": "title"}
-    return (listed("", document["signatures"], columns),)
+def rules_view(document: Document) -> Parts:
+    """Return the table of all rules."""
+    columns = {"family": "family", "rule": "id", "problem": "title"}
+    return (listed("", document["rules"], columns),)
 
 
 def error_text(error: XpuBuildError, terminal: Terminal) -> str:
@@ -167,7 +164,7 @@ def error_text(error: XpuBuildError, terminal: Terminal) -> str:
     for item in list((error.explanation or {}).get("findings") or ())[:_MOST_FINDINGS]:
         lines += [
             "",
-            *paragraph(terminal, f"  likely cause ({item['confidence']:.0%}): ", item["title"], "bold"),
+            *paragraph(terminal, f"  cause ({item['confidence']}): ", item["title"], "bold"),
         ]
         lines.append(f"    line {item['line']}: {harmless(clean(item['excerpt']))[:_LONGEST_LINE]}")
         for name in ("cause", "fix"):

@@ -1,0 +1,193 @@
+"""Failures from public threads, and runs that went well: what explain says of each."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+
+import pytest
+from support.explain_logs import Sample, embed, samples
+
+from xpubuild.cli.app import run
+from xpubuild.explain.document import Circumstances, explain_stream
+from xpubuild.explain.forms import STEPS
+
+SAMPLES = samples()
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.id)
+def test_what_is_said_of_it(sample: Sample) -> None:
+    answer = explain_stream(io.BytesIO(("\n".join(sample.lines) + "\n").encode()))
+    best = answer.findings[0] if answer.findings else None
+    assert (best.id if best else None, best.confidence if best else "") == (sample.rule, sample.sure)
+    first = answer.first_error
+    assert (first.text if first else "").startswith(sample.first)
+    if first:
+        assert sample.first
+        assert first.step in STEPS.values()
+        if sample.sure in {"", "possible"}:
+            assert answer.search_terms
+
+
+def test_it_is_said_of_them_amid_a_long_log_too() -> None:
+    for sample in [item for item in SAMPLES if item.sure == "certain"][::6]:
+        answer = explain_stream(io.BytesIO(embed(sample.lines, after=0)))
+        assert sample.rule in [item.id for item in answer.findings], sample.id
+
+
+def says(*lines: str) -> dict[str, str]:
+    """Return rule -> confidence."""
+    answer = explain_stream(io.BytesIO(("\n".join(lines) + "\n").encode()))
+    return {item.id: item.confidence for item in answer.findings}
+
+
+CCL = "2026:07:17-12:29:00:(  532) |CCL_WARN| did not find MPI-launcher specific variables, switch to ATL/OFI"
+STEP = "step 1 loss 2.31"
+
+
+def likely(found: dict[str, str]) -> list[str]:
+    return [name for name, sure in found.items() if sure != "possible"]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (CCL, STEP),
+        ("[rank3]:[W729 10:00:01.1 socket.cpp:752] The client socket has failed to connect [n] (errno: 97).",
+         STEP),
+        ("Error: The client socket has timed out after 1000ms while trying to connect to (n1, 29500).", STEP),
+        ("<LOADER>[INFO]: failed to load adapter 'libur_adapter_cuda.so.0' with error: no such file",
+         "[level_zero:gpu][level_zero:0] Intel(R) oneAPI Unified Runtime over Level-Zero"),
+        ("ERROR: pip's dependency resolver does not currently take into account all the packages that are",
+         "torchvision 0.1 requires torch==2.7, but you have torch 2.8 which is incompatible.",
+         "Successfully installed torch-2.8"),
+        ("error: RPC failed; curl 92 HTTP/2 stream 5 was not closed cleanly", "fatal: early EOF",
+         "Receiving objects: 100% (9/9), done."),
+        ("UserWarning: Aten Op fallback from XPU to CPU happends.", STEP),
+    ],
+)  # fmt: skip
+def test_what_was_overcome_is_no_cause(lines: Iterable[str]) -> None:
+    assert likely(says(*lines)) == []
+
+
+def test_a_retried_transfer_is_no_first_error() -> None:
+    log = (
+        "error: RPC failed; curl 92 HTTP/2 stream 5 was not closed cleanly\nfatal: early EOF\n"
+        "Receiving objects: 100% (9/9), done.\nx.cpp:1:1: error: frobnication is not possible\n"
+    )
+    first = explain_stream(io.BytesIO(log.encode())).first_error
+    assert first is not None
+    assert first.line == 4
+
+
+def test_a_caught_error_of_a_run_that_goes_on_is_none() -> None:
+    assert explain_stream(io.BytesIO(f"ValueError: no\n{STEP}\n{STEP}\n".encode())).first_error is None
+    ended = explain_stream(io.BytesIO(f"{STEP}\nValueError: no\n".encode())).first_error
+    assert ended is not None
+
+
+def test_the_specific_message_beats_the_general_one() -> None:
+    found = says(
+        "ImportError: libsycl.so.8: cannot open shared object file: No such file or directory",
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:",
+        "Segmentation fault (core dumped)",
+    )
+    assert list(found) == ["libsycl-not-found"]
+
+
+def test_a_heading_is_no_evidence() -> None:
+    assert "kernel-not-in-program" not in says(
+        "The program was built for 1 devices", "Build program log for 'x':"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("ur_die: getZeQueue: failed to create queue", "signal"),
+        ("Assertion failed in file src/mpid/ch4/src/init_comm.c at line 72: in_use == 0", "signal"),
+        ("node1: rank 256 died from signal 6", "signal"),
+        ("Abort was called at 63 line in file:", "signal"),
+        ("Bus error (core dumped)", "signal"),
+        ("double free or corruption (!prev)", "signal"),
+        ("python: a.cpp:3: void f(): Assertion `x > 0' failed.", "signal"),
+        (
+            "Abort(1615503) on node 0 (rank 0 in comm 0): Fatal error in internal_Init: Other MPI error",
+            "distributed",
+        ),
+    ],
+)
+def test_a_crash_is_the_first_error_with_its_frame(line: str, kind: str) -> None:
+    log = f"start\n{line}\n#0  0x00007f in frob() from /usr/lib/libfrob.so\nlater: error: no\n"
+    first = explain_stream(io.BytesIO(log.encode())).first_error
+    assert first is not None
+    assert (first.line, first.kind) == (2, kind)
+    assert first.frame == ("#0  0x00007f in frob() from /usr/lib/libfrob.so" if kind == "signal" else None)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "$ cd ~/torch-ccl-segfault", "user@pvc:~/torch-ccl-segfault$ mpirun -n 2 python ok.py",
+        "-- Performing Test HAS_ERROR - Failed", "error: 0 errors", "loss error rate: 0.1",
+        "-- Looking for no_error.h - not found", "tests/a.py::test_error PASSED",
+    ],
+)  # fmt: skip
+def test_what_is_no_error(line: str) -> None:
+    assert explain_stream(io.BytesIO(f"{line}\nall is well\n".encode())).first_error is None
+
+
+def test_a_message_that_cmake_wrapped_is_shown_whole() -> None:
+    log = "CMake Error at a/b.txt:3 (message):\n  The frob of this\n  project is missing.\n\n-- Done\n"
+    first = explain_stream(io.BytesIO(log.encode())).first_error
+    assert first is not None
+    assert first.text.endswith("The frob of this project is missing.")
+    assert first.step == "configuring"
+
+
+def test_doctor_decides_and_is_named() -> None:
+    log = b"UserWarning: XPU device count is zero! (Triggered internally)\nRuntimeError: no\n"
+
+    def answer(**checks: str) -> tuple[str, str | None]:
+        known = Circumstances(checks={name.replace("__", "."): text for name, text in checks.items()})
+        best = explain_stream(io.BytesIO(log), known).findings[0]
+        return best.confidence, best.decided_by
+
+    assert answer() == ("likely", None)
+    assert answer(gpu__render_access="fail") == ("certain", "gpu.render_access: fail")
+    assert answer(gpu__render_access="ok", gpu__present="ok")[0] == "possible"
+
+
+@pytest.mark.parametrize(
+    ("line", "secret"),
+    [
+        ("RuntimeError: cannot open /home/jane.doe/models/secret-project/weights.bin for reading", "jane"),
+        ("RuntimeError: cannot open ~jane/x for reading of frob", "jane"),
+        ("fatal: frob of 'C:\\Users\\jane\\My Files\\x' is broken", "jane"),
+        ("OSError: frob '/lustre/orion/proj-shared/My Data/run 7/ckpt' is broken", "Data"),
+        ("fatal: jane@login3.site.example: frobnication denied by the host", "jane"),
+        ("error: frob /gpfs/users/jane/env/lib/libfrob.so: bad", "jane"),
+    ],
+)
+def test_no_user_and_no_path_is_offered_for_a_search(line: str, secret: str) -> None:
+    answer = explain_stream(io.BytesIO(f"{line}\n".encode()))
+    assert answer.first_error is not None
+    terms = " ".join(answer.search_terms)
+    assert secret not in terms
+    assert "frob" in terms or "cannot open" in terms
+
+
+def test_many_errors_cost_little(capsys: pytest.CaptureFixture[str]) -> None:
+    import time
+
+    log = b"".join(
+        b"/s/a%d.cpp:%d:3: error: undefined reference to `s%d'\n" % (n, n, n * 7919) for n in range(100_000)
+    )
+    started = time.process_time()
+    answer = explain_stream(io.BytesIO(log))
+    assert time.process_time() - started < 10
+    assert answer.lines == 100_000
+    assert answer.first_error is not None
+    assert answer.first_error.line == 1
+    assert run(["explain", "--list"]) == 0
+    assert "libsycl-not-found" in capsys.readouterr().out

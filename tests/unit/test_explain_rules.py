@@ -1,0 +1,161 @@
+"""The rules of explain: each message names its rule, each command is harmless."""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from support.explain_logs import embed, ordinary
+
+from xpubuild.distribution import System
+from xpubuild.errors import RecipeError
+from xpubuild.explain.document import Circumstances, explain_stream
+from xpubuild.explain.rules import FOLDER, Rule, command_for, load_rules, shipped_rules
+
+RULES = shipped_rules().rules
+SYSTEMS = (
+    System(), System(("debian",)), System(("ubuntu", "debian"), "24.04"), System(("fedora",)),
+    System(("rhel", "fedora"), "9.4"), System(("sles", "suse"), "15.6"), System(("arch",)),
+)  # fmt: skip
+
+
+def commands(rule: Rule) -> list[str]:
+    texts = [rule.next, *(value.next for value in rule.values.values() if value.next)]
+    return [command_for(text, system) for text in texts for system in SYSTEMS]
+
+
+def line_of(message: str, rule: Rule) -> str:
+    """Return a line with the message, its places filled."""
+    code = next(iter(rule.spelled), "INVALID_VALUE")
+
+    def value(place: re.Match[str]) -> str:
+        return code if place[1] == "code" and not place[2] else "7" if place[2] == "#" else f"w{place[1]}"
+
+    text = re.sub(r"\{([a-z_]*)([#*]?)\}", value, message.removeprefix("^"))
+    return (text if message.startswith("^") else f"x {text}") + ("x" if text.endswith(" ") else "")
+
+
+def test_the_rules_are_of_a_size_that_one_can_read() -> None:
+    lines = sum(path.read_text("utf-8").count("\n") for path in FOLDER.glob("*.yaml"))
+    assert len(RULES) > 150
+    assert lines <= 2500
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_each_message_is_found_wherever_it_stands(rule: Rule) -> None:
+    facts = frozenset(rule.needs)
+    for message in rule.says:
+        near = [line_of(rule.near[0], rule)] if rule.near else []
+        where = dict.fromkeys(rule.where, "0.5 GiB")
+        text = line_of(message, rule)
+        for name in where:
+            text = text.replace(f"w{name}", "0.5 GiB")
+        log = "\n".join(["before", *near, text, "Error: it ended", ""]).encode()
+        found = explain_stream(io.BytesIO(log), Circumstances(facts=facts)).findings
+        at = [item for item in found if item.id == rule.id]
+        assert at or any(item.line == 2 + len(near) for item in found), text
+        if not rule.general and at:
+            assert at[0].line == 2 + len(near)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_it_says_where_the_message_is_written_and_what_to_do(rule: Rule) -> None:
+    assert rule.sources[0]
+    assert rule.cause.strip()
+    assert rule.fix.strip()
+    assert all(command.strip() for command in commands(rule))
+    assert rule.next or rule.values
+
+
+_HARM = re.compile(
+    r"\brm\b|\brmdir\b|uninstall|force-reinstall|--reinstall|\bpurge\b|downgrade|autoremove|\bprune\b|mkfs|swapoff"
+    r"|git (?:reset|clean|checkout|stash)|pip install (?:-U|--upgrade|torch)|reboot|\bdd\b|chmod|chown|kill\b"
+)
+
+
+def test_no_command_removes_reinstalls_or_downgrades_anything() -> None:
+    assert not [command for rule in RULES for command in commands(rule) if _HARM.search(command)]
+
+
+def test_a_shell_can_read_every_command() -> None:
+    shell = shutil.which("bash") or "sh"
+    text = "\n".join(sorted({command for rule in RULES for command in commands(rule)}))
+    filled = re.sub(r"\{[a-z_]+\}", "name", text.replace("{print $", "{print $"))
+    done = subprocess.run(
+        [shell, "-n"], input=filled, text=True, capture_output=True, check=False, timeout=60
+    )
+    assert done.stderr == ""
+
+
+def test_a_package_manager_is_that_of_the_system() -> None:
+    for rule in RULES:
+        if isinstance(rule.next, dict) and "install" in rule.next:
+            assert "apt" not in command_for(rule.next, System(("sles", "suse"), "15.6"))
+            assert "zypper" not in command_for(rule.next, System(("ubuntu", "debian"), "24.04"))
+
+
+@pytest.mark.parametrize(
+    "hostile", ["$(touch x)", "`id`", "a;rm", "--help", "x|sh", "a&&b", "'q'", "${HOME}", "a>b"]
+)
+def test_what_a_log_says_is_no_part_of_a_command_unless_it_is_a_plain_word(hostile: str) -> None:
+    log = f"ld: cannot find -l{hostile}\nerror: {hostile}.so: cannot open shared object file: No such file\n"
+    for item in explain_stream(io.BytesIO(log.encode())).findings:
+        assert hostile not in item.next_command
+
+
+def test_nothing_is_found_in_a_build_that_works() -> None:
+    for seed in range(3):
+        answer = explain_stream(io.BytesIO("\n".join(ordinary(4000, seed)).encode()))
+        assert (answer.first_error, answer.findings) == (None, ())
+
+
+def test_a_message_amid_a_long_log_is_found_at_its_line() -> None:
+    (best,) = explain_stream(io.BytesIO(embed(["libsycl.so.8: cannot open shared object file"]))).findings
+    assert (best.id, best.line) == ("libsycl-not-found", 3001)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "rules: [{id: a, says: [abcdefgh], title: t, cause: c, fix: f, next: n, file: x}]",  # no family
+        "family: F\nrules: [{id: a, says: [ab], title: t, cause: c, fix: f, next: n, file: x}]",
+        "family: F\nrules: [{id: a, says: ['a  b c d e'], title: t, cause: c, fix: f, next: n, file: x}]",
+        "family: F\nrules: [{id: a, says: [abcdef], title: t, cause: c, fix: f, next: {a: n}, file: x}]",
+        "family: F\nrules: [{id: a, says: [abcdef], title: t, cause: c, fix: f, next: n, file: x, fatal: 1}]",
+        "family: F\nrules: [{id: b, says: [abcde], title: t,fix: f, cause: c, next: n, file: x, needs: [y]}]",
+        "family: [",
+    ],
+)
+def test_a_broken_rule_file_is_refused_with_its_name(broken: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(broken)
+    with pytest.raises(RecipeError) as caught:
+        load_rules([path])
+    assert "rule" in caught.value.what
+
+
+def test_an_allocation_is_judged_by_its_sizes() -> None:
+    text = (
+        "Error: XPU out of memory. Tried to allocate {}. GPU 0 has a total capacity of 64.00 GiB."
+        " Of the allocated memory {} is allocated by PyTorch, and 1.00 MiB is reserved by PyTorch.\n"
+    )
+    for tried, used, first in (
+        ("2.00 MiB", "10.00 MiB", "xpu-out-of-memory-free"), ("20.00 GiB", "50.00 GiB", "xpu-out-of-memory")
+    ):  # fmt: skip
+        found = explain_stream(io.BytesIO(text.format(tried, used).encode())).findings
+        assert found[0].id == first
+        assert tried in found[0].title
+
+
+def test_a_result_code_has_its_own_cause() -> None:
+    def best(code: str) -> tuple[str, str]:
+        item = explain_stream(io.BytesIO(f"RuntimeError: error: 20 ({code})\n".encode())).findings[0]
+        return item.title, item.confidence
+
+    assert best("UR_RESULT_ERROR_DEVICE_LOST") == ("The GPU hung or was reset", "certain")
+    assert best("ZE_RESULT_ERROR_DEVICE_LOST") == best("UR_RESULT_ERROR_DEVICE_LOST")
+    assert best("UR_RESULT_ERROR_INVALID_VALUE")[1] == "possible"

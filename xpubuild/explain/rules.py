@@ -1,0 +1,266 @@
+"""Rules as data: the literal messages of known programs, what they mean, and the command to run next."""
+
+from __future__ import annotations
+
+import functools
+import re
+import typing
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from xpubuild.distribution import Need, System, family_of, install_line
+from xpubuild.errors import RecipeError
+from xpubuild.explain.normalise import canonical
+from xpubuild.frozen import frozen
+from xpubuild.resources import docs_page
+from xpubuild.safe_yaml import read_yaml
+
+#: How many lines before and after a message ``near`` looks at; the scanner keeps as many.
+MAX_DISTANCE = 40
+NEAR = 12
+FOLDER = Path(__file__).with_name("rules")
+#: Codes of errors (``xpubuild.errors``) that a fatal rule can end a build with.
+Code = typing.Literal["no-space", "no-xpu"]
+#: certain: the message has one cause; likely: it has a main one; possible: one among several.
+Sure = typing.Literal["certain", "likely", "possible"]
+#: Surest first.
+ORDER: tuple[Sure, ...] = typing.get_args(Sure)
+
+_PLACE = re.compile(r"\{([a-z_]*)([#*]?)\}")
+_SHAPES = {
+    "": (r"[^\s',;]{1,200}?", r"[^\s',;]{1,200}"),
+    "#": (r"-?\d[\d.]{0,18}", r"-?\d[\d.]{0,18}"),
+    "*": (r".{1,200}?", r".{1,300}"),
+}
+_SHORTEST = 5
+_SIZE = re.compile(r"([\d.]+) ?([KMGT]?)i?B?")
+_COMPARISON = re.compile(r"([<>]) (\w.*)")
+
+
+@frozen
+class Message:
+    """A message of a program: literal text, with ``{name}`` for a word that varies, ``{name#}`` for a number,
+    ``{name*}`` for any text; ``^`` is the beginning of the line."""
+
+    text: str
+
+    @functools.cached_property
+    def literal(self) -> str:
+        """The longest part of it that never varies, in lower case."""
+        return max(_PLACE.sub("\0", self.text.removeprefix("^")).split("\0"), key=len).lower()
+
+    @functools.cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """The message as a pattern for ``canonical`` text."""
+        text = self.text.removeprefix("^")
+        parts, end = ["^" if text != self.text else ""], 0
+        for place in _PLACE.finditer(text):
+            shape = _SHAPES[place[2]][place.end() == len(text)]
+            parts += [
+                re.escape(text[end : place.start()]),
+                f"(?P<{place[1]}>{shape})" if place[1] else shape.replace("{1,", "{0,"),
+            ]
+            end = place.end()
+        return re.compile("".join([*parts, re.escape(text[end:])]))
+
+
+def _check(text: str, shortest: int) -> None:
+    if canonical(text.removeprefix("^")).strip() != text.removeprefix("^").strip():
+        raise ValueError(f"not as logs are compared (one kind of quotes ', single blanks): {text}")
+    if len(Message(text).literal.strip()) < shortest:
+        raise ValueError(f"its longest literal part is too short: {text}")
+
+
+class _Data(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+
+Messages = Annotated[tuple[str, ...], Field(min_length=1)]
+Command = str | dict[str, str]
+
+
+class Value(_Data):
+    """What is different where a part of the message has a known value."""
+
+    title: str = ""
+    cause: str
+    fix: str = ""
+    next: Command = ""
+    sure: Sure | None = None
+
+
+class Rule(_Data):
+    """A failure by the messages that show it.
+
+    One of ``near`` must be in the line or within ``NEAR`` lines of it, none of ``unless_near`` may;
+    ``unless`` are what the line itself must not have. ``where`` compares numbers and sizes read from the
+    message (``{free: "> tried"}``). ``values`` has other texts for known values of the place ``{code}``;
+    keys are its spellings, with | between them. A ``general`` rule gives way to any other; ``warning``: its
+    program goes on after the message; ``start``: it can only be the cause before the first step of a run;
+    ``transfer``: what failed is often tried again. ``next`` is a command, or one per distribution family
+    with a ``default``, or ``install`` with a need of distributions.yaml. ``fatal`` ones stop a build in
+    which they show.
+    """
+
+    id: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")
+    family: str = ""
+    says: Messages
+    near: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
+    unless_near: tuple[str, ...] = ()
+    where: dict[str, str] = Field(default_factory=dict)
+    values: dict[str, Value] = Field(default_factory=dict)
+    title: str
+    cause: str
+    fix: str
+    next: Command
+    sure: Sure = "likely"
+    general: bool = False
+    warning: bool = False
+    start: bool = False
+    transfer: bool = False
+    needs: tuple[str, ...] = ()
+    unless_fact: tuple[str, ...] = ()
+    fatal: bool = False
+    error: Code | None = None
+    checks: tuple[str, ...] = ()
+    file: str
+    repo: str = ""
+    seen: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Rule:
+        for text in self.says:
+            _check(text, _SHORTEST)
+        for text in (*self.near, *self.unless, *self.unless_near):
+            _check(text, 1)
+        if self.fatal != (self.error is not None):
+            raise ValueError(f"{self.id}: a fatal rule needs an 'error', any other must not have one")
+        for command in (self.next, *(value.next for value in self.values.values())):
+            if isinstance(command, dict) and "default" not in command:
+                raise ValueError(f"{self.id}: 'next' has no default")
+        return self
+
+    @functools.cached_property
+    def messages(self) -> tuple[Message, ...]:
+        """Its messages, to be searched for."""
+        return tuple(map(Message, self.says))
+
+    @functools.cached_property
+    def excluded(self) -> tuple[Message, ...]:
+        """What the line must not have."""
+        return tuple(map(Message, self.unless))
+
+    @functools.cached_property
+    def around(self) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
+        """What must and what may not stand near it."""
+        return tuple(map(Message, self.near)), tuple(map(Message, self.unless_near))
+
+    @functools.cached_property
+    def spelled(self) -> Mapping[str, Value]:
+        """Its values by each spelling."""
+        return {name: value for key, value in self.values.items() for name in key.split("|")}
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Where the message is written, and threads in which it was seen."""
+        repository, _, release = self.repo.partition("@")
+        place = f"https://github.com/{repository}/blob/{release}/{self.file}" if release else self.file
+        return (place, *self.seen)
+
+    def fits(self, words: Mapping[str, str]) -> bool:
+        """Whether the numbers that a message has are those of this cause."""
+        for name, condition in self.where.items():
+            found = _COMPARISON.fullmatch(condition)
+            one = _number(words.get(name, ""))
+            other = _number(words.get(found[2], found[2])) if found else None
+            if found is None or one is None or other is None:
+                return False
+            if not (one < other if found[1] == "<" else one > other):
+                return False
+        return True
+
+
+class _Fact(_Data):
+    find: str
+    line: str
+
+
+class _RuleFile(_Data):
+    family: str = ""
+    repo: str = ""
+    rules: tuple[Rule, ...] = ()
+    facts: dict[str, _Fact] = Field(default_factory=dict)
+
+
+@frozen
+class Rules:
+    """All rules, and the facts about a log that they ask for: name -> literal and pattern."""
+
+    rules: tuple[Rule, ...]
+    facts: Mapping[str, tuple[str, re.Pattern[str]]]
+
+    def by_id(self, name: str) -> Rule:
+        """Return one rule.
+
+        Raises:
+            KeyError: there is none of this id.
+        """
+        return {rule.id: rule for rule in self.rules}[name]
+
+
+def _number(text: str) -> float | None:
+    found = _SIZE.fullmatch(text.strip())
+    return float(found[1]) * 1024 ** " KMGT".index(found[2] or " ") if found else None
+
+
+def command_for(command: Command, system: System) -> str:
+    """Return the command for a system: of its ID, of what it is like, of its family, else the default."""
+    if isinstance(command, str):
+        return command
+    if "install" in command:
+        return install_line(typing.cast("Need", command["install"]), system) or command["default"]
+    names = (*system.names, family_of(system.names) or "", "default")
+    return next(command[name] for name in names if name in command)
+
+
+@functools.cache
+def shipped_rules() -> Rules:
+    """Return the rules that ship with xpubuild."""
+    return load_rules(sorted(FOLDER.glob("*.yaml")))
+
+
+def load_rules(paths: Iterable[Path]) -> Rules:
+    """Read rule files.
+
+    Raises:
+        RecipeError: a file cannot be read or breaks the schema, or two rules have one id.
+    """
+    rules: list[Rule] = []
+    facts: dict[str, tuple[str, re.Pattern[str]]] = {}
+    for path in paths:
+        try:
+            file = _RuleFile.model_validate(read_yaml(path.read_text("utf-8")))
+            facts |= {name: (fact.find, re.compile(fact.line)) for name, fact in file.facts.items()}
+        except (OSError, yaml.YAMLError, ValidationError, UnicodeDecodeError, re.error) as error:
+            fix = f"see {docs_page('how-to/add-a-rule.md')} for the format of rule files"
+            raise RecipeError(f"{path.name} is not a rule file", why=str(error), fix=fix) from error
+        for rule in file.rules:
+            filled = {"family": rule.family or file.family, "repo": rule.repo or file.repo}
+            rules.append(rule.model_copy(update=filled))
+    seen: set[str] = set()
+    for rule in rules:
+        problem = (
+            "has the id of another rule" if rule.id in seen
+            else "has no family" if not rule.family
+            else "asks for unknown facts" if {*rule.needs, *rule.unless_fact} - facts.keys()
+            else ""
+        )  # fmt: skip
+        if problem:
+            raise RecipeError(f"rule {rule.id} {problem}", fix="correct its rule file")
+        seen.add(rule.id)
+    return Rules(tuple(rules), facts)
