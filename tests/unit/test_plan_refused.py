@@ -64,8 +64,7 @@ def test_what_the_recipe_does_not_have(changes: dict[str, Any], asked: dict[str,
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"needs": {"python": ">=3.12"}}, "the recipe needs Python >=3.12; /usr/bin/python3 is 3.11.7"),
-        ({"targets": ["xpu"], "target": "xpu", "needs": {"oneapi": ">=2025.3"}}, "no oneAPI was found"),
+        ({"needs": {"python": ">=3.12"}}, "needs Python >=3.12"),
         ({"needs": {"gcc": ">=99"}}, "needs GCC >=99; the host has 12.2"),
         ({"components": {"torch": pinned("torch", more={"build": SETUP})}}, "setup.py, which builds it"),
         ({"components": {**TORCH, **TRITONS}}, "one and two and three both contain the package triton/"),

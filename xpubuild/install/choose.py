@@ -6,8 +6,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from packaging.specifiers import SpecifierSet
-
 from xpubuild.artifacts.site_packages import runtime_folder
 from xpubuild.errors import RecipeError, UnsatisfiableError, UsageError
 from xpubuild.install.options import Options, default_workspace
@@ -236,17 +234,7 @@ def check_host(target: Target) -> Verdict:
     Raises:
         UnsatisfiableError: naming what was found and what is needed.
     """
-    recipe, python = target.recipe, target.python_version
-    if python not in SpecifierSet(recipe.needs.python):
-        raise UnsatisfiableError(
-            f"'{recipe.name}' does not support Python {python}",
-            why=f"the recipe needs Python {recipe.needs.python}; {target.python} is {python}",
-            fix="use another interpreter with --python",
-        )
-    if target.device == "xpu" and recipe.needs.oneapi is not None and target.oneapi is None:
-        what = f"'{recipe.name}' for XPU needs oneAPI {recipe.needs.oneapi}"
-        raise UnsatisfiableError(what, why="no oneAPI was found")
-    verdict = solve(recipe, situation_of(target))
+    verdict = solve(target.recipe, situation_of(target))
     if verdict.refused:
-        raise refused(recipe, verdict)
+        raise refused(target.recipe, verdict)
     return verdict
