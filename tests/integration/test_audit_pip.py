@@ -206,27 +206,6 @@ def test_pip_is_killed_while_it_replaces_an_old_version(
     assert set_aside >= len(moments) // 3
 
 
-def test_without_repair_pip_takes_half_of_a_distribution_for_a_whole_one(
-    env: Path, wheels: dict[str, list[Path]]
-) -> None:
-    """Why repair is needed: pip ends with 0 and the package is broken."""
-    site = site_packages_of(env)
-    assert install(env, wheels["1.0"]).returncode == 0
-    info = site / "alpha-1.0.dist-info"
-    (info / "RECORD").unlink()
-    (site / "alpha" / "__init__.py").unlink()
-    assert install(env, wheels["1.0"]).returncode == 0
-    assert not (site / "alpha" / "__init__.py").exists()
-    refused = install(env, wheels["1.0"], "--force-reinstall")
-    assert refused.returncode != 0
-    assert "RECORD" in refused.stderr
-    assert verify_installed(site, ["alpha"])["alpha"]["problems"]
-    [line] = repair(site)
-    assert line.startswith("alpha-1.0.dist-info")
-    assert install(env, wheels["1.0"]).returncode == 0
-    assert verify_installed(site, NAMES)["alpha"]["problems"] == []
-
-
 def test_an_environment_that_pip_made_is_sound(env: Path, wheels: dict[str, list[Path]]) -> None:
     assert install(env, wheels["2.0"]).returncode == 0
     site = site_packages_of(env)

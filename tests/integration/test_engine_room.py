@@ -12,7 +12,7 @@ import pytest
 from integration.engine_plans import go, step
 from support.engine import make_plan
 
-from xpubuild.engine.room import by_space, full_place, own_temporary
+from xpubuild.engine.failure import by_space, full_place, own_temporary
 from xpubuild.errors import AuditError, BuildError, NoSpaceError
 
 

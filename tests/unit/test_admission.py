@@ -8,8 +8,7 @@ import pytest
 from support.plan_files import plan_for
 from support.releases import recipe_of
 
-from xpubuild.engine import admit
-from xpubuild.engine.admit import Setting, learn, record_file
+from xpubuild.engine.admit import Setting
 from xpubuild.engine.model import Command, Plan
 from xpubuild.install.build_jobs import _can_wait
 from xpubuild.install.choose import choose
@@ -38,29 +37,6 @@ def test_what_was_learned_goes_before_a_prior_and_a_prior_before_the_default() -
     assert setting.predicted("build/third_party/a.cpp.o", 0) == GIB
     assert setting.predicted("build/a.cpp.o", 0) == 4 * GIB
     assert GIB < setting.predicted("build/flash_attn/a.cpp.o", GIB) < 1.2 * GIB
-
-
-def test_a_unit_that_failed_is_taken_for_larger_the_next_time(tmp_path: Path) -> None:
-    setting = Setting(TEXT.replace("/cache", str(tmp_path)))
-    file = record_file(setting, "build/" + "long/" * 80 + "a.cpp.o")
-    assert len(Path(file).name) <= 200
-    learn(file, 0, 1000, 2.5, succeeded=True)
-    assert Path(file).read_text() == "1000 2.50\n"
-    assert admit.known_of(file) == 1000
-    learn(file, 1000, 1000, 1.0, succeeded=False)
-    assert admit.known_of(file) == 1500
-    learn(file, 1500, 900, 1.0, succeeded=False)
-    assert admit.known_of(file) == 1500
-    learn(file, 1500, 900, 1.0, succeeded=True)
-    assert admit.known_of(file) == 900
-    assert [path.name for path in Path(file).parent.iterdir()] == [Path(file).name]
-
-
-@pytest.mark.parametrize("content", [b"", b"\x00\xff", b"many 1\n", b"-5 1\n"])
-def test_a_damaged_record_is_none(tmp_path: Path, content: bytes) -> None:
-    file = tmp_path / "unit"
-    file.write_bytes(content)
-    assert admit.known_of(str(file)) == 0
 
 
 @pytest.mark.parametrize(

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import os
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from support.artifacts import install_by_hand, pack, record_text
 
-from xpubuild.artifacts import installed
 from xpubuild.artifacts.installed import installed_stamp
 from xpubuild.artifacts.site_packages import (
-    RecordEntry,
     declared,
     installed_dists,
     is_environment,
@@ -118,21 +114,3 @@ def test_wheels_that_would_fill_the_disk(tmp_path: Path, monkeypatch: pytest.Mon
     twice = pack(tmp_path, "demo", "1.0", {}, record=[("a", "", ""), ("a", "", "")])
     refuses(lambda: record_of(twice), "is not a readable wheel")
     assert record_text([("a", "b", "1")]) == "a,b,1\n"
-
-
-def test_whoever_interrupts_does_not_wait_for_the_files_that_are_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looked: list[str] = []
-
-    def look(entry: RecordEntry) -> None:
-        if threading.current_thread() is threading.main_thread():
-            raise KeyboardInterrupt
-        looked.append(entry.name)
-        time.sleep(0.01)
-
-    monkeypatch.setattr(installed, "_content_problem", look)
-    entries = [RecordEntry(str(size), str(tmp_path), "sha256=x", size) for size in range(500)]
-    with pytest.raises(KeyboardInterrupt):
-        installed.content_problems(entries)
-    assert len(looked) < 250

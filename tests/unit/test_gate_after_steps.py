@@ -22,11 +22,6 @@ from xpubuild.artifacts.step_proofs import (
 )
 from xpubuild.artifacts.xpu_proofs import XpuInstalledProof, XpuWheelProof
 from xpubuild.errors import XpuBuildError
-from xpubuild.machine.pythons import PythonFacts
-from xpubuild.supply.conda import environment as conda_proofs
-from xpubuild.supply.conda.environment import CondaEnvironmentProof
-from xpubuild.supply.conda.lockfile import CondaLock
-from xpubuild.supply.conda.traps import CxxNeed
 
 NEW = ("_ZN2at4nameNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE", True)
 OLD = ("_ZN2at4nameESs", True)
@@ -243,74 +238,3 @@ def test_another_torch_than_was_asked_for(
         torch(**said).check()
     assert told in f"{caught.value.what}: {caught.value.why}"
     assert caught.value.exit_code == 53
-
-
-@pytest.fixture
-def conda(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CondaEnvironmentProof:
-    """Return the check of an environment whose packages are as locked, and whose Python is 3.12.1."""
-    monkeypatch.setattr(conda_proofs, "problems", lambda *_given: [])
-    monkeypatch.setattr(CondaLock, "python", "3.12")
-    monkeypatch.setattr(conda_proofs, "probe_python", lambda *_given, **_more: PythonFacts("p", "3.12.1"))
-    (tmp_path / "conda-meta").mkdir()
-    return CondaEnvironmentProof(str(tmp_path), CondaLock((), (), "", ("intel-openmp",)), "/host")
-
-
-def test_a_conda_environment_as_it_is_locked(conda: CondaEnvironmentProof) -> None:
-    assert conda.check() == {
-        "python": "3.12.1", "packages": {}, "left_out": ["intel-openmp"], "activation_scripts_not_run": [],
-        "libstdcxx": {},
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize("facts", [PythonFacts("p", "3.11.9"), PythonFacts("p", "3.12.1", error="it hung")])
-def test_a_conda_environment_with_another_python(
-    conda: CondaEnvironmentProof, monkeypatch: pytest.MonkeyPatch, facts: PythonFacts
-) -> None:
-    monkeypatch.setattr(conda_proofs, "probe_python", lambda *_given, **_more: facts)
-    with pytest.raises(XpuBuildError, match="does not match the lock") as caught:
-        conda.check()
-    assert caught.value.why in ("its Python is 3.11.9, the lock says 3.12", "it hung")
-
-
-def test_a_conda_environment_with_many_problems(
-    conda: CondaEnvironmentProof, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(conda_proofs, "problems", lambda *_given: [f"p{number}" for number in range(60)])
-    with pytest.raises(XpuBuildError) as caught:
-        conda.check()
-    assert caught.value.why.startswith("p0; p1; p2")
-
-
-@pytest.mark.parametrize(
-    ("has", "need", "found"),
-    [
-        ("GLIBCXX_3.4.30", None, {"has": "GLIBCXX_3.4.30", "needs": "", "by": ""}),
-        (
-            "GLIBCXX_3.4.32",
-            "GLIBCXX_3.4.32",
-            {"has": "GLIBCXX_3.4.32", "needs": "GLIBCXX_3.4.32", "by": "/d"},
-        ),
-        (None, None, {"has": "no GLIBCXX version", "needs": "", "by": ""}),
-        ("GLIBCXX_3.4.30", "GLIBCXX_3.4.32", None),
-        ("GLIBCXX_3.4.30", "GLIBCXX_3.4.999", None),
-    ],
-)
-def test_the_libstdcxx_of_a_conda_environment(
-    conda: CondaEnvironmentProof, monkeypatch: pytest.MonkeyPatch, has: str | None, need: str | None,
-    found: dict[str, str] | None,
-) -> None:  # fmt: skip
-    library = Path(conda.env) / "lib/libstdc++.so.6"
-    library.parent.mkdir()
-    library.touch()
-    monkeypatch.setattr(conda_proofs, "provided", lambda path: has if path == library else "")
-    monkeypatch.setattr(
-        conda_proofs,
-        "machine_need",
-        lambda root: CxxNeed(need, "/d") if need and root == Path("/host") else None,
-    )
-    if found is not None:
-        assert conda.check()["libstdcxx"] == found
-        return
-    with pytest.raises(XpuBuildError, match="is older than this machine needs") as caught:
-        conda.check()
-    assert f"/d needs {need}" in caught.value.why

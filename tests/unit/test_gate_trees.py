@@ -27,25 +27,21 @@ def tree(folder: Path, **files: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("section", "backend", "requires"),
+    ("section", "backend"),
     [
-        ("", LEGACY, ()),
-        ("[build-system]\nrequires = []\n", LEGACY, ()),
-        ("[build-system]\nbuild-backend = 'a.b'  # x\n", "a.b", ()),
-        ("[build-system]\nrequires = [\n 'a', # 'not'\n \"b>1; x == 'y'\"]\nmore = ['c']\n",
-         LEGACY, ("a", "b>1; x == 'y'")),
-        ("[other]\nrequires = ['c']\n[build-system] # it\n  requires=['d']\n[tool]\nbuild-backend = 'x'\n",
-         LEGACY, ("d",)),
+        ("", LEGACY),
+        ("[build-system]\nbuild-backend = 'a.b'  # x\n", "a.b"),
+        (
+            "[other]\nrequires = ['c']\n[build-system] # it\n  requires=['d']\n[tool]\nbuild-backend = 'x'\n",
+            LEGACY,
+        ),
     ],
-)  # fmt: skip
-def test_what_a_tree_says_of_its_build(
-    tmp_path: Path, section: str, backend: str, requires: tuple[str, ...]
-) -> None:
+)
+def test_what_a_tree_says_of_its_build(tmp_path: Path, section: str, backend: str) -> None:
     (tmp_path / "pyproject.toml").write_bytes(section.encode("latin-1"))
-    assert look(tmp_path) == TreeKind(("pyproject.toml",), backend, requires)
     (tmp_path / "setup.py").touch()
     both = look(tmp_path)
-    assert both == TreeKind(("pyproject.toml", "setup.py"), backend, requires)
+    assert both == TreeKind(("pyproject.toml", "setup.py"), backend)
     assert str(both) == f"pyproject.toml and setup.py, backend {backend}"
 
 
@@ -58,53 +54,30 @@ def test_a_project_file_that_nobody_can_read_is_named(tmp_path: Path, text: str)
         look(tmp_path)
 
 
-@pytest.fixture
-def env(tmp_path: Path) -> Path:
-    for name in ("Some_Thing", "setuptools"):
-        info = tmp_path / f"env/lib/python3.12/site-packages/{name}-1.0.dist-info"
-        info.mkdir(parents=True)
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    (tmp_path / "env/pyvenv.cfg").touch()
-    (tmp_path / "env/bin").mkdir()
-    (tmp_path / "env/bin/python").symlink_to(sys.executable)
-    return tmp_path / "env"
-
-
-def test_an_old_tree_needs_setuptools(tmp_path: Path, env: Path) -> None:
-    folder = tree(tmp_path / "t", setup_py="")
-    assert list(check(folder, env, wanted="setup.py", settings=("--global-option",))) == [
-        f"{folder}: setup.py, backend {LEGACY}"
-    ]
-    (env / "lib/python3.12/site-packages/setuptools-1.0.dist-info/METADATA").unlink()
-    (env / "lib/python3.12/site-packages/setuptools-1.0.dist-info").rmdir()
-    assert list(check(folder, env, wanted="auto", settings=()))[1:] == [
-        "the tree requires setuptools to build, but the environment does not have it"
-    ]
-
-
-def test_a_tree_of_scikit_build_core(tmp_path: Path, env: Path) -> None:
-    folder = tree(tmp_path / "t", pyproject_toml=SCIKIT.replace('"a"', ""))
-    kind = f"{folder}: pyproject.toml, backend scikit_build_core.build"
-    scratch = "no build-dir in the config settings: every build starts from scratch"
-    assert list(check(folder, env, wanted="auto", settings=("build-dir",))) == [kind]
-    assert list(check(folder, env, wanted="auto", settings=("cmake.args",))) == [kind, scratch]
+def test_what_a_tree_is(tmp_path: Path) -> None:
+    old, new = tree(tmp_path / "old", setup_py=""), tree(tmp_path / "new", pyproject_toml=SCIKIT)
+    assert (
+        check(old, wanted="setup.py", settings=("--global-option",)) == f"{old}: setup.py, backend {LEGACY}"
+    )
+    found = check(new, wanted="auto", settings=("build-dir",))
+    assert found == f"{new}: pyproject.toml, backend scikit_build_core.build"
 
 
 @pytest.mark.parametrize(
     "key", ["build-dir", "cmake.x", "ninja.x", "wheel.x", "editable.x", "install.x", "build.x", "skbuild.x",
             "strict-config"],
 )  # fmt: skip
-def test_what_another_back_end_would_ignore(tmp_path: Path, env: Path, key: str) -> None:
+def test_what_another_back_end_would_ignore(tmp_path: Path, key: str) -> None:
     folder = tree(tmp_path / "t", setup_py="")
     with pytest.raises(RecipeError):
-        list(check(folder, env, wanted="auto", settings=(key, "--x")))
+        check(folder, wanted="auto", settings=(key, "--x"))
 
 
-def test_a_recipe_that_wants_what_is_not_there(tmp_path: Path, env: Path) -> None:
+def test_a_recipe_that_wants_what_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(RecipeError):
         look(tree(tmp_path / "empty"))
     with pytest.raises(RecipeError):
-        list(check(tree(tmp_path / "t", pyproject_toml=SCIKIT), env, wanted="setup.py", settings=()))
+        check(tree(tmp_path / "t", pyproject_toml=SCIKIT), wanted="setup.py", settings=())
     with pytest.raises(RecipeError):
         configure_argv(look(tree(tmp_path / "u", pyproject_toml="")), "py", tmp_path / "u", (), "w")
 

@@ -99,15 +99,6 @@ def test_a_ninja_inside_a_ninja_is_told_as_detail() -> None:
     assert (back.done, back.total, back.detail) == (13, 600, "Completed 'inner'")
 
 
-def test_ninja_may_move_its_total() -> None:
-    clock = Ticker()
-    found = last(
-        ProgressMeter("step", clock), clock, ["[1/10] a", "[2/10] b", "[3/8] pruned", "[4/12] found more"]
-    )
-    assert (found.done, found.total) == (4, 12)
-    assert found.rate == pytest.approx(1.0)
-
-
 def test_git_phases_count_for_themselves() -> None:
     clock = Ticker()
     meter = ProgressMeter("step", clock)
@@ -171,15 +162,6 @@ def test_pip_raw_progress_is_bytes_and_keeps_what_is_downloaded() -> None:
     assert found.eta_s == pytest.approx(2.0)
 
 
-def test_pip_words_inside_a_running_ninja_do_not_end_its_count() -> None:
-    clock = Ticker()
-    meter = ProgressMeter("step", clock)
-    found = last(meter, clock, ["[5/100] a", "  Building wheel for torch (pyproject.toml): still running..."])
-    assert (found.done, found.total) == (5, 100)
-    found = last(meter, clock, ["Downloading something at build time"])
-    assert (found.done, found.total) == (5, 100)
-
-
 @pytest.mark.parametrize(
     "line",
     [
@@ -213,12 +195,6 @@ def test_at_most_five_a_second() -> None:
     clock.now += 0.01
     complete = meter.feed("[1000/1000] a")
     assert complete is not None, "the end of a count is shown at once"
-
-
-def test_checks_of_verify_are_no_edges() -> None:
-    found = ProgressMeter("step", lambda: 0.0).feed("[3/25] pass ops.import 1.8 s")
-    assert found is not None
-    assert (found.done, found.total, found.unit) == (3, 25, "checks")
 
 
 _counts = st.integers(min_value=0, max_value=10**16)

@@ -58,7 +58,7 @@ def test_a_cache_that_is_not_there_has_no_entries(tmp_path: Path) -> None:
 
 
 def test_each_kind_of_tree_is_configured_by_its_own_build(tmp_path: Path) -> None:
-    old = TreeKind(("pyproject.toml", "setup.py"), "setuptools.build_meta", ())
+    old = TreeKind(("pyproject.toml", "setup.py"), "setuptools.build_meta")
     assert configure_argv(old, "py", tmp_path, (), "w") == [
         "py",
         "setup.py",
@@ -66,11 +66,11 @@ def test_each_kind_of_tree_is_configured_by_its_own_build(tmp_path: Path) -> Non
         "--cmake",
         "--cmake-only",
     ]
-    new = TreeKind(("pyproject.toml",), "scikit_build_core.build", ())
+    new = TreeKind(("pyproject.toml",), "scikit_build_core.build")
     argv = configure_argv(new, "py", tmp_path, ("build-dir=b",), "w")
     settings = [argv[index + 1] for index, word in enumerate(argv) if word == "--config-settings"]
     assert settings == ["build-dir=b", "build.targets=help", "install.components=none"]
-    other = TreeKind(("pyproject.toml",), "hatchling.build", ())
+    other = TreeKind(("pyproject.toml",), "hatchling.build")
     with pytest.raises(RecipeError, match="cannot be configured without being built"):
         configure_argv(other, "py", tmp_path, (), "w")
 

@@ -66,13 +66,6 @@ def test_a_build_belongs_to_the_step_that_ran_then(
     assert build.started == (pytest.approx(SECOND, abs=0.001) if step else None)
 
 
-def test_checkouts_are_searched_too_and_no_links(tmp_path: Path) -> None:
-    written(tmp_path / "src" / "torch" / "build", LOG)
-    (tmp_path / "build").mkdir()
-    (tmp_path / "build" / "again").symlink_to(tmp_path)
-    assert [build.folder for build in ninja_builds(Layout(tmp_path), [])] == ["src/torch/build"] * 2
-
-
 def test_lanes() -> None:
     assert lanes([]) == []
     assert lanes([(0, 2), (0, 1), (1, 3), (2, 4), (1.5, 1.6)]) == [1, 0, 0, 1, 2]

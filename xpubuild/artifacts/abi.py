@@ -18,7 +18,6 @@ is ``mixed``: the verdict stands, and the audit reports it. With equal counts th
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
 from typing import Literal
 
 from xpubuild.artifacts.elf import ElfObject, Symbols
@@ -103,21 +102,6 @@ class AbiCounts:
         return self.old_examples if wanted == NEW else self.new_examples
 
 
-def abi_counts(new: Collection[str], old: Collection[str]) -> AbiCounts:
-    """Weigh the symbols of one ABI against those of the other."""
-    most, least = max(len(new), len(old)), min(len(new), len(old))
-    mixed = least * CLEAR_MAJORITY > most
-    return AbiCounts(
-        verdict=None if most == least else 1 if len(new) > len(old) else 0,
-        confidence="none" if most == least else "low" if mixed or most < ENOUGH_SYMBOLS else "high",
-        mixed=mixed,
-        new=len(new),
-        old=len(old),
-        new_examples=tuple(new)[:_EXAMPLES],
-        old_examples=tuple(old)[:_EXAMPLES],
-    )
-
-
 def classify(source: ElfObject | Symbols) -> AbiCounts:
     """Count the evidence in an object's dynamic symbols, or in a symbol table.
 
@@ -138,4 +122,14 @@ def classify(source: ElfObject | Symbols) -> AbiCounts:
             new[name] = None
         elif name.startswith("_Z") and _PERHAPS_OLD.search(name) and old_abi_in(name):
             old[name] = None
-    return abi_counts(new, old)
+    most, least = max(len(new), len(old)), min(len(new), len(old))
+    mixed = least * CLEAR_MAJORITY > most
+    return AbiCounts(
+        verdict=None if most == least else 1 if len(new) > len(old) else 0,
+        confidence="none" if most == least else "low" if mixed or most < ENOUGH_SYMBOLS else "high",
+        mixed=mixed,
+        new=len(new),
+        old=len(old),
+        new_examples=tuple(new)[:_EXAMPLES],
+        old_examples=tuple(old)[:_EXAMPLES],
+    )

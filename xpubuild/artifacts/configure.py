@@ -5,15 +5,11 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name
-
 from xpubuild.artifacts.cmake_build import home_of
-from xpubuild.artifacts.site_packages import installed_dists, site_packages_of
 from xpubuild.engine.process import run
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import BuildError, RecipeError
@@ -34,11 +30,10 @@ _SCIKIT = re.compile(
 
 @frozen
 class TreeKind:
-    """``backend`` is what pip will call, ``requires`` what the tree says that needs to be there."""
+    """``backend`` is what pip will call."""
 
     files: tuple[str, ...]
     backend: str
-    requires: tuple[str, ...]
 
     @property
     def scikit(self) -> bool:
@@ -66,9 +61,7 @@ def look(folder: Path) -> TreeKind:
     try:
         text = (folder / present[0]).read_text("utf-8", "replace") if present[0] == "pyproject.toml" else ""
         section = tomllib.loads(text).get("build-system", {})
-        return TreeKind(
-            present, str(section.get("build-backend", LEGACY)), tuple(section.get("requires", ()))
-        )
+        return TreeKind(present, str(section.get("build-backend", LEGACY)))
     except (tomllib.TOMLDecodeError, RecursionError, AttributeError, TypeError) as error:
         raise RecipeError(
             f"{folder / present[0]} cannot be read",
@@ -77,15 +70,13 @@ def look(folder: Path) -> TreeKind:
         ) from error
 
 
-def check(folder: Path, env: Path, *, wanted: str, settings: Collection[str]) -> Iterator[str]:
-    """Compare a tree with what a recipe says about its front end; yield what was found, line by line.
+def check(folder: Path, *, wanted: str, settings: Collection[str]) -> str:
+    """Compare a tree with what a recipe says about its front end; return what it is.
 
     Raises:
         RecipeError: the recipe says what the tree cannot do, or would ignore.
-        ToolchainError: the environment is none.
     """
     kind = look(folder)
-    yield f"{folder}: {kind}"
     if wanted == "setup.py" and "setup.py" not in kind.files:
         raise RecipeError(
             f"{folder} has no setup.py, but the recipe sets front_end: setup.py",
@@ -99,26 +90,7 @@ def check(folder: Path, env: Path, *, wanted: str, settings: Collection[str]) ->
             why=f"they are for scikit-build-core, but the tree has {kind}",
             fix="remove build.config_settings, and set the same with build.env",
         )
-    if kind.scikit and "build-dir" not in settings:
-        yield "no build-dir in the config settings: every build starts from scratch"
-    missing = _missing(kind, env)
-    if missing:
-        # No error: trees name what only some of their builds use, PyTorch's did so with astunparse for years.
-        yield f"the tree requires {', '.join(missing)} to build, but the environment does not have it"
-
-
-def _missing(kind: TreeKind, env: Path) -> list[str]:
-    """Return what the tree builds with and is not installed; versions are the recipe's business."""
-    present = {dist.name for dist in installed_dists(site_packages_of(env))}
-    needed: list[str] = []
-    for text in kind.requires or ("setuptools",):
-        try:
-            requirement = Requirement(text)
-        except InvalidRequirement:
-            continue
-        if requirement.marker is None or requirement.marker.evaluate():
-            needed.append(canonicalize_name(requirement.name))
-    return [name for name in dict.fromkeys(needed) if name not in present]
+    return f"{folder}: {kind}"
 
 
 # PyTorch up to 2.13: setup.py with these options of its own removes CMakeCache.txt, runs CMake and ends

@@ -180,7 +180,7 @@ def archives(
 
 @_plumbing
 def front_end(
-    folder: Path, *, env: Path, wanted: str = "auto", setting: tuple[str, ...] = (),
+    folder: Path, *, wanted: str = "auto", setting: tuple[str, ...] = (),
     checkout: Path | None = None, commit: str | None = None, submodules: bool = True,
     skip_submodule: tuple[str, ...] = (), besides: tuple[str, ...] = (), kind: str = "wheel",
 ) -> None:  # fmt: skip
@@ -193,8 +193,7 @@ def front_end(
         url = str(checkout.absolute())
         pin = Pin(url=url, commit=commit, submodules=submodules, skip=skip_submodule) if commit else None
         begin_build(checkout, pin, kind, besides)
-    for line in check(folder, env, wanted=wanted, settings=setting):
-        _say(line)
+    _say(check(folder, wanted=wanted, settings=setting))
 
 
 @_plumbing

@@ -13,7 +13,7 @@ from typing import IO, Any
 from xpubuild.engine import files
 from xpubuild.engine.environment import ERROR_FILE
 from xpubuild.engine.events import Notice, Sink, StepOutput
-from xpubuild.engine.failure import explain_failure, read_child_error
+from xpubuild.engine.failure import by_space, explain_failure, full_place, own_temporary, read_child_error
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import XPUBUILD, Command, Keeper, Publish, Step
@@ -21,7 +21,6 @@ from xpubuild.engine.monitor import Monitor
 from xpubuild.engine.process import Cancel, ProcessResult, run
 from xpubuild.engine.progress import ProgressMeter
 from xpubuild.engine.redact import Redactor
-from xpubuild.engine.room import by_space, full_place, own_temporary
 from xpubuild.engine.state import PUBLISHED, published_hashes, witnesses_of
 from xpubuild.errors import AuditError, InterruptedByUserError, NoSpaceError, ToolchainError, XpuBuildError
 from xpubuild.frozen import frozen

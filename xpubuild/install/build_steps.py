@@ -137,7 +137,7 @@ def check_command(target: Target, name: str, pin: Pin | None, *, kind: str = WHE
     return Command(
         argv=(
             XPUBUILD, "plumbing", "front-end", source_folder(target, name),
-            "--env", str(target.layout.env), "--wanted", build.front_end, *settings, *tree,
+            "--wanted", build.front_end, *settings, *tree,
         ),
         portable=(),
     )  # fmt: skip
