@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import signal
@@ -67,20 +66,6 @@ class Site:
         learned = self.root / "learned"
         learned.mkdir(exist_ok=True)
         (learned / name).write_text(f"{int((mib - 32) * MIB / 1.1)} 1.00\n")
-
-    def turn_is_taken(self) -> bool:
-        """Return whether somebody lets nobody else in, and not only for a moment."""
-        for turn in (self.root / "ledger").rglob("turn"):
-            with turn.open() as stream:
-                for _ in range(3):
-                    try:
-                        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    except BlockingIOError:
-                        time.sleep(0.1)
-                        continue
-                    return False
-                return True
-        return False
 
     def lines(self) -> list[str]:
         return self.log.read_text().splitlines() if self.log.exists() else []
@@ -191,19 +176,6 @@ def started(argv: list[str], env: dict[str, str]) -> Iterator[subprocess.Popen[b
                 kill()
             except ProcessLookupError:
                 continue
-
-
-def compiler_of(site: Site, name: str) -> int:
-    """Return the process id of a running compiler."""
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                words = (entry / "cmdline").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if words[:3] == [b"/bin/sh", str(site.root / "cc").encode(), name.encode()]:
-                return int(entry.name)
-    raise AssertionError(f"{name} does not run")
 
 
 def test_a_killed_launcher_frees_its_share_when_its_compiler_has_ended(site: Site) -> None:

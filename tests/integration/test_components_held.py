@@ -7,7 +7,6 @@ them does not depend on their size.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import shlex
 import shutil
@@ -17,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from support.artifacts import record_line, record_text, unzip, wheel_files, zip_up
-from support.cli import XPUBUILD, Result, child
+from support.cli import Result, here
 
 from xpubuild.artifacts.freeze import HeldProof, hold
 from xpubuild.artifacts.site_packages import site_packages_of
@@ -193,12 +192,7 @@ class Site:
 
     def install(self, *options: str, until: str = "addon.install") -> Result:
         words = ("install", str(self.folder / "held.yaml"), "--workspace", str(self.workspace))
-        done = subprocess.run(
-            [*XPUBUILD, *words, "--until", until, *options],
-            env={**os.environ, "PIP_FIND_LINKS": self.links.as_uri()},
-            capture_output=True, text=True, check=False, timeout=600,
-        )  # fmt: skip
-        return Result(done.returncode, done.stdout, done.stderr)
+        return here(*words, "--until", until, *options, PIP_FIND_LINKS=self.links.as_uri())
 
     def must(self, status: int) -> str:
         result = self.install()
@@ -266,7 +260,7 @@ def test_nothing_of_an_earlier_pin_gets_into_the_wheel(site: Site) -> None:
 
 
 def test_the_exported_script_installs_with_the_same_constraints(site: Site, tmp_path: Path) -> None:
-    plan = child(
+    plan = here(
         "plan", str(site.folder / "held.yaml"), "--workspace", str(site.workspace), "--format", "sh",
         PIP_FIND_LINKS=site.links.as_uri(),
     )  # fmt: skip

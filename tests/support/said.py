@@ -48,8 +48,3 @@ def sleeper(folder: Path, name: str) -> Program:
     script.write_text("#!/bin/sh\nexec sleep 600\n")
     script.chmod(0o755)
     return Program(str(script), folder / f".{name}.jsonl")
-
-
-def answer(text: str) -> str:
-    """Return the shell line that prints a text."""
-    return f"cat <<'END'\n{text}\nEND"

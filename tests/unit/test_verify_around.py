@@ -19,7 +19,7 @@ from xpubuild.verify.baseline import Baseline
 from xpubuild.verify.catalogue import select
 from xpubuild.verify.harness import run_suite
 from xpubuild.verify.model import CheckResult, VerifyReport
-from xpubuild.verify.reports import failure, write_reports
+from xpubuild.verify.reports import failure
 from xpubuild.verify.suite import triton_pairing
 from xpubuild.verify.target import Target, resolve_target
 
@@ -104,17 +104,6 @@ def test_the_error_of_a_failed_run_names_some_and_counts_the_rest() -> None:
     assert five is not None
     assert "more" not in five.why
     assert failure(replace(report, checks=results("pass", "skip"))) is None
-
-
-def test_reports_are_written_where_asked(tmp_path: Path) -> None:
-    report = VerifyReport("smoke", "/p", results("pass"), operators={"total": 1})
-    write_reports(report, json_file=tmp_path / "r.json", junit_file=tmp_path / "r.xml")
-    document = json.loads((tmp_path / "r.json").read_text())
-    assert document == json.loads(json.dumps(report.to_json()))
-    assert document["operators"] == {"total": 1}
-    assert (tmp_path / "r.xml").read_bytes().startswith(b"<?xml")
-    write_reports(report, json_file=None, junit_file=None)
-    assert {path.name for path in tmp_path.iterdir()} == {"r.json", "r.xml"}
 
 
 def test_a_baseline_is_kept_where_the_new_run_measured_nothing(tmp_path: Path) -> None:

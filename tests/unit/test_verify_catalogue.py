@@ -92,13 +92,3 @@ def test_suite_needs_the_standard_library_and_torch_only(path: Path) -> None:
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
 def test_suite_parses_with_the_oldest_python_of_a_target(path: Path) -> None:
     ast.parse(path.read_text("utf-8"), feature_version=(3, 9))
-
-
-@pytest.mark.parametrize(
-    "path", [path for path in SOURCES if path.stem.startswith("check_")], ids=lambda p: p.name
-)
-def test_declaring_checks_does_not_import_torch(path: Path) -> None:
-    tree = ast.parse(path.read_text("utf-8"))
-    top = [node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]
-    for node in top:
-        assert not {name for name, level in _imports(node) if not level} & TARGET_PACKAGES
