@@ -205,3 +205,25 @@ def test_checks_go_on_when_nobody_watches_them() -> None:
             [sys.executable, "-c", program], stderr=full, stdout=subprocess.PIPE, text=True, check=False
         )
     assert done.stdout == "went on\n"
+
+
+@pytest.mark.parametrize("variable", ["HOME", "XPUBUILD_WORKSPACE"])
+def test_a_place_with_bytes_that_are_no_utf8(tmp_path: Path, variable: str) -> None:
+    env = {**os.environ, variable: os.fsdecode(os.fsencode(tmp_path) + b"/w\xff")}
+    env.pop("XDG_DATA_HOME", None)
+    found = subprocess.run(
+        [*XPUBUILD, "plan", "quickstart"], env=env, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert found.returncode == 2, found.stderr
+    assert "no UTF-8" in found.stderr
+
+
+def test_a_current_folder_that_was_removed(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    script = f'rmdir "{gone}"; exec "$@"'
+    words = ["sh", "-c", script, "sh", *XPUBUILD, "plan", "quickstart"]
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    found = subprocess.run(words, cwd=gone, env=env, capture_output=True, text=True, check=False, timeout=120)
+    assert found.returncode == 2, found.stderr
+    assert "current folder" in found.stderr

@@ -121,7 +121,7 @@ def run(arguments: Sequence[str]) -> int:
         return _failed(InterruptedByUserError("interrupted"), arguments)
     except XpuBuildError as error:
         return _failed(error, arguments)
-    except (OSError, RuntimeError, MemoryError) as error:
+    except (OSError, RuntimeError, MemoryError, UnicodeEncodeError) as error:
         return _machine_failed(error, arguments)
     return result if isinstance(result, int) else 0
 
