@@ -227,5 +227,5 @@ def test_nothing_is_installed_while_a_build_runs(xpubuild: Xpubuild) -> None:
     assert len(builds) >= 3
     for build, pip in itertools.product(builds, pips):
         assert pip in before(build) or build in before(pip), f"{pip} may run while {build} does"
-    assert "audio.wheel" not in before("vision.wheel")
-    assert "vision.wheel" not in before("audio.wheel")
+    # Their compilers cannot wait for memory, so each has all jobs for itself.
+    assert "vision.wheel" in before("audio.wheel")
