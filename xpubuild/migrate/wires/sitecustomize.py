@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 _MOST_KERNELS = 20
-#: torch's own calls, those of these wires, and those of the placement monitor.
-_NOT_THE_PROGRAM = (f"{os.sep}torch{os.sep}", __file__, os.environ.get("XPUBUILD_PROOF_SUITE", __file__))
+#: These wires and the placement monitor; torch itself is added when it is known where it is.
+_NOT_THE_PROGRAM = [__file__, os.environ.get("XPUBUILD_PROOF_SUITE", __file__)]
 
 
 class Proof:
@@ -38,6 +38,7 @@ class Proof:
     def install(self, torch: Any) -> None:
         """Lay the wires in a torch that was just imported."""
         self.installed, self.torch = True, torch.__version__
+        _NOT_THE_PROGRAM.append(str(Path(torch.__file__).parent) + os.sep)
         cuda = torch.cuda
         for name in cuda.__all__:
             value = getattr(cuda, name, None)
@@ -62,7 +63,7 @@ class Proof:
         @functools.wraps(function, updated=())
         def wire(*arguments: Any, **named: Any) -> Any:
             caller = sys._getframe(1)
-            if not any(part in caller.f_code.co_filename for part in _NOT_THE_PROGRAM):
+            if not caller.f_code.co_filename.startswith(tuple(_NOT_THE_PROGRAM)):
                 self.trips[name, caller.f_code.co_filename, caller.f_lineno] += 1
             return function(*arguments, **named)
 
