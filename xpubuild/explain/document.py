@@ -22,6 +22,7 @@ _DOCTOR = "xpubuild doctor "
 _MOST_FINDINGS = 5
 #: Facts of a log whose packages are of a distribution.
 _OF_LOG = "log-of-"
+_REPORTS = frozenset({"wheel-build-failed", "child-failed", "bad-termination", "docker-build-step"})
 _PLACE = re.compile(r"\{([a-z_]+)\}")
 _SAFE = re.compile(r"[\w./+@=:,-]{1,200}")
 
@@ -90,7 +91,7 @@ def conclude(outcome: Outcome, known: Circumstances) -> Explanation:
     names = tuple(name for name in ("fedora", "rhel", "suse", "debian") if f"{_OF_LOG}{name}" in facts)
     system = System(names) if names else known.system
     found: dict[str, LikelyCause] = {}
-    general = set[str]()
+    general, errors = set[str](), set[str]()
     for match in outcome.matches:
         if fits(match, facts):
             cause = finding(match, system, known, _limit(match, outcome))
@@ -98,7 +99,10 @@ def conclude(outcome: Outcome, known: Circumstances) -> Explanation:
             if best is None or ORDER.index(cause.confidence) < ORDER.index(best.confidence):
                 found[cause.id] = cause
             general |= {cause.id} if match.rule.general else set()
-    return Explanation(outcome.first_error, tuple(_ranked(found.values(), general, outcome)), outcome.lines)
+            errors |= {cause.id} if match.is_error else set()
+    return Explanation(
+        outcome.first_error, tuple(_ranked(found.values(), general, errors, outcome)), outcome.lines
+    )
 
 
 def fits(match: Match, facts: Iterable[str]) -> bool:
@@ -162,12 +166,16 @@ def _limit(match: Match, outcome: Outcome) -> Sure:
     return "certain" if failed or good <= match.line else "possible"
 
 
-def _ranked(found: Iterable[LikelyCause], general: set[str], outcome: Outcome) -> Iterable[LikelyCause]:
+def _ranked(
+    found: Iterable[LikelyCause], general: set[str], errors: set[str], outcome: Outcome
+) -> Iterable[LikelyCause]:
     """Yield the findings, surest first, then the first in the log; general ones give way to the others."""
     items = [*found]
     sure = [item for item in items if item.id not in general and item.confidence != "possible"]
     kept = [item for item in items if item.id not in general or not sure]
     first = outcome.first_error.line if outcome.first_error else 0
+    # Who reports the error of another program says nothing that the first error does not.
+    kept = [item for item in kept if not (item.id in _REPORTS and 0 < first < item.line)]
     # What is found far before the first error is of a step that went on.
     kept = [
         replace(item, confidence="possible")
@@ -175,11 +183,12 @@ def _ranked(found: Iterable[LikelyCause], general: set[str], outcome: Outcome) -
         else item
         for item in kept
     ]
-    kept.sort(
-        key=lambda item: (
-            ORDER.index(item.confidence), item.line != first, abs(item.line - first) > NEAR, item.line
-        )
-    )  # fmt: skip
+
+    def order(item: LikelyCause) -> tuple[int, bool, bool, bool, int]:
+        far = abs(item.line - first) > NEAR
+        return ORDER.index(item.confidence), item.line != first, item.id not in errors, far, item.line
+
+    kept.sort(key=order)
     return kept[:_MOST_FINDINGS]
 
 
