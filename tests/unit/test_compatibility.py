@@ -211,7 +211,26 @@ def test_upstreams_pair_a_tolerated_line_and_a_dropped_one() -> None:
     assert (dropped.builds, dropped.runs) == ("no", "yes"), "the driver is not what refuses it"
     (reason,) = dropped.against()
     assert reason.todo.count("in torch revert https://github.com/") == 3
-    assert "not tried here" in reason.todo
+    assert "needs 3 reverts, not tried here" in reason.todo
+    # Of the two in pytorch no commit is known; that of torch-xpu-ops is named.
+    assert reason.todo.count("whose commit the recipe lacks") == 2
+
+
+def test_a_recipe_for_a_patched_line_alone_is_built_where_all_its_commits_are_known() -> None:
+    shipped = SHIPPED["2.14.1"].recipe
+    needs = shipped.needs.model_copy(update={"oneapi": ">=2025.3,<2025.4"})
+    site = shipped.model_copy(update={"needs": needs})
+    lacks = solve(site, SITE)
+    assert lacks.builds == "no"
+    (reason,) = lacks.against()
+    assert "2025.3.1 needs 3 reverts" in reason.found
+    assert "191470" in reason.found
+    (line,) = [item for item in site.toolkits if item.standing == "patched"]
+    known = [patch.model_copy(update={"commit": patch.commit or "a" * 40}) for patch in line.patches]
+    whole = line.model_copy(update={"patches": known})
+    done = solve(site.model_copy(update={"toolkits": [whole]}), SITE)
+    assert done.builds == "yes"
+    assert any(note.found.endswith("they are made") for note in done.notes())
 
 
 def test_the_matrix_keeps_building_and_running_apart() -> None:

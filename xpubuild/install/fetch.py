@@ -37,6 +37,7 @@ from xpubuild.install.lock import recipe_of, requirement_file
 from xpubuild.install.lock_file import compare, read_lock
 from xpubuild.install.locked import conda_lock_beside, mismatch, options_of
 from xpubuild.install.options import EnvKind, Options, is_lock
+from xpubuild.install.patching import with_patches
 from xpubuild.install.resolve import conda_lock_of, prepare, requirement_texts, resolve_commits
 from xpubuild.install.target import Target
 from xpubuild.machine.pythons import probe_python, resolve_python
@@ -63,12 +64,16 @@ from xpubuild.supply.git.serving import remember
 
 @frozen
 class Wanted:
-    """Inputs, the Python versions they are for, and the commits of tags that were looked up: (url, ref)."""
+    """Inputs, the Python versions they are for, and the commits of tags that were looked up: (url, ref).
+
+    ``stocks`` are where patched commits were made.
+    """
 
     inputs: Inputs
     pythons: tuple[str, ...]
     named: Mapping[tuple[str, str], str]
     conda_lock: str | None = None
+    stocks: tuple[Path, ...] = ()
 
 
 def wanted(
@@ -105,7 +110,9 @@ def wanted(
     archives = tuple(replace(item, sha256=item.sha256 or known.get(item.key)) for item in inputs.archives)
     pythons = python_lines(target.recipe, for_python, target.python_version)
     named = {(item.url, item.ref): item.commit for item in target.resolved.values()}
-    return Wanted(replace(inputs, archives=archives), pythons, named, target.conda_lock)
+    named |= {(item.url, item.name): item.commit for item in target.patched.values()}
+    stocks = (target.cache,) if target.patched else ()
+    return Wanted(replace(inputs, archives=archives), pythons, named, target.conda_lock, stocks)
 
 
 def _target(options: Options, store: RepositoryStore) -> Target:
@@ -121,7 +128,7 @@ def _target(options: Options, store: RepositoryStore) -> Target:
         executable, version = python.executable, python.version
     else:
         executable, version = str(choice.layout.python), read_conda_lock(conda).python
-    return Target(
+    target = Target(
         **vars(choice),
         python=executable,
         python_version=version,
@@ -130,6 +137,7 @@ def _target(options: Options, store: RepositoryStore) -> Target:
         requirements=requirement_texts(choice),
         resolved=resolved,
     )
+    return with_patches(target, replace(store, cache=target.cache, stocks=(store.cache, *store.stocks)))
 
 
 _PACKAGES = "Python and conda packages, archives"
@@ -173,14 +181,15 @@ class Fetch:
                 for damage in damaged:
                     teller.notice(f"damaged: {damage}; repaired or fetched again", "warning")
                 before = relisted(depot, damaged, self.git, self.cancel) if damaged else depot.index()
-            store = RepositoryStore(self.path, self.git, cancel=self.cancel)
+            store = RepositoryStore(self.path, self.git, stocks=self.wanted.stocks, cancel=self.cancel)
             try:
                 with set_aside(self.path, before.entries):
                     for item, step in zip(repositories, sources, strict=True):
                         with teller.doing(*step):
-                            found += trees(item, store, teller.line)
+                            found += (here := list(trees(item, store, teller.line)))
+                            pins = {(tree.pin.url, tree.pin.commit) for tree in here if tree.pin}
                             for (url, ref), commit in self.wanted.named.items():
-                                if (url, commit) == (item.pin.url, item.pin.commit):
+                                if (url, commit) in pins:
                                     remember(store, url, ref, commit)
                     unknown = [tree.note for tree in found if tree.pin is None]
                     unknown += unknown_archives(self.wanted.inputs)

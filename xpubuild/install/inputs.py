@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import field, replace
 
 from xpubuild.errors import FetchError
 from xpubuild.frozen import frozen
@@ -29,6 +29,8 @@ class Repository:
     component: str
     pin: Pin
     configure_time: tuple[ConfigureTime, ...] = ()
+    bases: Mapping[str, str] = field(default_factory=dict)
+    """Of patched commits, those they were made of."""
 
 
 @frozen
@@ -98,6 +100,7 @@ def inputs_of(target: Target) -> Inputs:
             name,
             pin_of(target, name),
             tuple(item for item in source.configure_time if item.when in ("always", target.device)),
+            {item.commit: item.base for item in target.patched.values()},
         )
         for name, source in sources.items()
     }
@@ -138,6 +141,7 @@ class Tree:
     asked: ConfigurePin | None = None
     nodes: tuple[Node, ...] = ()
     fetched: tuple[str, ...] = ()
+    base: str | None = None
 
     @property
     def note(self) -> str:
@@ -152,6 +156,8 @@ class Tree:
         for node in self.nodes:
             path, own = f"{place}/{node.path}".strip("/"), ref if node.parent is None else None
             yield RepositoryUse(self.component, node.url, node.commit, path, own, asked is not None)
+        if self.base is not None:
+            yield RepositoryUse(self.component, self.url, self.base, place, None, asked is not None)
 
 
 def trees(item: Repository, store: RepositoryStore, report: Report) -> Iterator[Tree]:
@@ -163,7 +169,9 @@ def trees(item: Repository, store: RepositoryStore, report: Report) -> Iterator[
     """
     url, commit = item.pin.url, item.pin.commit
     found = discover(store, item.pin, jobs=_JOBS, report=report)
-    yield Tree(item.component, url, item.pin, None, found.nodes, found.fetched)
+    yield Tree(
+        item.component, url, item.pin, None, found.nodes, found.fetched, _base(item, item.pin, store, report)
+    )
     for asked in configure_time_pins(store.git, store.mirror(url, commit).path, commit, item.configure_time):
         if asked.asked_for is None:
             yield Tree(item.component, asked.url, None, asked)
@@ -171,9 +179,18 @@ def trees(item: Repository, store: RepositoryStore, report: Report) -> Iterator[
         named = asked.commit or named_commit(store, asked.url, asked.asked_for)
         pin = Pin(url=asked.url, commit=named, ref=asked.ref if asked.ref != named else None)
         found = discover(store, pin, jobs=_JOBS, report=report)
-        yield Tree(item.component, asked.url, pin, asked, found.nodes, found.fetched)
+        base = _base(item, pin, store, report)
+        yield Tree(item.component, asked.url, pin, asked, found.nodes, found.fetched, base)
         if asked.ref is not None:
             remember(store, asked.url, asked.ref, named)
+
+
+def _base(item: Repository, pin: Pin, store: RepositoryStore, report: Report) -> str | None:
+    """Make the store have what a patched commit was made of, which tells what was changed."""
+    base = item.bases.get(pin.commit)
+    if base is not None:
+        store.mirror(pin.url, base).ensure(base, report=report)
+    return base
 
 
 def missing_repositories(store: RepositoryStore, inputs: Inputs) -> Iterator[RepositoryUse]:

@@ -58,6 +58,7 @@ def make_lock(prepared: Prepared, *, report: Report, cancel: Cancel | None = Non
     found, store = inputs_of(target), git_store(target, cancel=cancel)
     wheels = dict(_open_wheels(found.wheels, target, report, cancel))
     repositories = {item.component: _fetched(item, store, report) for item in found.repositories}
+    repositories = {name: _with_patch(tree, target) for name, tree in repositories.items()}
     repositories |= {item.component: _embedded(item) for item in found.embedded}
     return lock_of(prepared, repositories, dict(_archives(target, report, cancel)), wheels)
 
@@ -114,7 +115,7 @@ def recipe_of(target: Target) -> dict[str, Any]:
 
 def _clean(value: Any, name: str = "") -> Any:
     """Return what may be written down: no credentials, no value of a secret's name, bytes that are a text."""
-    if isinstance(value, str):
+    if isinstance(value, str) and name != "patch":
         return clean_url(value if name == "url" else _REDACT.environment({name: value})[name])
     if isinstance(value, Mapping):
         return {clean_url(key): _clean(item, key) for key, item in value.items()}
@@ -150,6 +151,15 @@ def _tree(
     ]
     more = {"ref": ref, "submodules": dict(sorted(below)), "configure_time": dict(cloned or {})}
     return top[1].model_copy(update=more)
+
+
+def _with_patch(tree: Tree, target: Target) -> Tree:
+    cloned = {name: _with_patch(item, target) for name, item in tree.configure_time.items()}
+    more: dict[str, Any] = {"configure_time": cloned}
+    if (made := target.patched.get(tree.commit)) is not None:
+        sha256 = hashlib.sha256(made.patch.encode("utf-8", "surrogateescape")).hexdigest()
+        more |= {"base": made.base, "patch": made.patch, "patch_sha256": sha256}
+    return tree.model_copy(update=more)
 
 
 def _at(git: Git, git_dir: Path, url: str, commit: str) -> Tree:

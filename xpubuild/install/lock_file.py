@@ -59,13 +59,17 @@ class Tree(_Strict):
     """A repository at a commit; ``ref`` is the tag, branch or commit that git is asked for.
 
     ``submodules`` are those of every depth by their place below it, ``configure_time`` what the build of a
-    component clones while it configures, by its place in the tree or its URL.
+    component clones while it configures, by its place in the tree or its URL. A patched one is ``base``, the
+    commit upstream, with ``patch``, which reverts are turned into.
     """
 
     url: str
     ref: str | None = None
     commit: ObjectId
     tree: ObjectId
+    base: ObjectId | None = None
+    patch: str | None = None
+    patch_sha256: Sha256 | None = None
     submodules: dict[str, Tree] = Field(default_factory=dict)
     configure_time: dict[str, Tree] = Field(default_factory=dict)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -138,7 +138,16 @@ def options_of(lock: Lock, options: Options) -> Options:
         python=options.python or _interpreter(lock),
         packages=said.packages,
         resolved=resolved_of(lock, recipe),
+        patches=_patches_of(lock.repositories.values()),
     )
+
+
+def _patches_of(trees: Iterable[Tree]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for tree in trees:
+        found |= {tree.base: tree.patch} if tree.base and tree.patch is not None else {}
+        found |= _patches_of(tree.configure_time.values())
+    return found
 
 
 def changed(lock: Lock, what: str, why: str = "") -> LockMismatchError:
@@ -169,7 +178,7 @@ def resolved_of(lock: Lock, recipe: Recipe) -> dict[str, Resolved]:
         if source is None or source.commit is not None or source.url is None or source.ref is None:
             continue
         if (clean_url(source.url), source.ref) == (item.url, item.ref):
-            found[name] = Resolved(source.ref, item.commit, source.url, when="as the lock says")
+            found[name] = Resolved(source.ref, item.base or item.commit, source.url, when="as the lock says")
     return found
 
 

@@ -78,6 +78,8 @@ class Options:
     report: Callable[[str], None] = lambda _: None
     telling: Callable[[], Sink] = NullSink
     resolved: Mapping[str, Resolved] = field(default_factory=dict)
+    patches: Mapping[str, str] = field(default_factory=dict)
+    """What a lock has of them, by the commit that they are for."""
 
     @property
     def mirror_folder(self) -> Path | None:

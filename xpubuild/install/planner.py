@@ -210,6 +210,10 @@ def _summary(target: Target) -> dict[str, Any]:
         "resolved": [
             f"{name}: {item.ref} is {item.commit} (looked up {item.when})"
             for name, item in target.resolved.items()
+        ]
+        + [
+            f"{item.url} is patched: {item.commit} with tree {item.tree} is made of {item.base}"
+            for item in target.patched.values()
         ],
         "workspace": str(target.layout.root),
         "warnings": [*target.warnings, *(target.oneapi.warnings if target.oneapi else ())],

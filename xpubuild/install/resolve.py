@@ -29,6 +29,7 @@ from xpubuild.install.build_jobs import capacity
 from xpubuild.install.choose import check_host, choose
 from xpubuild.install.kept import stores_of
 from xpubuild.install.options import Options, Resolved
+from xpubuild.install.patching import with_patches
 from xpubuild.install.planner import make_plan
 from xpubuild.install.release import named, with_alternatives
 from xpubuild.install.target import Choice, Downloads, Installer, Prepared, Target
@@ -140,8 +141,9 @@ def resolve(choice: Choice, host: HostReport, why: str = "", cancel: Cancel | No
     check_name(target.layout.env)
     verdict = check_host(target)
     # Upstream is asked last: for what this host cannot build no commit is needed.
-    resolved = resolve_commits(choice, git_store(target, cancel=cancel))
-    return replace(target, verdict=verdict, resolved=resolved)
+    store = git_store(target, cancel=cancel)
+    resolved = resolve_commits(choice, store)
+    return with_patches(replace(target, verdict=verdict, resolved=resolved), store)
 
 
 def requirement_texts(choice: Choice) -> dict[str, str]:

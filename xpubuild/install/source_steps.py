@@ -79,7 +79,7 @@ def source_step(target: Target, name: str) -> Step:
                 ),
             )
         )
-    options = ["--cache", str(target.cache)]
+    options, made = ["--cache", str(target.cache)], target.patched.get(pin.commit)
     options += ["--tree", pin.tree] if pin.tree else []
     options += ["--ref", pin.ref] if pin.ref else []
     options += [] if pin.submodules else ["--no-submodules"]
@@ -88,7 +88,11 @@ def source_step(target: Target, name: str) -> Step:
         Command(
             argv=(XPUBUILD, "plumbing", "checkout", pin.url, pin.commit, str(into), *options),
             tuning=target.downloads.environment(),
-            portable=portable_commands(pin, str(into), url=origin),
+            portable=(
+                portable_commands(pin, str(into), url=origin)
+                if made is None
+                else portable_commands(pin, str(into), base=made.base, patching=made.shell_lines)
+            ),
         )
     )
     dirty = target.dirty.get(name)
@@ -212,6 +216,12 @@ def served_environment(target: Target, name: str) -> dict[str, str]:
     return {"GIT_CONFIG_GLOBAL": str(_repositories_folder(target, name) / CONFIG)}
 
 
+def _refused_in_script(target: Target, name: str) -> tuple[str, ...]:
+    made = [item.url for item in configured(target, name) if item.commit in target.patched]
+    text = f"a script cannot patch {', '.join(made)}, which the build clones; use xpubuild install"
+    return (f"echo {shlex.quote(text)} >&2", "exit 1") if made else ()
+
+
 def repositories_step(target: Target, name: str) -> Step:
     """Return the step that serves the repositories which the tree at ``commit`` asks for."""
     into = _repositories_folder(target, name)
@@ -233,8 +243,8 @@ def repositories_step(target: Target, name: str) -> Step:
                     *(part for item in items for part in ("--item", item)),
                 ),
                 tuning=target.downloads.environment(),
-                # A script has the network: its build clones as upstream's own does.
-                portable=(),
+                # A script has the network: its build clones as upstream's own does, without patches.
+                portable=_refused_in_script(target, name),
             ),
         ),
         proofs=(ServedProof(str(into)),),

@@ -21,6 +21,7 @@ from xpubuild.recipe.values import Target as Device
 from xpubuild.supply.caching import CompileCache
 from xpubuild.supply.depot.keeping import Store
 from xpubuild.supply.depot.kept_wheels import FolderStore
+from xpubuild.supply.git.patches import Patched
 from xpubuild.workspace.layout import Layout
 
 
@@ -175,7 +176,8 @@ class Target(Choice):
     ``requirements`` maps the names of hashed requirement files to their text; ``dirty`` maps a component to
     the digest of the user's edits in its checkout, where building with edits was asked for. ``situation`` is
     what the constraint solver is told of the host and ``verdict`` its answer, ``why`` says why this recipe,
-    where none was named. ``resolved`` maps a component to the commit that was looked up for it.
+    where none was named. ``resolved`` maps a component to the commit that was looked up for it,
+    ``patched`` a commit that patches of the recipe gave to what it was made of.
     ``conda_lock`` is the text of the conda-lock.yml; None for a virtual environment. With
     ``admission``, compilers wait for memory. ``cores`` is how many this process may use, None where that is
     unknown. ``no_compile_cache`` says why builds get none though one is installed.
@@ -192,6 +194,7 @@ class Target(Choice):
     oneapi: OneapiFacts | None = None
     dirty: Mapping[str, str] = field(default_factory=dict)
     resolved: Mapping[str, Resolved] = field(default_factory=dict)
+    patched: Mapping[str, Patched] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     situation: Situation = Situation()
     verdict: Verdict = Verdict("unknown", "unknown")

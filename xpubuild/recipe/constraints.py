@@ -9,16 +9,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 
+from packaging.specifiers import SpecifierSet
+
 from xpubuild.machine.versions import Answer, fits
 from xpubuild.recipe.aot_targets import arch_reasons, ocloc_reasons
 from xpubuild.recipe.conditions import WORDS, Case, condition_text, holds
-from xpubuild.recipe.limits import Patch
+from xpubuild.recipe.limits import Patch, Toolkit
 from xpubuild.recipe.model import Recipe
 from xpubuild.recipe.pairing import pairing_reasons
 from xpubuild.recipe.situation import Concern, Lost, Reason, Situation, Standing, Verdict
 
 _RANK: dict[Answer, int] = {"no": 0, "unknown": 1, "yes": 2}
-_STANDING = {"pairing": "upstream's pairing", "tolerated": "tolerated", "patched": "only with patches"}
+_STANDING = {"pairing": "upstream's pairing", "tolerated": "tolerated", "patched": "needs {}"}
 
 
 def solve(recipe: Recipe, situation: Situation) -> Verdict:
@@ -184,7 +186,7 @@ def _standing(case: Case) -> Standing | None:
         return None
     return Standing(
         kind=line.standing,
-        text=_STANDING[line.standing],
+        text=_STANDING[line.standing].format(_count(line)),
         upstream=next((f"oneAPI {item.oneapi}" for item in lines if item.standing == "pairing"), ""),
         note=line.note,
         source=line.source,
@@ -193,8 +195,22 @@ def _standing(case: Case) -> Standing | None:
 
 
 def _tolerated(case: Case) -> Iterator[Reason]:
-    """Return a note where upstream builds the release with another oneAPI than this one."""
+    """Return a note where upstream builds the release with another oneAPI, or what patches this one needs."""
     found = _standing(case)
+    if found is not None and found.kind == "patched" and fits(case.oneapi, case.recipe.needs.oneapi) == "yes":
+        line, told = (
+            patched_line(case.recipe),
+            f"oneAPI {case.oneapi} {found.text}: {'; '.join(found.patches)}",
+        )
+        if line is None or not all(patch.known for patch in line.patches):
+            todo = (
+                "name each commit in a recipe of your own, whose needs.oneapi is that line of toolkits alone"
+            )
+            yield case.reason("oneapi", "builds", "no", found=told, todo=todo, path="needs.oneapi")
+        else:
+            yield Reason(
+                "oneapi", "note", "no", wanted="", found=f"{told}; they are made", source=found.source
+            )
     if found is not None and found.kind == "tolerated":
         pairs = (
             f"upstream builds it with {found.upstream}" if found.upstream else "upstream's own is not known"
@@ -208,9 +224,23 @@ def _patches_todo(case: Case) -> str:
     found = _standing(case)
     if found is None or found.kind != "patched":
         return ""
-    return f"; sites that keep oneAPI {case.oneapi} patch it, not tried here: " + "; ".join(found.patches)
+    return f"; with oneAPI {case.oneapi} it {found.text}, not tried here: " + "; ".join(found.patches)
 
 
 def patch_text(patch: Patch) -> str:
-    """Return a patch in words: 'in torch revert URL (what it did)'."""
-    return f"in {patch.component} {patch.action} {patch.url} ({patch.what})"
+    """Return a patch in words: 'in torch revert URL (what it did)', and whether it can be made."""
+    lacks = "" if patch.known else ", whose commit the recipe lacks"
+    return f"in {patch.component} {patch.action} {patch.url} ({patch.what}){lacks}"
+
+
+def patched_line(recipe: Recipe) -> Toolkit | None:
+    """Return the line of oneAPI whose patches are made: a recipe for that line alone asks for them."""
+    wanted = SpecifierSet(recipe.needs.oneapi or "")
+    lines = (line for line in recipe.toolkits if line.standing == "patched")
+    return next((line for line in lines if SpecifierSet(line.oneapi) == wanted), None)
+
+
+def _count(line: Toolkit) -> str:
+    kind = "revert" if all(patch.action == "revert" for patch in line.patches) else "patch"
+    plural = {"revert": "reverts", "patch": "patches"}[kind]
+    return f"1 {kind}" if len(line.patches) == 1 else f"{len(line.patches)} {plural}"

@@ -6,7 +6,17 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from xpubuild.recipe.values import DriverFamily, GpuFamily, Index, Name, Specifier, Strict, Target
+from xpubuild.recipe.values import (
+    Commit,
+    DriverFamily,
+    GpuFamily,
+    Index,
+    Name,
+    Sha256,
+    Specifier,
+    Strict,
+    Target,
+)
 
 
 class Loss(Strict):
@@ -44,13 +54,41 @@ class FixedTargets(Strict):
     instead: str = Field("", description="how to build without them, and what is lost")
 
 
-class Patch(Strict):
-    """A change of a source tree with which sites build it with an older oneAPI; xpubuild does not make it."""
+class Change(Strict):
+    """A change of a source tree, made on its pin: a patch file beside the recipe, or a commit upstream."""
+
+    what: str = Field("", description="what it does")
+    action: Literal["apply", "revert"] = Field(
+        "apply", description="whether the change is added or taken back"
+    )
+    commit: Commit | None = Field(None, description="commit of the repository that made the change upstream")
+    file: str | None = Field(None, description="patch file beside the recipe, as git diff writes it")
+    sha256: Sha256 | None = Field(None, description="hash of that file")
+    into: str = Field(
+        "",
+        description="the tree it is for: the path of a repository that the build clones (configure_time)"
+        " with its commit in a pin file; empty for the component's own",
+    )
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> Change:
+        if (self.file is None) != (self.sha256 is None):
+            raise ValueError("'file' and 'sha256' belong together")
+        if self.file and (self.commit or self.action == "revert"):
+            raise ValueError("a change is a 'file', which is applied, or a 'commit'")
+        return self
+
+    @property
+    def known(self) -> bool:
+        """Whether it can be made: the recipe has its commit or file."""
+        return self.commit is not None or self.file is not None
+
+
+class Patch(Change):
+    """A change without which a component does not build with a line of oneAPI."""
 
     component: Name = Field("torch", description="the component whose sources are changed")
-    action: Literal["apply", "revert"] = Field(description="whether the change is added or taken back")
     url: Index = Field(description="the change upstream")
-    what: str = Field(description="what it does")
 
 
 class Toolkit(Strict):

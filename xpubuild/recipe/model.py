@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from xpubuild.recipe.limits import FixedTargets, Loss, Refusal, Toolkit
+from xpubuild.recipe.limits import Change, FixedTargets, Loss, Refusal, Toolkit
 from xpubuild.recipe.values import (
     Commit,
     Dist,
@@ -76,6 +76,9 @@ class GitSource(Strict):
     configure_time: list[ConfigureTime] = Field(
         default_factory=list, description="repositories that the build clones while it configures"
     )
+    patches: list[Change] = Field(
+        default_factory=list, description="changes that are made on the pinned tree, in this order"
+    )
     version: VersionText | None = Field(None, description="content of the tree's version.txt")
     requires_python: Specifier | None = Field(None, description="requirement of the tree itself")
 
@@ -83,6 +86,8 @@ class GitSource(Strict):
     def _one_origin(self) -> GitSource:
         if (self.url is None) == (self.embedded is None):
             raise ValueError("a source needs exactly one of 'url' and 'embedded'")
+        if self.patches and (self.url is None or not all(change.known for change in self.patches)):
+            raise ValueError("'patches' need a source with 'url', and a 'file' or 'commit' each")
         return self
 
 

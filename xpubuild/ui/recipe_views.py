@@ -333,7 +333,7 @@ def _why(row: Row) -> str:
         ]
     texts += [item["found"] for item in verdict["reasons"] if item["concern"] == "note"]
     patches: Iterable[str] = verdict["toolkit"]["patches"] if verdict["toolkit"] else ()
-    texts += [f"known patches: {'; '.join(patches)}"] if patches else []
+    texts += [f"{verdict['toolkit']['text']}: {'; '.join(patches)}"] if patches else []
     return ". ".join(dict.fromkeys(texts))
 
 

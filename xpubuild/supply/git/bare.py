@@ -136,6 +136,24 @@ class BareRepository:
                 self._set_aside(report)
                 self._fill(commit, report, fd)
 
+    def locked(self, report: Report) -> contextlib.AbstractContextManager[int]:
+        """Keep everybody out who would change or clean up the mirror, while objects are added to it."""
+        return self._locked(report, shared=True)
+
+    def ensure_parents(self, commit: str, *, report: Report) -> None:
+        """Make ``commit`` and its parents be here, which ``ensure`` does not fetch.
+
+        Raises:
+            FetchError: see ``ensure``.
+        """
+        with self._locked(report) as fd:
+            if self.store.offline and not is_local(self.url):
+                raise error_for(Failure("offline"), self.url, commit)
+            self._make_usable(commit, report)
+            failure = self._fetch(["--depth=2"], [f"+{commit}:{PINS}/{commit}"], report, fd)
+            if failure is not None:
+                raise error_for(failure, self.url, commit)
+
     def is_sound(self, report: Report) -> bool:
         """Whether git finds every object of the mirror whole."""
         words = ["fsck", "--no-dangling", "--no-reflogs"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shlex
+from collections.abc import Callable, Iterable
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
@@ -236,13 +237,18 @@ class ShellWord(str):
     __slots__ = ()
 
 
-def portable_commands(pin: Pin, into: str, *, url: ShellWord | None = None) -> tuple[str, ...]:
+def portable_commands(
+    pin: Pin, into: str, *, url: ShellWord | None = None, base: str | None = None,
+    patching: Callable[[str], Iterable[str]] = lambda _: (),
+) -> tuple[str, ...]:  # fmt: skip
     """Return bash lines that fetch the tree of ``pin`` into ``into`` with plain git.
 
     For a shell with ``set -e``; the lines stand for themselves and must not be indented or reordered. A tree
     that is there already is only checked. Submodules that the pin skips come too: the build does not use
-    them. ``url`` replaces the pin's, where it holds a shell variable.
+    them. ``url`` replaces the pin's, where it holds a shell variable. A patched pin is made of ``base`` by the
+    lines that ``patching`` returns for a git command.
     """
+    start = pin.commit if base is None else base
     where, origin = _word(into), _word(pin.url if url is None else url)
     local = ["-c protocol.file.allow=always"] if url is not None or is_local(pin.url) else []
     git = " ".join(["git", "-c core.autocrlf=false", *local, f"-C {where}"])
@@ -254,8 +260,9 @@ def portable_commands(pin: Pin, into: str, *, url: ShellWord | None = None) -> t
         f"  {git} config core.autocrlf false",
         f"  {git} config remote.origin.url {origin}",
         f"  {git} config remote.origin.fetch {_ALL_BRANCHES}",
-        f"  {git} fetch --no-tags --depth 1 origin {pin.commit} || {git} fetch --tags origin",
-        f"  {git} checkout --quiet --detach {pin.commit}",
+        f"  {git} fetch --no-tags --depth 1 origin {start} || {git} fetch --tags origin",
+        f"  {git} checkout --quiet --detach {start}",
+        *patching(git),
         "fi",
     ]
     if pin.submodules:

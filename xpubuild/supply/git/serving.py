@@ -283,7 +283,7 @@ DEADLINE_S = 60.0
 _ATTEMPTS = 3
 _TICK_S = 0.05
 _LISTED = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})\t(\S+)")
-_NAMED = "refs/xpubuild/named"
+NAMED = "refs/xpubuild/named"
 #: A repository's ids are taken to be SHA-1 as long as none of them is known.
 _SOME_ID = "0" * 40
 
@@ -299,7 +299,7 @@ def named_commit(store: RepositoryStore, url: str, ref: str) -> str:
     """
     own = [store.mirror(url, _SOME_ID).path] if store.offline else []
     for place in (*store.stocked(url, _SOME_ID), *own):
-        if known := store.git.parse(place, f"{_NAMED}/{ref}^{{commit}}"):
+        if known := store.git.parse(place, f"{NAMED}/{ref}^{{commit}}"):
             return known
     if store.offline:
         raise error_for(Failure("offline"), url, ref)
@@ -313,7 +313,7 @@ def remember(store: RepositoryStore, url: str, ref: str, commit: str) -> None:
         NoSpaceError, ToolchainError: it cannot be written.
     """
     git_dir = store.mirror(url, commit).path
-    answer = store.git.query(["update-ref", f"{_NAMED}/{ref}", commit], git_dir=git_dir)
+    answer = store.git.query(["update-ref", f"{NAMED}/{ref}", commit], git_dir=git_dir)
     require(answer, f"noting {ref} of {url}")
 
 

@@ -195,7 +195,7 @@ def discover(store: RepositoryStore, pin: Pin, *, jobs: int, report: Report) -> 
         if mirror.ensure(node.commit, report=_for(node, report)):
             fetched.append(node.url)
         if node.parent is None:
-            _require_tree(mirror, pin)
+            require_tree(mirror, pin)
         below = _children(mirror, node) if pin.submodules else []
         return [child for child in below if child.path not in pin.skip]
 
@@ -220,7 +220,8 @@ def _children(mirror: BareRepository, node: Node) -> list[Node]:
     ]
 
 
-def _require_tree(mirror: BareRepository, pin: Pin) -> None:
+def require_tree(mirror: BareRepository, pin: Pin) -> None:
+    """Raise where the commit of a pin that a mirror holds has another tree than the pin."""
     tree = mirror.store.git.parse(mirror.path, f"{pin.commit}^{{tree}}")
     if pin.tree not in (None, tree):
         raise SourceIntegrityError(
