@@ -111,9 +111,7 @@ def test_a_patched_tree_is_planned_checked_out_and_proved(site: Site, tmp_path: 
     one, other = (
         next(step for step in plan.steps if step.id == "torch.source") for plan in (plain.plan, made.plan)
     )
-    assert (
-        one.relevant["pin"] != other.relevant["pin"]
-    )  # so the wheel of the one is none of the other in a store
+    assert one.relevant["pin"] != other.relevant["pin"]  # so a store has two wheels
     assert any(f"with tree {item.pin.tree} is made of {site.pins['torch']}" in text
                for text in made.plan.summary["resolved"])  # fmt: skip
     into = tmp_path / "src"

@@ -69,7 +69,7 @@ class Patched:
     message: str
 
     def shell_lines(self, git: str) -> tuple[str, ...]:
-        """Return bash lines that make the commit where ``base`` is checked out; ``git`` begins each command."""
+        """Return bash lines that make the commit on ``base``, which is checked out; ``git`` begins each."""
         who = " ".join(f"{name}={shlex.quote(value)}" for name, value in IDENTITY.items())
         words = f"commit-tree -p {self.base} -m {shlex.quote(self.message)}"
         return (

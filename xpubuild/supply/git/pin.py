@@ -245,8 +245,8 @@ def portable_commands(
 
     For a shell with ``set -e``; the lines stand for themselves and must not be indented or reordered. A tree
     that is there already is only checked. Submodules that the pin skips come too: the build does not use
-    them. ``url`` replaces the pin's, where it holds a shell variable. A patched pin is made of ``base`` by the
-    lines that ``patching`` returns for a git command.
+    them. ``url`` replaces the pin's, where it holds a shell variable. A patched pin is made of ``base`` by
+    the lines that ``patching`` returns for a git command.
     """
     start = pin.commit if base is None else base
     where, origin = _word(into), _word(pin.url if url is None else url)
