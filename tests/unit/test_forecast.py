@@ -17,7 +17,7 @@ from xpubuild.engine.events import (
     StepProgress,
     StepStarted,
 )
-from xpubuild.engine.forecast import Estimate, Forecaster, edge_key
+from xpubuild.engine.forecast import Estimate, Forecaster, edge_key, total
 from xpubuild.engine.model import Step
 from xpubuild.install.estimate import edge_weights, estimates
 from xpubuild.supply.depot.keeping import NotKept
@@ -117,6 +117,24 @@ def test_without_a_last_time_the_recipe_says_what_a_step_takes(tmp_path: Path) -
     assert few.source.startswith("recipe: ")
     assert (guess("torch").download_bytes or 0) > 190_000_000
     assert guess("ops.wheel", 64, 2) == guess("ops.wheel", 2, 2)
+
+
+def test_a_build_for_xpu_takes_longer_with_more_files_and_more_gpus(tmp_path: Path) -> None:
+    def hours(name: str, oneapi: str, *arch: str) -> float:
+        prepared = prepared_for(name, oneapi=oneapi, workspace=str(tmp_path), arch=arch)
+        return (estimates(prepared, ["torch.wheel"])["torch.wheel"].seconds or 0.0) / 3600
+
+    one, eight = ("pvc",), ("pvc", "bmg", "dg2", "arl-h", "mtl-h", "lnl-m", "ptl-h", "ptl-u")
+    assert hours("2.13", "2026.0", *eight) > 2 * hours("2.13", "2026.0", *one)
+    assert hours("2.13", "2026.0", *one) > 1.3 * hours("2.4", "2024.1", *one)
+
+
+def test_a_sum_says_where_a_step_is_missing() -> None:
+    known = {"env": Estimate(1.0, 10, 20), "verify": Estimate(None, 5, None)}
+    steps = [STEPS[0], replace(STEPS[2], needs=("env",))]
+    assert total(steps, known).at_least == ("seconds", "disk_bytes")
+    assert total(steps, known).unknown == ("verify",)
+    assert total(steps[:1], {"env": known["env"]}).at_least == ()
 
 
 def test_a_wheel_of_a_store_takes_no_build(tmp_path: Path) -> None:

@@ -30,13 +30,15 @@ class Estimate:
 
 @frozen
 class Total:
-    """What steps are expected to take together; those that nothing tells of count as nothing."""
+    """What steps are expected to take together, at least: steps of which nothing is known add nothing."""
 
     seconds: float
     download_bytes: int
     disk_bytes: int
     unknown: tuple[str, ...]
     """Steps of which no time is known."""
+    at_least: tuple[str, ...] = ()
+    """Fields of this sum in which a step is missing."""
 
 
 def total(steps: Sequence[Step], estimates: Mapping[str, Estimate]) -> Total:
@@ -46,6 +48,11 @@ def total(steps: Sequence[Step], estimates: Mapping[str, Estimate]) -> Total:
         download_bytes=sum(one.download_bytes or 0 for one in estimates.values()),
         disk_bytes=sum(one.disk_bytes or 0 for one in estimates.values()),
         unknown=tuple(name for name, one in estimates.items() if one.seconds is None),
+        at_least=tuple(
+            field
+            for field in ("seconds", "download_bytes", "disk_bytes")
+            if any(getattr(one, field) is None for one in estimates.values())
+        ),
     )
 
 

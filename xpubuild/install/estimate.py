@@ -77,6 +77,9 @@ def _by_recipe(target: Target, step: Step) -> Estimate:
     if cost is None:
         return Estimate()
     work, jobs = cost.core_minutes.get(target.device), min(jobs_of(step) or 1, target.cores or 1 << 20)
+    if work is not None and target.device == "xpu":
+        file = (cost.sycl_core_minutes or 0) + (cost.target_core_minutes or 0) * len(target.arch)
+        work += (cost.sycl_files or 0) * file
     minutes = [value for value in (cost.minutes, work and work / jobs) if value is not None]
     key = f"core_minutes.{target.device}" if work is not None else "minutes"
     fact = fact_of(f"costs.{step.id}.{key}", target.recipe.facts)

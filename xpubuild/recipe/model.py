@@ -284,6 +284,12 @@ class Cost(Strict):
     core_minutes: dict[Target, Amount] = Field(
         default_factory=dict, description="minutes that one core compiles; divided by the number of jobs"
     )
+    sycl_files: Amount | None = Field(None, description="SYCL files that are compiled for XPU beside these")
+    sycl_core_minutes: Amount | None = Field(None, description="minutes that one core compiles a SYCL file")
+    target_core_minutes: Amount | None = Field(
+        None,
+        description="minutes that one core compiles the kernels of a SYCL file for one GPU, ahead of time",
+    )
     minutes: Amount | None = Field(None, description="minutes that more jobs do not make fewer")
     download_mb: Amount | None = Field(None, description="download in megabytes, with nothing cached")
     disk_mb: Amount | None = Field(None, description="megabytes that it adds to the workspace")

@@ -75,8 +75,15 @@ def _guesses(plan: Plan, estimates: Mapping[str, Estimate]) -> Table:
     ]
     if rows:
         whole = total(plan.steps, estimates)
-        unknown = f"without {', '.join(whole.unknown)}: nothing tells" if whole.unknown else ""
-        rows.append(("together", *amounts(whole.seconds, whole.download_bytes, whole.disk_bytes), unknown))
+        sums = (("seconds", whole.seconds), ("download_bytes", whole.download_bytes),
+                ("disk_bytes", whole.disk_bytes))  # fmt: skip
+        texts = amounts(*(value for _, value in sums))
+        least = [
+            f"over {text}" if text and name in whole.at_least else text
+            for (name, _), text in zip(sums, texts, strict=True)
+        ]
+        missing = "without the steps that show ?" if whole.at_least else ""
+        rows.append(("together", *least, missing))
     return table(
         "What the steps to do will take, about", ("step", ">time", ">download", ">disk", "from"), rows
     )
