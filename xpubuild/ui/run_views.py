@@ -75,12 +75,11 @@ def _guesses(plan: Plan, estimates: Mapping[str, Estimate]) -> Table:
     ]
     if rows:
         whole = total(plan.steps, estimates)
-        sums = (("seconds", whole.seconds), ("download_bytes", whole.download_bytes),
-                ("disk_bytes", whole.disk_bytes))  # fmt: skip
-        texts = amounts(*(value for _, value in sums))
+        texts = amounts(whole.seconds, whole.download_bytes, whole.disk_bytes)
+        names = ("seconds", "download_bytes", "disk_bytes")
         least = [
             f"over {text}" if text and name in whole.at_least else text
-            for (name, _), text in zip(sums, texts, strict=True)
+            for name, text in zip(names, texts, strict=True)
         ]
         missing = "without the steps that show ?" if whole.at_least else ""
         rows.append(("together", *least, missing))

@@ -2,8 +2,8 @@
 
 The format is that of ninja 1.13's ``src/build_log.cc``: a first line with the version, then one line per
 output with start and end in milliseconds after ninja began, the time when the edge was started (nanoseconds
-since the epoch; later for edges with ``restat``), the output and a hash, by tabs. Each run of ninja appends
-its edges as they end, so the end goes back where a run begins.
+since the epoch; later for edges with ``restat``; 0 in logs of old ones), the output and a hash, by tabs. Each
+run of ninja appends its edges as they end, so the end goes back where a run begins.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from pathlib import Path
 from xpubuild.frozen import frozen
 from xpubuild.workspace.layout import Layout
 
-_NAME, _HEAD = ".ninja_log", "# ninja log v7"
+#: Of ninja 1.3 (2013) to 1.13; distributions have old ones.
+_NAME, _HEADS = ".ninja_log", tuple(f"# ninja log v{version}" for version in (5, 6, 7))
 _LINE = re.compile(r"(\d{1,19})\t(\d{1,19})\t(\d{1,19})\t([^\t]+)\t(\w+)", re.ASCII)
 #: Folders below one that is searched; a build tree of PyTorch has its log at its top.
 _DEEPEST = 5
@@ -104,11 +105,12 @@ def read(path: Path) -> list[tuple[float, tuple[Edge, ...]]]:
     Raises:
         OSError: it cannot be read.
     """
-    text = path.read_text("utf-8", "replace") if path.stat().st_size <= _LARGEST_BYTES else ""
+    about = path.stat()
+    text = path.read_text("utf-8", "replace") if about.st_size <= _LARGEST_BYTES else ""
     first, *texts = text.splitlines() or [""]
     runs: list[list[tuple[int, int, int, str, str]]] = []
     last = 0
-    for match in map(_LINE.fullmatch, texts if first == _HEAD else ()):
+    for match in map(_LINE.fullmatch, texts if first in _HEADS else ()):
         # A log that was cut has half a line.
         if match is None or (start := int(match[1])) > (end := int(match[2])):
             continue
@@ -119,7 +121,9 @@ def read(path: Path) -> list[tuple[float, tuple[Edge, ...]]]:
     newest = {output: number for number, run in enumerate(runs) for _, _, _, output, _ in run}
     found = []
     for number, run in enumerate(runs):
-        began = statistics.median(time_ns / 1e9 - start / 1000 for start, _, time_ns, _, _ in run)
+        begins = [time_ns / 1e9 - start / 1000 for start, _, time_ns, _, _ in run if time_ns]
+        # Else the last line was written when its edge had ended.
+        began = statistics.median(begins) if begins else about.st_mtime - last / 1000
         edges: dict[tuple[int, int, str], Edge] = {}
         for start, end, _, output, mark in run:
             if newest[output] == number:
