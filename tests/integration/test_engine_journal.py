@@ -327,3 +327,13 @@ def test_somebody_else_may_read_it() -> None:
         folder.chmod(0o755)
     assert done.stderr == ""
     assert done.stdout == "['a']\n"
+
+
+def test_commands_of_an_earlier_version_are_read(path: Path) -> None:
+    with Journal(path) as journal:
+        journal.start_run("r", ["x"], "1")
+        journal.command("build", ["/bin/true"], RESULT, "log")
+        row = journal.commands()[0]
+    assert module.ran_command(row)["peak_bytes"] == 1 << 21
+    old = {("peak_tree_bytes" if name == "peak_bytes" else name): value for name, value in row.items()}
+    assert module.ran_command(old) == module.ran_command(row)
