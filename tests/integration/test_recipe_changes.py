@@ -21,6 +21,7 @@ from xpubuild.install.locked import options_of
 from xpubuild.install.options import Options
 from xpubuild.install.resolve import prepare
 from xpubuild.supply.git.checkout import checkout
+from xpubuild.supply.git.pin import mirror_name
 
 RECIPE = """
 schema: 1
@@ -176,6 +177,39 @@ def test_a_lock_and_a_mirror_need_neither_history_nor_network(
     assert inputs_of(again).repositories[0].pin.commit == tree.commit
 
 
+def test_a_mirror_cannot_say_what_a_patch_file_gives(site: Site, tmp_path: Path, xpubuild: Xpubuild) -> None:
+    (site.folder / "fix.patch").write_text(FIX)
+    site.write(f"{{file: fix.patch, sha256: {hashlib.sha256(FIX.encode()).hexdigest()}}}")
+    mirror = tmp_path / "mirror"
+    xpubuild.ok("fetch", site.recipe, "--mirror", str(mirror))
+    offline = Options(site.recipe, workspace=tmp_path / "w", mirror=mirror, offline=True)
+    (made,) = prepare(offline).target.patched.values()
+    place = mirror / "git" / mirror_name(made.url, 40)
+    other = git("commit-tree", f"{made.base}^{{tree}}", "-p", made.base, "-m", made.message, cwd=place)
+    git("update-ref", f"refs/xpubuild/named/{made.name}", other, cwd=place)
+    git("update-ref", f"refs/xpubuild/pins/{other}", other, cwd=place)
+    shutil.rmtree(platformdirs.user_cache_path("xpubuild"))
+    assert [*prepare(offline).target.patched] == [made.commit]
+
+
+def test_a_pin_file_that_a_patch_changes_keeps_the_change(site: Site, tmp_path: Path) -> None:
+    pin = site.pins["ops"]
+    head = "diff --git a/xpu.txt b/xpu.txt\n--- a/xpu.txt\n+++ b/xpu.txt\n"
+    revert = f"{{action: revert, commit: {site.drops['ops']}, into: third_party/ops}}"
+
+    def written(hunk: str) -> Options:
+        (site.folder / "pin.patch").write_text(head + hunk)
+        sha256 = hashlib.sha256((head + hunk).encode()).hexdigest()
+        site.write(f"{{file: pin.patch, sha256: {sha256}}}", revert)
+        return Options(site.recipe, workspace=tmp_path / "w")
+
+    made = prepare(written(f"@@ -1 +1,2 @@\n {pin}\n+\n")).target.patched
+    ops, torch = made
+    assert f"-{pin}\n+{ops}\n+\n" in made[torch].patch
+    with pytest.raises(SourceIntegrityError, match="cannot name the patched commit"):
+        prepare(written(f"@@ -1 +1 @@\n-{pin}\n+{'a' * 40}\n"))
+
+
 def test_a_patch_that_does_not_apply_names_its_hunk(site: Site, xpubuild: Xpubuild) -> None:
     wrong = FIX.replace("-upstream", "-something else")
     (site.folder / "wrong.patch").write_text(wrong)
@@ -196,6 +230,7 @@ def test_a_patch_that_does_not_apply_names_its_hunk(site: Site, xpubuild: Xpubui
         ("{file: gone.patch, sha256: " + "a" * 64 + "}", "not beside the recipe"),
         ("{commit: " + "a" * 40 + ", into: elsewhere}", "no path of its configure_time"),
         ("{file: x.patch}", "belong together"),
+        ("{file: ../x.patch, sha256: " + "a" * 64 + "}", "below the folder of the recipe"),
         ("{what: a wish}", "'file' or 'commit' each"),
     ],
 )

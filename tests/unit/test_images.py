@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import subprocess
 import sys
@@ -158,6 +159,23 @@ def test_the_recipe_of_a_site_is_copied_whole(tmp_path: Path) -> None:
     copied = tmp_path / "out" / CONTEXT / "recipe" / "recipe.yaml"
     again = rendered(Cell(str(copied), "debian-12"))
     assert again.request.recipe == found.request.recipe.model_copy(update={"extends": None})
+
+
+def test_the_patch_files_of_a_recipe_are_copied_and_nothing_from_above_it(tmp_path: Path) -> None:
+    recipe, patch = tmp_path / "site" / "own.yaml", tmp_path / "site" / "patches" / "ours.patch"
+    patch.parent.mkdir(parents=True)
+    patch.write_bytes(b"diff \xff\n")
+    change = f"{{file: patches/ours.patch, sha256: {hashlib.sha256(patch.read_bytes()).hexdigest()}}}"
+    source = f"{{url: /x, commit: {'a' * 40}, patches: [{change}]}}"
+    head = "schema: 1\nname: own\ntitle: ours\nextends: quickstart\ncomponents:\n"
+    recipe.write_text(f"{head}  more: {{kind: source, dist: more, source: {source}}}\n")
+    rendered(Cell(str(recipe), "debian-12")).write(tmp_path / "out" / "Containerfile")
+    assert (tmp_path / "out" / CONTEXT / "recipe/patches/ours.patch").read_bytes() == patch.read_bytes()
+    (tmp_path / "above.txt").write_text("")
+    recipe.write_text(f"{head}  more: {{kind: source, dist: more, source: {{url: /x, commit: {'a' * 40}}},"
+                      " build: {requirements: [../above.txt]}}\n")  # fmt: skip
+    with pytest.raises(UsageError, match=r"\.\./above\.txt cannot be in an image"):
+        rendered(Cell(str(recipe), "debian-12"))
 
 
 def test_a_wheel_of_xpubuild_is_copied(tmp_path: Path) -> None:

@@ -29,10 +29,12 @@ from xpubuild.images.bases import base_named
 from xpubuild.images.stages import CACHE, CONTEXT, Format, ImageRequest, render
 from xpubuild.install.choose import choose
 from xpubuild.install.options import Options
+from xpubuild.install.patching import patch_file
 from xpubuild.install.release import refused
 from xpubuild.install.resolve import requirement_texts
 from xpubuild.install.target import Choice
 from xpubuild.recipe.constraints import solve
+from xpubuild.recipe.limits import Change
 from xpubuild.recipe.load import load
 from xpubuild.recipe.situation import Situation
 from xpubuild.resources import recipes_dir
@@ -103,6 +105,13 @@ def require_buildable(request: ImageRequest) -> None:
                 f"{word!r} cannot be in an image",
                 why="it has a line break or a control character, and would begin an instruction",
                 fix="use another name",
+            )
+    for name in request.files:
+        if ".." in name.split("/") or "//" in name:
+            raise UsageError(
+                f"{name} cannot be in an image",
+                why="it is not below the folder of the recipe",
+                fix="put the file beside the recipe",
             )
     situation = Situation(
         target=choice.device, python=(base.row["python"]["version"],), gcc=base.row["gcc"],
@@ -189,7 +198,7 @@ class Asked:
         loaded = load(options.recipe)
         choice = choose(options, loaded)
         shipped = loaded.path.parent == recipes_dir()
-        given = {} if shipped else _recipe_files(choice)
+        given: dict[str, str | Path] = {} if shipped else _recipe_files(choice)
         word = options.recipe if shipped else loaded.path.name
         request = ImageRequest(choice, word, base, self.form, what, given)
         require_buildable(request)
@@ -295,10 +304,17 @@ def _program(asked: str) -> tuple[str, dict[str, Path]]:
         ) from None
 
 
-def _recipe_files(choice: Choice) -> dict[str, str]:
+def _recipe_files(choice: Choice) -> dict[str, str | Path]:
     """Return a recipe of a site as files that need no others: merged with what it extends."""
     merged = {name: value for name, value in choice.loaded.document.items() if name != "extends"}
-    return {
+    found: dict[str, str | Path] = {
         "recipe/recipe.yaml": yaml.safe_dump(merged, sort_keys=False, allow_unicode=True),
         **{f"recipe/{name}": text for name, text in requirement_texts(choice).items()},
     }
+    sources = (item.source for item in choice.recipe.components.values() if item.source is not None)
+    changes: list[Change] = [change for source in sources for change in source.patches]
+    changes += [change for line in choice.recipe.toolkits for change in line.patches]
+    for change in changes:
+        if (place := patch_file(choice.loaded, change)) is not None:
+            found[f"recipe/{change.file}"] = place
+    return found

@@ -47,7 +47,7 @@ class ImageRequest:
 
     ``choice`` are the options held against the recipe, as of an install; ``recipe_word`` is how the recipe is
     named inside the image, ``xpubuild`` what pip installs there: a requirement, or the name of a file in
-    ``CONTEXT``. ``files`` are the contents of the files there that a site's recipe consists of.
+    ``CONTEXT``. ``files`` are the files there that a site's recipe consists of: texts, or where they are.
     """
 
     choice: Choice
@@ -55,7 +55,7 @@ class ImageRequest:
     base: Base
     form: Format
     xpubuild: str
-    files: Mapping[str, str]
+    files: Mapping[str, str | Path]
 
     @property
     def recipe(self) -> Recipe:

@@ -5,16 +5,24 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from xpubuild.errors import RecipeError, SourceIntegrityError
 from xpubuild.install.target import Target
 from xpubuild.recipe.constraints import patched_line
 from xpubuild.recipe.limits import Change
-from xpubuild.recipe.model import ConfigureTime, GitSource
+from xpubuild.recipe.model import ConfigureTime, GitSource, LoadedRecipe
 from xpubuild.supply.git import patches
 from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.pin import Pin
 from xpubuild.supply.git.serving import configure_time_pins, named_commit
+from xpubuild.untrusted import UntrustedError, read_bytes
+
+
+def patch_file(loaded: LoadedRecipe, change: Change) -> Path | None:
+    """Return the file of a change, beside the recipe or one that it extends; None where there is none."""
+    places = (folder / change.file for folder in loaded.folders if change.file is not None)
+    return next((path for path in places if path.is_file()), None)
 
 
 def with_patches(target: Target, store: RepositoryStore) -> Target:
@@ -98,11 +106,13 @@ class _Work:
                 what = f"{change.action} of {change.commit[:12]}"
                 yield patches.Change(what, commit=change.commit, revert=change.action == "revert")
                 continue
-            places = (folder / change.file for folder in self._target.loaded.folders)
-            place = next((path for path in places if path.is_file()), None)
+            place = patch_file(self._target.loaded, change)
             if place is None:
                 raise self._error(f"the patch file '{change.file}' is not beside the recipe")
-            text = place.read_bytes()
+            try:
+                text = read_bytes(place)
+            except UntrustedError as error:
+                raise self._error(f"the patch file {place} cannot be used: {error}") from error
             if (found := hashlib.sha256(text).hexdigest()) != change.sha256:
                 raise SourceIntegrityError(
                     f"the patch file {place} is not the one that the recipe names",

@@ -74,8 +74,10 @@ class Change(Strict):
     def _one_origin(self) -> Change:
         if (self.file is None) != (self.sha256 is None):
             raise ValueError("'file' and 'sha256' belong together")
-        if self.file and (self.commit or self.action == "revert"):
+        if self.file is not None and (self.commit or self.action == "revert"):
             raise ValueError("a change is a 'file', which is applied, or a 'commit'")
+        if self.file is not None and (self.file.startswith("/") or ".." in self.file.split("/")):
+            raise ValueError("'file' is a path below the folder of the recipe")
         return self
 
     @property

@@ -62,7 +62,7 @@ class GitSource(Strict):
     url: GitUrl | None = None
     embedded: Literal["ops"] | None = None
     commit: Commit | None = None
-    ref: str | None = Field(None, description="tag or branch that contains the commit; a hint for the server")
+    ref: str | None = Field(None, description="tag or branch that contains the commit, for people and locks")
     tree: Commit | None = None
     submodules: bool = True
     skip_submodules: list[str] = Field(

@@ -99,9 +99,12 @@ def patched(
     message = "\n".join([f"{pin.commit} with changes", "", *keys])
     mirror.ensure(pin.commit, report=report)
     require_tree(mirror, pin)
-    for place in (mirror.path, *store.stocked(pin.url, pin.commit)):
+    # Nothing tells whether what a stock has under the name is what the changes give: it is only asked where
+    # they cannot be made without upstream's history.
+    asks = locked is None and any(change.commit for change in changes)
+    for place in (mirror.path, *(store.stocked(pin.url, pin.commit) if asks else ())):
         commit = git.parse(place, f"{NAMED}/{name}^{{commit}}")
-        if commit and git.is_whole(place, commit):
+        if commit and _says(git, place, commit, pin, message) and git.is_whole(place, commit):
             mirror.ensure(commit, report=report)
             break
     else:
@@ -117,7 +120,15 @@ def patched(
                 (folder / "patch").write_bytes(text)
                 _apply(own, mirror.path, pin, change, folder / "patch")
             for path, (old, new) in edits.items() if locked is None else ():
-                before = git.query(["cat-file", "blob", f"{pin.commit}:{path}"], git_dir=mirror.path).stdout
+                # As the changes have left it.
+                before = own.query(["cat-file", "blob", f":{path}"], git_dir=mirror.path).stdout
+                if old.encode() not in before:
+                    raise SourceIntegrityError(
+                        f"{path} of {pin.url} cannot name the patched commit",
+                        why=f"with the changes it does not have {old}, which it names without them",
+                        fix="leave this file out of the patches, or put into them what it should name",
+                        evidence={"commit": pin.commit, "path": path},
+                    )
                 (folder / "file").write_bytes(before.replace(old.encode(), new.encode()))
                 blob = _ask(own, mirror.path, "hash-object", "-w", "--no-filters", str(folder / "file"))
                 _ask(own, mirror.path, "update-index", "--cacheinfo", f"100644,{blob},{path}")
@@ -130,6 +141,13 @@ def patched(
     )
     tree = git.parse(mirror.path, f"{commit}^{{tree}}")
     return Patched(pin.url, pin.commit, commit, tree, patch, name, message)
+
+
+def _says(git: Git, git_dir: Path, commit: str, pin: Pin, message: str) -> bool:
+    """Whether a commit says that it is made of the pin by these changes; in a shallow repository too."""
+    head, _, body = git.query(["cat-file", "commit", commit], git_dir=git_dir).text.partition("\n\n")
+    parents = [line for line in head.splitlines() if line.startswith("parent ")]
+    return parents == [f"parent {pin.commit}"] and body == message
 
 
 def _text(store: RepositoryStore, url: str, change: Change, folder: Path, report: Report) -> bytes:
