@@ -156,3 +156,62 @@ def test_programs_of_eight_kinds_need_no_manual_edit(xpubuild: Xpubuild, here: P
     assert document["findings"] == []
     for file in (here / "programs").iterdir():
         assert not re.search(r"torch\.cuda|\.cuda\(|[\"']cuda[:\"'](?!\)$)", file.read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize(("name", "before", "after"), [
+    ("c.toml", 'CUDA_VISIBLE_DEVICES = "0"\n', 'CUDA_VISIBLE_DEVICES = "0"\nZE_AFFINITY_MASK = "0"\n'),
+    ("c.yaml", "  - CUDA_VISIBLE_DEVICES=0\n", "  - CUDA_VISIBLE_DEVICES=0\n  - ZE_AFFINITY_MASK=0\n"),
+    ("c.yaml", "- CUDA_VISIBLE_DEVICES=0 ./a\n", "- CUDA_VISIBLE_DEVICES=0 ZE_AFFINITY_MASK=0 ./a\n"),
+    ("Dockerfile", "ENV CUDA_VISIBLE_DEVICES 0\n", "ENV CUDA_VISIBLE_DEVICES 0\nENV ZE_AFFINITY_MASK 0\n"),
+    ("a.sh", 'A=1 CUDA_VISIBLE_DEVICES="$B" ./a\n',
+     'A=1 CUDA_VISIBLE_DEVICES="$B" ZE_AFFINITY_MASK="$B" ./a\n'),
+    ("a.sh", 'if [ "$CUDA_VISIBLE_DEVICES" = 0 ]; then echo "CUDA_VISIBLE_DEVICES=0"; fi\n', ""),
+    *(("a.sh", f"{line}\n", None) for line in (
+        "CUDA_VISIBLE_DEVICES=$(seq -s, 0 3) ./a", 'CUDA_VISIBLE_DEVICES=${A:-"0,1"} ./a',
+        "CUDA_VISIBLE_DEVICES=`seq 0 3` ./a", "docker run -e CUDA_VISIBLE_DEVICES=0 image",
+        "sbatch --export=ALL,CUDA_VISIBLE_DEVICES=0 job", "mpirun -x CUDA_VISIBLE_DEVICES=0 ./a",
+    )),
+    ("c.yaml", "- name: CUDA_VISIBLE_DEVICES\n  value: '0'\n", None),
+])  # fmt: skip
+def test_a_second_variable_stands_only_where_a_shell_or_a_file_takes_it(
+    xpubuild: Xpubuild, here: Path, name: str, before: str, after: str | None
+) -> None:
+    (here / name).write_text(before)
+    for _ in range(2):
+        document = json.loads(xpubuild("migrate", name, "--write", "--json").out)
+        assert (here / name).read_text() == (after or before)
+        assert [item["id"] for item in document["findings"]] == ["visible-devices"] * (after is None)
+
+
+def test_a_notebook_with_magic_is_rewritten_and_its_findings_have_lines_of_the_file(
+    xpubuild: Xpubuild, here: Path
+) -> None:
+    sources = [
+        "import torch\n", "# precision\nfrom torch.cuda import amp\n", "%%time\nx = torch.ones(1).cuda()",
+        "a = !ls\ntorch.ones?\nb = (5\n  % 2)\namp.autocast()\ntorch.cuda.nvtx.mark('a')",
+    ]  # fmt: skip
+    cells = [{"cell_type": "code", "source": text.splitlines(keepends=True)} for text in sources]
+    (here / "a.ipynb").write_text(json.dumps({"cells": cells}, indent=1) + "\n")
+    (finding,) = json.loads(xpubuild("migrate", "a.ipynb", "--json").out)["findings"]
+    assert "nvtx.mark" in (here / "a.ipynb").read_text().splitlines()[finding["line"] - 1]
+    assert xpubuild("migrate", "a.ipynb", "--write").status == 80
+    after = ["".join(cell["source"]) for cell in json.loads((here / "a.ipynb").read_text())["cells"]]
+    assert after[1:] == [
+        "", "%%time\nx = torch.ones(1).to(ACCELERATOR)",
+        sources[3].replace("amp.autocast()", "torch.amp.autocast(ACCELERATOR)"),
+    ]  # fmt: skip
+
+
+def test_what_cannot_be_used_is_an_error_of_use(xpubuild: Xpubuild, here: Path) -> None:
+    (here / "a.py").write_text("x.cuda()\n")
+    assert xpubuild("migrate", "a.py", "--baseline", "missing.json").status == 2
+    assert xpubuild("migrate", "a.py", "--write", "--prove", "--", "python", "a.py").status == 2
+    assert xpubuild("migrate", ".", "a.py", "--quiet", "--patch", "p").status == 0
+    assert (here / "p").read_text().count("--- a/a.py") == 1
+
+
+def test_findings_of_one_reason_are_listed_together_with_its_page(xpubuild: Xpubuild, here: Path) -> None:
+    (here / "a.py").write_text("import torch\ntorch.cuda.nvtx.mark('a')\ntorch.cuda.nvtx.mark('b')\n")
+    text = xpubuild("migrate", "a.py").out
+    assert text.count("NVTX marks ranges") == text.count("https://") == 1
+    assert re.search(r"a\.py:2: +torch\.cuda\.nvtx\.mark\('a'\)\na\.py:3: ", text)

@@ -103,3 +103,32 @@ def test_a_torch_of_2_6_which_raises_an_error_without_a_gpu_is_asked_first() -> 
 
 def test_torch_under_another_name_is_used_by_that_name() -> None:
     assert "th.accelerator.synchronize()" in migrated("import torch as th\nth.cuda.synchronize()\n").text
+
+
+@pytest.mark.parametrize("before", [
+    'import os\nDEVICE = "cuda"\nimport torch\nimport a\n',
+    'import torch\ntorch.set_default_device("cuda")\nimport a\n',
+    '"""Of torch."""\nfrom __future__ import annotations\nif A:\n    D = "cuda:0"\nimport torch as torch\n',
+    "import torch\n@f(device='cuda')\ndef g(): pass\nimport torch.nn\n",
+])  # fmt: skip
+def test_the_device_is_defined_before_its_first_use(before: str) -> None:
+    lines = migrated(before, "accelerator").text.splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("ACCELERATOR ="))
+    assert not any("ACCELERATOR" in line for line in lines[:at])
+    assert any(line.startswith("import torch") for line in lines[:at])
+    assert lines[0] == before.splitlines()[0]
+
+
+def test_a_text_has_no_quotes_of_its_own_in_its_expressions() -> None:
+    before = """import torch\nprint(f"{x.cuda(0)} {x['a'].cuda()}", f'{x.cuda(1)}')\n"""
+    accelerator, xpu = (migrated(before, to).text.splitlines()[-1] for to in ("accelerator", "xpu"))
+    assert xpu == """print(f"{x.to('xpu:0')} {x['a'].to('xpu')}", f'{x.to("xpu:1")}')"""
+    assert "{x.to(f'{ACCELERATOR}:0')}" in accelerator
+    assert '{x.to(f"{ACCELERATOR}:1")}' in accelerator
+
+
+@pytest.mark.parametrize("call", ["x.cuda(*a)", "x.cuda(**a)"])
+def test_arguments_that_are_collected_elsewhere_are_a_finding(call: str) -> None:
+    result = migrated(f"import torch\n{call}\n", "accelerator")
+    assert call in result.text
+    assert [item.reason.id for item in result.found] == ["collected-arguments"]

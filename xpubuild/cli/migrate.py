@@ -30,7 +30,8 @@ def migrate(
     With --prove, COMMAND runs in a workspace or with --python, and what it did on the device is reported.
     """
     if prove:
-        return _prove(python, workspace, stand_in=stand_in)
+        more = bool(paths or write or check or patch or sarif or baseline or update_baseline)
+        return _prove(python, workspace, stand_in=stand_in, more=more)
     from xpubuild import __version__
     from xpubuild.engine.files import explained, write_atomic
     from xpubuild.errors import UsageError
@@ -52,15 +53,16 @@ def migrate(
         raise UsageError("--update-baseline needs --baseline", fix="pass --baseline FILE")
     rules = rules_for(to, torch, python)
     named = [Path(path).expanduser().absolute() for path in paths]
-    changes = [run.change_of(path, rules, values=values) for path in run.files_of(named, values=values)]
+    files = dict.fromkeys(run.files_of(named, values=values))  # a file may be named beside its folder
+    changes = [run.change_of(path, rules, values=values) for path in files]
     changed = [item for item in changes if item.after.text != item.before]
     accepted = run.read_baseline(baseline) if baseline and not update_baseline else frozenset[str]()
     document = run.document_of(changes, rules, accepted, written=write)
     if patch is not None:
-        with explained(patch, "write"):
+        with explained(patch, "writing it"):
             write_atomic(patch, "".join(map(run.patch_of, changed)).encode())
     if sarif is not None:
-        with explained(sarif, "write"):
+        with explained(sarif, "writing it"):
             write_atomic(sarif, json_text(run.sarif_of(document, __version__)).encode())
     if write:
         run.write(changed)
@@ -73,16 +75,23 @@ def migrate(
     return options.answer(document, migrate_view, run.verdict(document, check=check), silent=said.quiet)
 
 
-def _prove(python: str | None, workspace: Path | None, *, stand_in: bool) -> int:
-    """Run the command behind -- with trip-wires."""
+def _prove(python: str | None, workspace: Path | None, *, stand_in: bool, more: bool) -> int:
+    """Run the command behind -- with trip-wires; ``more``: something else was requested too."""
     import sys
 
     from xpubuild.cli.workspace import workspace_of
+    from xpubuild.errors import UsageError
     from xpubuild.migrate.prove import prove, verdict_of
     from xpubuild.ui.migrate_views import proof_view
     from xpubuild.ui.terminal import clean
     from xpubuild.verify.target import resolve_target
 
+    if more:
+        raise UsageError(
+            "--prove runs a command and rewrites nothing",
+            fix="rewrite first, then prove",
+            commands=("xpubuild migrate PATH --write", "xpubuild migrate --prove -- COMMAND"),
+        )
     root = None if python is not None else workspace_of(None, workspace)
     target = resolve_target(python, root, "xpu", stand_in=stand_in)
     words = click.get_current_context().meta[WORDS]

@@ -118,7 +118,7 @@ def after_imports(module: cst.Module) -> int:
             ):
                 place = number + 1
         elif isinstance(first, cst.Pass) and is_leading:  # a line of a notebook that is no Python
-            place = number + 1
+            place = place if "%%" in code_of(statement) else number + 1
         elif not (isinstance(first, cst.Expr) or isinstance(statement, (cst.Try, cst.If))):
             is_leading = False
         elif number == 0:
@@ -155,12 +155,29 @@ def _is_unused(scope: Scope, name: str, replaced: AbstractSet[cst.CSTNode]) -> b
 
 def with_lines(module: Any, torch: str | None, definition: str | None) -> Any:
     """Return the module with an import of torch, if it has none, and the definition of the device."""
-    lines = ["import torch"] if torch is None and definition is not None else []
-    lines += [f"{HELPER} = {definition.format(torch=torch or 'torch')}"] if definition else []
-    if not lines:
+    if definition is None or (torch is not None and not definition):
         return module
-    place = after_imports(module)
+    name = torch or "torch"
+    place = min(after_imports(module), _first_use(module, HELPER if definition else f"{name}."))
+    is_bound = bound_torch(module.with_changes(body=module.body[:place])) is not None
+    lines = [] if is_bound else ["import torch" if name == "torch" else f"import torch as {name}"]
+    lines += [f"{HELPER} = {definition.format(torch=name)}"] if definition else []
     added = [cst.parse_statement(line, module.config_for_parsing) for line in lines]
     if definition:
         added[-1] = added[-1].with_changes(leading_lines=[cst.EmptyLine(indent=False)])
     return module.with_changes(body=[*module.body[:place], *added, *module.body[place:]])
+
+
+def _first_use(module: cst.Module, word: str) -> int:
+    """Return the place of the first statement that has a word and runs when the module is loaded."""
+    uses = re.compile(rf"\b{re.escape(word)}")
+    for place, statement in enumerate(module.body):
+        first = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else statement
+        if isinstance(first, cst.FunctionDef):
+            first = first.with_changes(body=cst.IndentedBlock([]), leading_lines=[])
+        is_text = isinstance(first, cst.Expr) and isinstance(first.value, cst.BaseString)
+        if isinstance(first, (cst.Import, cst.ImportFrom)) or is_text:
+            continue
+        if uses.search(code_of(first if isinstance(first, cst.FunctionDef) else statement)):
+            return place
+    return len(module.body)

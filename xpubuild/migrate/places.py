@@ -100,6 +100,15 @@ class Places:
             return False
         return code_of(call.func).rpartition(".")[2] in _PRINTS
 
+    def quote_around(self, node: cst.CSTNode) -> str:
+        """Return the quote of the formatted text that a node is in; empty where it is in none."""
+        up = self._parents.get(node)
+        while up is not None and not isinstance(up, (cst.BaseStatement, cst.BaseSmallStatement)):
+            if isinstance(up, cst.FormattedString):
+                return up.quote
+            up = self._parents.get(up)
+        return ""
+
     def is_fixed(self, node: cst.CSTNode) -> bool:
         """Return whether no expression can stand there: in patterns, annotations and docstrings."""
         up = node

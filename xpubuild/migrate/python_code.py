@@ -235,6 +235,8 @@ class _Scan(cst.CSTVisitor):
                 self._report(node, reason("own", "storage"))
         elif self._is_own(function.value):
             self._report(node, reason("own", "own-method"))
+        elif any(item.star for item in node.args):
+            self._report(node, reason("own", "collected-arguments"))
         else:
             self._plan_cuda(node)
 
@@ -362,8 +364,16 @@ class _Scan(cst.CSTVisitor):
     # The plan.
 
     def _plan(self, node: cst.CSTNode, edit: Edit) -> None:
-        earlier = self.edits.get(node)
-        self.edits[node] = (lambda new: edit(earlier(new))) if earlier else edit
+        earlier, quote = self.edits.get(node), self._places.quote_around(node)
+
+        def quoted(new: Any) -> Any:
+            made = edit(earlier(new) if earlier else new)
+            if quote and isinstance(made, cst.BaseExpression) and quote in code_of(made):
+                # Before Python 3.12 an expression in a text has no quotes of that text.
+                return cst.parse_expression(code_of(made).replace(quote, "'" if quote == '"' else '"'))
+            return made
+
+        self.edits[node] = quoted
         first = root(node)
         if first is not None:
             self.replaced.add(first)

@@ -66,12 +66,11 @@ def change_of(path: Path, rules: Rules, *, values: bool) -> Change:
     """Return what becomes of a file; one that cannot be read as text stays as it is.
 
     Raises:
-        ToolchainError: it cannot be read.
+        UsageError: it cannot be read.
     """
     encoding, text = "utf-8", ""
     try:
-        with explained(path, "read"):
-            data = read_bytes(path)
+        data = _bytes_of(path, "pass files that this user may read")
         if path.suffix == ".py":
             encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         text = data.decode(encoding)
@@ -88,6 +87,13 @@ def change_of(path: Path, rules: Rules, *, values: bool) -> Change:
     return Change(path, text, after, encoding)
 
 
+def _bytes_of(path: Path, fix: str) -> bytes:
+    try:
+        return read_bytes(path)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read", why=error.strerror or str(error), fix=fix) from error
+
+
 def _left(path: Path, text: str, line: int, why: str) -> Change:
     found = Found(line, "", reason("own", "not-parsed", name=" ".join(why.split())[:200]))
     return Change(path, text, Rewritten(text, 0, (found,)), parsed=False)
@@ -100,7 +106,7 @@ def write(changes: Iterable[Change]) -> None:
         ToolchainError, NoSpaceError: one cannot be written.
     """
     for change in changes:
-        with explained(change.path, "write"):
+        with explained(change.path, "writing it"):
             target = change.path.resolve()
             mode = target.stat().st_mode
             write_atomic(target, change.after.text.encode(change.encoding))
@@ -167,11 +173,12 @@ def read_baseline(path: Path) -> frozenset[str]:
     """Return the findings that a file accepts.
 
     Raises:
+        UsageError: it cannot be read.
         RecipeError: it is no baseline.
     """
+    data = _bytes_of(path, f"write it with xpubuild migrate PATH --baseline {path} --update-baseline")
     try:
-        with explained(path, "read"):
-            document = json.loads(read_bytes(path))
+        document = json.loads(data)
         return frozenset(map(str, document["findings"]))
     except (ValueError, KeyError, TypeError, UntrustedError) as error:
         raise RecipeError(
@@ -186,7 +193,7 @@ def write_baseline(path: Path, document: MigrateDocument) -> None:
     """Write the findings of a document as accepted."""
     keys = sorted({key_of(item) for item in document["findings"]})
     baseline: MigrateBaseline = {"schema": "xpubuild.migrate-baseline/1", "findings": keys}
-    with explained(path, "write"):
+    with explained(path, "writing it"):
         write_atomic(path, (json.dumps(baseline, indent=2) + "\n").encode())
 
 

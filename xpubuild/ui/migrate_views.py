@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from xpubuild.ui import wording
@@ -25,11 +25,20 @@ def migrate_view(document: Document) -> tuple[Part, ...]:
             "left": f"{len(left)} findings" if left else "nothing",
             "accepted": f"{document['known']} findings of the baseline" if document["known"] else "",
         }),
-        listed("Left as it is", left, {
-            "place": _place, "text": "text", "why": "reason", "instead": "alternative",
-        }),
-        listed("Needs no change", notes, {"place": _place, "text": "text", "why": "reason"}),
+        *_by_reason("Left as it is", left),
+        *_by_reason("Needs no change", notes),
     )  # fmt: skip
+
+
+def _by_reason(title: str, findings: Iterable[Document]) -> Iterator[Part]:
+    """Yield a part for each reason, with the places that it is about."""
+    groups: dict[tuple[str, str], list[Document]] = {}
+    for item in findings:
+        groups.setdefault((item["id"], item["reason"]), []).append(item)
+    for (name, why), items in groups.items():
+        places = {_place(item): item["text"] or "-" for item in items}
+        rest = {"instead": items[0]["alternative"], "see": items[0]["source"]}
+        yield facts({"why": why, **rest, **places}, f"{title}: {name}")
 
 
 def proof_view(document: Document) -> tuple[Part, ...]:
