@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -215,3 +216,22 @@ def test_findings_of_one_reason_are_listed_together_with_its_page(xpubuild: Xpub
     text = xpubuild("migrate", "a.py").out
     assert text.count("NVTX marks ranges") == text.count("https://") == 1
     assert re.search(r"a\.py:2: +torch\.cuda\.nvtx\.mark\('a'\)\na\.py:3: ", text)
+
+
+def test_git_takes_the_patch_of_files_in_any_encoding(xpubuild: Xpubuild, here: Path) -> None:
+    before = {
+        "bom.py": b"\xef\xbb\xbfx.cuda()\n", "latin.py": b"# coding: latin-1\nx.cuda()  # \xe9\n",
+        "ends.py": b"x.cuda()\r\ny = 1",
+    }  # fmt: skip
+    for name, data in before.items():
+        (here / name).write_bytes(data)
+    assert xpubuild("migrate", *before, "--to", "xpu", "--patch", "p").status == 0
+    subprocess.run(("git", "apply", "p"), cwd=here, check=True)
+    for name, data in before.items():
+        assert (here / name).read_bytes() == data.replace(b"cuda()", b'to("xpu")')
+
+
+def test_the_text_of_a_message_of_cuda_is_a_finding(xpubuild: Xpubuild, here: Path) -> None:
+    (here / "a.py").write_text("if 'CUDA out of memory' in str(error): print('CUDA out of memory')\n")
+    found = json.loads(xpubuild("migrate", "a.py", "--json").out)["findings"]
+    assert [item["id"] for item in found] == ["message"]

@@ -59,8 +59,7 @@ def migrate(
     accepted = run.read_baseline(baseline) if baseline and not update_baseline else frozenset[str]()
     document = run.document_of(changes, rules, accepted, written=write)
     if patch is not None:
-        with explained(patch, "writing it"):
-            write_atomic(patch, "".join(map(run.patch_of, changed)).encode())
+        run.write_patch(patch, changed)
     if sarif is not None:
         with explained(sarif, "writing it"):
             write_atomic(sarif, json_text(run.sarif_of(document, __version__)).encode())

@@ -18,6 +18,18 @@ HELPER = "ACCELERATOR"
 EQUAL = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
 
 
+def requoted(edit: Edit, quote: str) -> Edit:
+    """Return an edit of a part of a formatted text: before Python 3.12 it has no quotes of that text."""
+
+    def quoted(old: Any) -> Any:
+        new = edit(old)
+        if not quote or not isinstance(new, cst.BaseExpression) or quote not in code_of(new):
+            return new
+        return cst.parse_expression(code_of(new).replace(quote, "'" if quote == '"' else '"'))
+
+    return quoted
+
+
 def argument(code: str, keyword: str = "") -> cst.Arg:
     """Return an argument from its code."""
     value = cst.parse_expression(code)

@@ -100,6 +100,15 @@ class Places:
             return False
         return code_of(call.func).rpartition(".")[2] in _PRINTS
 
+    def is_type(self, node: cst.CSTNode) -> bool:
+        """Return whether a name stands for a type: in an annotation or in isinstance."""
+        up = self._parents[node]
+        if isinstance(up, cst.Arg) and code_of(self._parents[up]).startswith("isinstance("):
+            return True
+        while isinstance(up, cst.BaseExpression | cst.SubscriptElement | cst.Index):
+            up = self._parents[up]
+        return isinstance(up, cst.Annotation)
+
     def quote_around(self, node: cst.CSTNode) -> str:
         """Return the quote of the formatted text that a node is in; empty where it is in none."""
         up = self._parents.get(node)

@@ -27,6 +27,7 @@ from xpubuild.migrate.imports import (
     helper_of,
     is_definition,
     may_be_none,
+    requoted,
     root,
     says,
     with_first,
@@ -176,21 +177,12 @@ class _Scan(cst.CSTVisitor):
                 text = f"{self._fill(answer.text)}(device_type={self._fill('{device}')})"
                 self._plan(node, lambda _: cst.parse_expression(text))
                 return
-            if not self._is_type(node):
+            if not self._places.is_type(node):
                 self._report(node, reason("own", "as-a-value", name=name))
                 return
         self._plan(node, self._expression(answer.text))
         if is_called:
             self._plan_call(parent, answer)
-
-    def _is_type(self, node: cst.CSTNode) -> bool:
-        """Return whether a name stands for a type: in an annotation or in isinstance."""
-        up = self._parents[node]
-        if isinstance(up, cst.Arg) and code_of(self._parents[up]).startswith("isinstance("):
-            return True
-        while isinstance(up, cst.BaseExpression | cst.SubscriptElement | cst.Index):
-            up = self._parents[up]
-        return isinstance(up, cst.Annotation)
 
     def _plan_call(self, call: cst.Call, answer: Written) -> None:
         """Plan the arguments of a call whose function is replaced."""
@@ -300,6 +292,8 @@ class _Scan(cst.CSTVisitor):
                 self._report(node, reason("own", "visible-devices"))
             elif re.fullmatch(r"torch\.cuda\.\w*Tensor", value):
                 self._report(node, reason("legacy_type", "torch.cuda.tensor-type"))
+            elif value.lower().startswith("cuda out of memory") and not self._places.is_printed(node):
+                self._report(node, reason("own", "message"))
             return
         rest = match["rest"] or ""
         is_device = (bool(rest) and not self._places.is_printed(node)) or self._places.expects(node, "device")
@@ -364,16 +358,9 @@ class _Scan(cst.CSTVisitor):
     # The plan.
 
     def _plan(self, node: cst.CSTNode, edit: Edit) -> None:
-        earlier, quote = self.edits.get(node), self._places.quote_around(node)
-
-        def quoted(new: Any) -> Any:
-            made = edit(earlier(new) if earlier else new)
-            if quote and isinstance(made, cst.BaseExpression) and quote in code_of(made):
-                # Before Python 3.12 an expression in a text has no quotes of that text.
-                return cst.parse_expression(code_of(made).replace(quote, "'" if quote == '"' else '"'))
-            return made
-
-        self.edits[node] = quoted
+        earlier = self.edits.get(node)
+        both = (lambda new: edit(earlier(new))) if earlier else edit
+        self.edits[node] = requoted(both, self._places.quote_around(node))
         first = root(node)
         if first is not None:
             self.replaced.add(first)

@@ -116,10 +116,23 @@ def write(changes: Iterable[Change]) -> None:
 def patch_of(change: Change) -> str:
     """Return the difference as ``git apply`` and ``patch -p1`` take it."""
     name = _shown(change.path)
-    lines = difflib.unified_diff(_lines(change.before), _lines(change.after.text), f"a/{name}", f"b/{name}")
+    mark = "\ufeff" if change.encoding == "utf-8-sig" else ""
+    before, after = _lines(mark + change.before), _lines(mark + change.after.text)
+    lines = difflib.unified_diff(before, after, f"a/{name}", f"b/{name}")
     return "".join(
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
     )
+
+
+def write_patch(path: Path, changes: Iterable[Change]) -> None:
+    """Write the differences to one file, each in the encoding of its file.
+
+    Raises:
+        ToolchainError, NoSpaceError: it cannot be written.
+    """
+    data = [patch_of(change).encode(change.encoding.removesuffix("-sig")) for change in changes]
+    with explained(path, "writing it"):
+        write_atomic(path, b"".join(data))
 
 
 def _lines(text: str) -> list[str]:
