@@ -177,6 +177,19 @@ def test_a_lock_and_a_mirror_need_neither_history_nor_network(
     assert inputs_of(again).repositories[0].pin.commit == tree.commit
 
 
+def test_the_configuration_of_a_user_changes_no_patch(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.write_all()
+    plain = prepare(Options(site.recipe, workspace=tmp_path / "w")).target.patched
+    mine = tmp_path / "gitconfig"
+    mine.write_text("[diff]\n\tnoprefix = true\n\tcontext = 0\n[apply]\n\tignoreWhitespace = change\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(mine))
+    assert git("diff", site.pins["torch"], site.drops["torch"], cwd=site.root / "pytorch.git")
+    shutil.rmtree(platformdirs.user_cache_path("xpubuild"))
+    assert prepare(Options(site.recipe, workspace=tmp_path / "w")).target.patched == plain
+
+
 def test_a_mirror_cannot_say_what_a_patch_file_gives(site: Site, tmp_path: Path, xpubuild: Xpubuild) -> None:
     (site.folder / "fix.patch").write_text(FIX)
     site.write(f"{{file: fix.patch, sha256: {hashlib.sha256(FIX.encode()).hexdigest()}}}")

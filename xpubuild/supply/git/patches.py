@@ -30,7 +30,13 @@ IDENTITY = {
     for who in ("AUTHOR", "COMMITTER")
     for what, value in (("NAME", "xpubuild"), ("EMAIL", "xpubuild@localhost"), ("DATE", "1000000000 +0000"))
 }
-_DIFF = ("diff", "--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
+#: One text for everybody, whatever the user has configured (diff.noprefix, diff.context).
+_DIFF = (
+    "-c", "core.quotePath=true", "-c", "diff.suppressBlankEmpty=false", "diff-tree", "-r", "--patch", "-U3",
+    "--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color",
+    "--src-prefix=a/", "--dst-prefix=b/", "--diff-algorithm=myers", "--indent-heuristic", "--submodule=short",
+)  # fmt: skip
+_APPLY = ("--whitespace=nowarn", "--no-ignore-whitespace")
 
 
 @frozen
@@ -73,7 +79,7 @@ class Patched:
         who = " ".join(f"{name}={shlex.quote(value)}" for name, value in IDENTITY.items())
         words = f"commit-tree -p {self.base} -m {shlex.quote(self.message)}"
         return (
-            f"  {git} apply --index --whitespace=nowarn <<'END-OF-PATCH'\n{self.patch}END-OF-PATCH",
+            f"  {git} apply --index {' '.join(_APPLY)} <<'END-OF-PATCH'\n{self.patch}END-OF-PATCH",
             f'  made=$(env {who} {git} -c i18n.commitEncoding=UTF-8 {words} "$({git} write-tree)")',
             f'  {git} checkout --quiet --detach "$made"',
         )
@@ -164,7 +170,7 @@ def _text(store: RepositoryStore, url: str, change: Change, folder: Path, report
 
 def _apply(git: Git, git_dir: Path, pin: Pin, change: Change, file: Path) -> None:
     # The index alone, of which the tree is written: nothing is checked out yet that could be half patched.
-    words = ["apply", "--cached", "--whitespace=nowarn", "--verbose", str(file)]
+    words = ["apply", "--cached", *_APPLY, "--verbose", str(file)]
     answer = git.query(words, git_dir=git_dir)
     if answer.ok:
         return
