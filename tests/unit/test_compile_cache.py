@@ -129,6 +129,18 @@ def test_sycl_is_compiled_in_depend_mode_and_knows_both_compilers() -> None:
     assert own["CCACHE_STATSLOG"] != told["CCACHE_STATSLOG"]
 
 
+def test_a_sites_own_include_of_cmake_stays_and_odd_paths_are_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = planned(CCACHE, "2.13", oneapi="2025.3", workspace="/some&where")
+    wrapper = next(text for path, text in plan.files.items() if path.endswith("/torch.icx"))
+    assert "exec '/some&where/build/launcher/launch' icx" in wrapper
+    loaded = recipe_of("2.13")
+    env = {"CMAKE_PROJECT_INCLUDE": "/site.cmake", **loaded.recipe.env}
+    changed = loaded.model_copy(update={"recipe": loaded.recipe.model_copy(update={"env": env})})
+    monkeypatch.setattr(plan_files, "recipe_of", lambda _: changed)
+    told = environment(planned(CCACHE, "2.13", oneapi="2025.3", workspace="/somewhere"), "torch.wheel")
+    assert told["CMAKE_PROJECT_INCLUDE"] == "/site.cmake"
+
+
 def test_precompiled_headers_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = recipe_of("2.8")
     env = {"USE_PRECOMPILED_HEADERS": "1", **loaded.recipe.env}

@@ -72,7 +72,7 @@ class RanCommand:
 
 
 def ran_command(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a command of the journal as documents have it; versions up to 0.2 named its peak otherwise."""
+    """Return a command of the journal as documents have it; journals of before named its peak otherwise."""
     row = {"peak_bytes": row.get("peak_tree_bytes", 0), **row}
     return {field.name: row[field.name] for field in fields(RanCommand)}
 

@@ -83,7 +83,8 @@ def has_launcher(choice: Choice, name: str) -> bool:
     """
     component = choice.component(name)
     plain = not any(character in str(choice.layout.root) for character in " ;\t\n")
-    taken = is_on(choice.switches.get(name, {}).get("USE_CCACHE", "")) or _INCLUDED in component.build.env
+    switches = choice.switches.get(name, {})
+    taken = is_on(switches.get("USE_CCACHE", "")) or _INCLUDED in switches
     return component.kind == "source" and choice.device in component.build.launcher and plain and not taken
 
 
@@ -128,7 +129,7 @@ def launcher_files(target: Target) -> dict[str, str]:
     for name in names if target.device == "xpu" else ():
         icx, words = place.with_name(f"{name}.icx"), sycl_cache(target, name)
         cached = f'exec {shlex.join((*words, "icx"))} "$@"' if words else ""
-        found[str(icx)] = _SYCL_ICX.format(cached=cached, launcher=place)
+        found[str(icx)] = _SYCL_ICX.format(cached=cached, launcher=shlex.quote(str(place)))
         found[str(place.with_name(f"{name}.cmake"))] = _SYCL_CMAKE.format(icx=icx)
     return found
 
