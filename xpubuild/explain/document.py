@@ -158,6 +158,8 @@ def _limit(match: Match, outcome: Outcome) -> Sure:
         return "possible"
     if rule.transfer and marks.get("done", 0) > match.line and marks["done"] >= outcome.failed:
         return "possible"
+    if outcome.first_error is None and good > outcome.failed:
+        return "possible"  # what failed was done after all
     failed_later = outcome.failed > match.line
     if rule.warning and not failed_later:
         return "possible"

@@ -21,9 +21,8 @@ _STATUS = re.compile(rb"\[\d{1,7}/\d{1,7}\] [A-Z]")
 _STATUS_WITHIN = 200
 # A command that make or ninja prints is none either, but its options say what was asked for.
 _COMMAND = re.compile(rb"(?:\[\d{1,7}/\d{1,7}\] )?" + COMPILERS)
-# The messages of all rules are searched at the beginning of a log, round errors and at its end: in all
-# of a long
-# log they would cost more than everything else.
+# The messages of all rules are searched at the beginning of a log, round errors and at its end: in all of a
+# long log they would cost more than everything else.
 _HEAD, _AROUND, _TAIL = 1 << 20, 1 << 18, 1 << 18
 # A log in which every line is an error must not cost more and more: bytes searched for messages, lines
 # looked at.
@@ -43,7 +42,8 @@ _MARKS = re.compile(
     rb"|(?P<step>^\[ {0,3}\d{1,7}/\d{1,7}\] [A-Z]|^\[ {0,2}\d{1,3}%\] [A-Z]|\bstartup complete\b"
     rb"|^\[level_zero:gpu\]|^-- (?:Configuring|Generating) done)"
     rb"|(?P<done>\bSuccessfully (?:installed|built|pulled) |\b(?:Receiving objects|Resolving deltas): 100%"
-    rb"|: Downloaded newer image |^\S[^\n]{0,200} saved \[\d|^Submodule path '|: checked out ')",
+    rb"|: Downloaded newer image |^HEAD is now at [\da-f]{7}"
+    rb"|^\S[^\n]{0,200} saved \[\d|^Submodule path '|: checked out ')",
     re.IGNORECASE | re.MULTILINE,
 )
 _CALM = re.compile(
