@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import platformdirs
@@ -203,6 +203,16 @@ def test_a_mirror_cannot_say_what_a_patch_file_gives(site: Site, tmp_path: Path,
     git("update-ref", f"refs/xpubuild/pins/{other}", other, cwd=place)
     shutil.rmtree(platformdirs.user_cache_path("xpubuild"))
     assert [*prepare(offline).target.patched] == [made.commit]
+
+
+def test_a_lock_decides_nothing_for_builds_without_it(site: Site, tmp_path: Path) -> None:
+    (site.folder / "fix.patch").write_text(FIX)
+    site.write(f"{{file: fix.patch, sha256: {hashlib.sha256(FIX.encode()).hexdigest()}}}")
+    plain = Options(site.recipe, workspace=tmp_path / "w")
+    locked = replace(plain, patches={site.pins["torch"]: FIX.replace("+ours", "+theirs")})
+    (theirs,) = prepare(locked).target.patched.values()
+    (ours,) = prepare(plain).target.patched.values()
+    assert ("+theirs" in theirs.patch, "+ours" in ours.patch) == (True, True)
 
 
 def test_a_pin_file_that_a_patch_changes_keeps_the_change(site: Site, tmp_path: Path) -> None:

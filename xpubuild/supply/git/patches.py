@@ -101,7 +101,8 @@ def patched(
     """
     git, mirror = store.git, store.mirror(pin.url, pin.commit)
     keys = [*(change.key for change in changes), *(f"{path}: {new}" for path, (_, new) in edits.items())]
-    name = f"patched-{digest([pin.commit, keys])[:40]}"
+    # What a lock has may be something else than what the changes give, for which others look by their name.
+    name = f"patched-{digest([pin.commit, keys, *([] if locked is None else [locked])])[:40]}"
     message = "\n".join([f"{pin.commit} with changes", "", *keys])
     mirror.ensure(pin.commit, report=report)
     require_tree(mirror, pin)
