@@ -171,6 +171,7 @@ def test_programs_of_eight_kinds_need_no_manual_edit(xpubuild: Xpubuild, here: P
         "CUDA_VISIBLE_DEVICES=$(seq -s, 0 3) ./a", 'CUDA_VISIBLE_DEVICES=${A:-"0,1"} ./a',
         "CUDA_VISIBLE_DEVICES=`seq 0 3` ./a", "docker run -e CUDA_VISIBLE_DEVICES=0 image",
         "sbatch --export=ALL,CUDA_VISIBLE_DEVICES=0 job", "mpirun -x CUDA_VISIBLE_DEVICES=0 ./a",
+        "export CUDA_VISIBLE_DEVICES",
     )),
     ("c.yaml", "- name: CUDA_VISIBLE_DEVICES\n  value: '0'\n", None),
 ])  # fmt: skip
@@ -231,7 +232,14 @@ def test_git_takes_the_patch_of_files_in_any_encoding(xpubuild: Xpubuild, here: 
         assert (here / name).read_bytes() == data.replace(b"cuda()", b'to("xpu")')
 
 
-def test_the_text_of_a_message_of_cuda_is_a_finding(xpubuild: Xpubuild, here: Path) -> None:
-    (here / "a.py").write_text("if 'CUDA out of memory' in str(error): print('CUDA out of memory')\n")
+@pytest.mark.parametrize(("text", "name"), [
+    ("if 'CUDA out of memory' in str(error): print('CUDA out of memory')", "message"),
+    ("os.system('CUDA_VISIBLE_DEVICES=0 python a.py')", "visible-devices"),
+    ("from torch.cuda import *", "as-a-value"),
+])  # fmt: skip
+def test_what_is_for_cuda_in_texts_and_by_a_star_is_a_finding(
+    xpubuild: Xpubuild, here: Path, text: str, name: str
+) -> None:
+    (here / "a.py").write_text(f"{text}\n")
     found = json.loads(xpubuild("migrate", "a.py", "--json").out)["findings"]
-    assert [item["id"] for item in found] == ["message"]
+    assert [item["id"] for item in found] == [name]

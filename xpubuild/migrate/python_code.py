@@ -107,6 +107,8 @@ class _Scan(cst.CSTVisitor):
         """Report packages for CUDA."""
         if node.module is not None and not node.relative:
             self._package(node, code_of(node.module))
+            if isinstance(node.names, cst.ImportStar) and code_of(node.module).startswith("torch.cuda"):
+                self._report(node, reason("own", "as-a-value", name=code_of(node.module)))
         self.imports[node] = self.get_metadata(ScopeProvider, node, None)
         return False
 
@@ -288,7 +290,7 @@ class _Scan(cst.CSTVisitor):
             return
         match = _DEVICE.fullmatch(value)
         if match is None:
-            if value == "CUDA_VISIBLE_DEVICES":
+            if value == "CUDA_VISIBLE_DEVICES" or "CUDA_VISIBLE_DEVICES=" in value:
                 self._report(node, reason("own", "visible-devices"))
             elif re.fullmatch(r"torch\.cuda\.\w*Tensor", value):
                 self._report(node, reason("legacy_type", "torch.cuda.tensor-type"))

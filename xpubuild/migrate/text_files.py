@@ -37,7 +37,7 @@ _ALONE = re.compile(
     rf"^(?P<indent>\s*(?:-\s+|ARG\s+|ENV\s+)?(?P<quote>[\"']?)){_VISIBLE}"
     rf"(?P<value>(?P<by>:\s*|\s*=\s*|\s+(?<=ENV\s{_VISIBLE}\s))(?:{_QUOTED}|[^\s\"'`\\;&|#]+(?:\s+#.*)?)(?P=quote))\s*$"
 )
-_IS_SET = re.compile(rf"(?<![\w${{]){_VISIBLE}[\"']?\s*[=:](?!=)|\b(?:ENV|name:)\s+[\"']?{_VISIBLE}\b")
+_IS_SET = re.compile(rf"(?<![\w${{]){_VISIBLE}[\"']?\s*[=:](?!=)|\b(?:ENV|export|name:)\s+[\"']?{_VISIBLE}\b")
 _VALUE = re.compile(r"(?i)(?P<key>[\w.-]*device[\w.-]*[\"']?\s*[:=]\s*[\"']?)cuda(?=[\"':,\s]|$)")
 
 
