@@ -8,7 +8,7 @@ import pytest
 from support.plan_files import plan_for
 from support.releases import recipe_of
 
-from xpubuild.engine.admit import Setting
+from xpubuild.engine.admit import Setting, at_once
 from xpubuild.engine.model import Command, Plan
 from xpubuild.install.build_jobs import _can_wait
 from xpubuild.install.choose import choose
@@ -37,6 +37,9 @@ def test_what_was_learned_goes_before_a_prior_and_a_prior_before_the_default() -
     assert setting.predicted("build/third_party/a.cpp.o", 0) == GIB
     assert setting.predicted("build/a.cpp.o", 0) == 4 * GIB
     assert GIB < setting.predicted("build/flash_attn/a.cpp.o", GIB) < 1.2 * GIB
+    link = at_once(["icx", "-fsycl-link", "-fsycl-max-parallel-link-jobs=3", "a.o", "-o", "device.o"])
+    assert setting.predicted("build/third_party/device.o", 0, link) == 3 * GIB
+    assert GIB < setting.predicted("build/third_party/device.o", GIB, link) < 1.2 * GIB
 
 
 @pytest.mark.parametrize(

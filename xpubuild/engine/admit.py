@@ -72,11 +72,14 @@ class Setting:
         """The budget in grains."""
         return max(1, self.budget // self.grain)
 
-    def predicted(self, unit: str, known: int) -> int:
-        """Return the bytes that a unit will probably need; ``known`` is what it needed last, or 0."""
+    def predicted(self, unit: str, known: int, count: int = 1) -> int:
+        """Return the bytes that a unit will probably need; ``known`` is what it needed last, or 0.
+
+        ``count`` is how many processes it runs at once: what is not known is for one.
+        """
         if known:
             return int(known * _MARGIN) + 2 * self.grain
-        return next((size for part, size in self.priors if part in unit), self.default)
+        return count * next((size for part, size in self.priors if part in unit), self.default)
 
     def wanted(self, size: int) -> int:
         """Return a size in grains; more than there are means all of them: such a unit runs alone."""
@@ -247,7 +250,7 @@ def main(argv: list[str], environ: dict[str, str]) -> int:
     known = known_of(file)
     try:
         ledger = Ledger(place(setting), setting)
-        ledger.wait(setting.wanted(setting.predicted(unit, known)))
+        ledger.wait(setting.wanted(setting.predicted(unit, known, at_once(argv))))
         # The server that sccache leaves behind must not hold anything.
         if os.path.basename(argv[0]) != "sccache":
             ledger.keep()
