@@ -98,7 +98,7 @@ def rehearse(dry_run: bool, **build: Any) -> int:
 
 @options.command("plan")
 def plan(form: Any, matrix: tuple[str, ...], output: Path | None, **build: Any) -> int:
-    """Show what install would do for RECIPE, without building or fetching anything."""
+    """Show what install would do for RECIPE, without building; only sources that it patches are fetched."""
     if form in ("slurm", "pbs"):
         return _jobs(build, form, matrix, output)
     if matrix or output:

@@ -38,11 +38,11 @@ class HashedPin:
 
         ``python_version`` may be a minor version ("3.11"): true then where it holds for some release of it.
         """
+        if self.marker is None:
+            return True
         minor = len(Version(python_version).release) <= 2  # noqa: PLR2004 (major.minor.micro)
         every = [f"{python_version}.{micro}" for micro in (0, _LAST_MICRO)] if minor else [python_version]
-        return self.marker is None or any(
-            self.marker.evaluate(marker_environment(version, machine)) for version in every
-        )
+        return any(self.marker.evaluate(marker_environment(version, machine)) for version in every)
 
 
 def hashed_pins(text: str) -> tuple[HashedPin, ...]:
