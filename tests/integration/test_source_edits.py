@@ -14,7 +14,7 @@ from integration.gitserver import Nested, git, snapshot
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.supply.git.checkout import checkout
-from xpubuild.supply.git.edits import EDITABLE, WHEEL
+from xpubuild.supply.git.edits import EDITABLE, WHEEL, Edit, refuse
 from xpubuild.supply.git.integrity import (
     BuiltTreeProof,
     TreeProof,
@@ -145,6 +145,15 @@ def test_the_command_that_is_offered_works(nested: Nested, into: Path, edit: str
     env = {"HOME": str(into.parent), "PATH": base_environment()["PATH"]}
     subprocess.run(["sh", "-c", stash], env=env, check=True, capture_output=True)
     assert _checkout(nested, nested.second, into) == "moved"
+
+
+def test_what_builds_have_made_is_never_stashed_as_a_whole(tmp_path: Path) -> None:
+    """A repository at another commit is an edit with the place of the repository."""
+    edits = [Edit(".", f"at commit {'a' * 40}", ""), Edit("x.log", "ignored", "")]
+    commands = refuse(tmp_path / "src", edits, "b" * 40).commands
+    assert [command for command in commands if " stash push" in command] == [
+        f"git -C {tmp_path / 'src'} stash push --all -- x.log"
+    ]
 
 
 def test_a_file_of_a_build_that_the_pin_would_overwrite_is_named_and_kept(nested: Nested, into: Path) -> None:

@@ -230,6 +230,7 @@ ROOT = {**MACHINE["environment"], "CMPLR_ROOT": {"set": "{oneapi}/x"}}
         ({"compilers": compilers("gcc 14.2.0 x86_64-linux-gnu")}, COMPILERS, COMPILERS),
         ({"compilers": compilers("clang 13.2.0 x86_64-linux-gnu")}, COMPILERS, COMPILERS),
         ({"compilers": {}}, COMPILERS, COMPILERS),
+        ({"compilers": compilers("")}, COMPILERS, COMPILERS),
         ({"drivers": drivers(libze_intel_gpu1="25.18.33578.20-1")}, [], DRIVERS[:1]),
         ({"drivers": drivers(libze_intel_gpu1="25.18.33578.9-1")}, DRIVERS[:1], DRIVERS[:1]),
         ({"drivers": drivers(more="1")}, [], ["drivers.more"]),

@@ -341,7 +341,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _same_compiler(here: str, there: str) -> bool:
-    (kind, *rest), (other, *more) = here.split(), there.split()
+    (kind, *rest), (other, *more) = here.split() or [""], there.split() or [""]
     return kind == other and _numbers(" ".join(rest[:1]))[:2] == _numbers(" ".join(more[:1]))[:2]
 
 

@@ -266,11 +266,13 @@ def _commands(into: Path, edits: Sequence[Edit]) -> list[str]:
             commands.append(f"git -C {folder} switch -c my-work")
         if "hidden" in kinds:
             commands.append(f"git -C {folder} ls-files -v | grep '^[a-zS] '")
-        if kinds & {"modified", "unmerged", UNTRACKED, IGNORED}:
+        files = {"modified", "unmerged", UNTRACKED, IGNORED}
+        if kinds & files:
             which = "--include-untracked"
             if IGNORED in kinds or not kinds - {UNTRACKED}:
                 # Only by their names: what builds have made stays.
-                names = [os.path.relpath(edit.path, repository or ".") for edit in here[:_SHOWN]]
+                paths = [edit.path for edit in here if edit.kind.partition(",")[0] in files]
+                names = [os.path.relpath(path, repository or ".") for path in paths[:_SHOWN]]
                 which = f"--all -- {shlex.join(names)}"
             commands.append(f"git -C {folder} stash push {which}")
     return [*dict.fromkeys(commands), f"mv {shlex.quote(str(into))} {shlex.quote(f'{into}.mine')}"]
