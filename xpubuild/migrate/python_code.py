@@ -81,7 +81,7 @@ class _Scan(cst.CSTVisitor):
 
     def __init__(self, rules: Rules, module: cst.Module) -> None:
         super().__init__()
-        self._rules, self._module = rules, module
+        self._rules, self._code, self._lines = rules, module.code, module.code.splitlines()
         self.edits: dict[cst.CSTNode, Edit] = {}
         self.found: list[Found] = []
         self.imports: dict[cst.Import | cst.ImportFrom, Scope | None] = {}
@@ -238,7 +238,7 @@ class _Scan(cst.CSTVisitor):
         """Return whether an object is of a class of this file that has a method cuda."""
         name = code_of(owner)
         made = re.compile(rf"^\s*{re.escape(name)}\s*=\s*(?:{'|'.join(self._own_cuda)})\(", re.MULTILINE)
-        return bool(self._own_cuda) and bool(made.search(self._module.code))
+        return bool(self._own_cuda) and bool(made.search(self._code))
 
     def _plan_cuda(self, node: cst.Call) -> None:
         device = self._fill("{device}")
@@ -370,7 +370,7 @@ class _Scan(cst.CSTVisitor):
     def _report(self, node: cst.CSTNode, why: Reason) -> None:
         line = self.get_metadata(PositionProvider, node).start.line
         if not any(item.line == line and item.reason.id == why.id for item in self.found):
-            text = self._module.code.splitlines()[line - 1].strip()
+            text = self._lines[line - 1].strip()
             self.found.append(Found(line, text, why))
 
     def _fill(self, text: str) -> str:
