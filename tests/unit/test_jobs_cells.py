@@ -94,6 +94,7 @@ def test_every_option_is_handed_on_or_known_not_to_be() -> None:
     known = {"recipe", "workspace", "variant", "python", "update", *BOTH, *HERE}
     refused, of_the_folder = {"editable", "packages"}, {"mirror", "offline"}
     nothing = {"report", "telling", "resolved"}
+    nothing |= {"patches"}  # those of a lock, which is handed on
     of_conda = {"conda_lock", "conda_channel"}
     assert {field.name for field in fields(Options)} == (known | refused | of_the_folder | nothing | of_conda)
     assert cell(store_read_only=True).install == ("quickstart", "--store-read-only")

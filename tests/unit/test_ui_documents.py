@@ -19,7 +19,7 @@ from support.varied import Varied
 from support.view_files import FOLDER, VIEWS, pipe, shown
 
 from xpubuild import ui
-from xpubuild.ui import diagnosis_views, parts, recipe_views, run_views, supply_views, views
+from xpubuild.ui import diagnosis_views, migrate_views, parts, recipe_views, run_views, supply_views, views
 from xpubuild.verify.model import CheckResult
 
 Given = Mapping[str, tuple[Any, ...]]
@@ -131,6 +131,8 @@ SHOWN: dict[str, tuple[str, Callable[[Any], Any], tuple[str, ...], Given]] = {
     "config check": ("config-check", views.config_check_view,
                      ("problems.path 1 a:28: problems.key 1 a: ", "files 1 a: ok\n"), {}),
     "config init": ("config-init", views.config_written_view, ("written: file a\n",), {}),
+    "migrate": ("migrate", migrate_views.migrate_view, ("files: ", "torch: ", "left: "), {}),
+    "migrate --prove": ("migrate-proof", migrate_views.proof_view, ("What ran on the device\n",), {}),
     "report": ("report", lambda d: views.report_view(d, Path("a page")), ("page:      ",), {}),
 }  # fmt: skip
 

@@ -12,6 +12,7 @@ from xpubuild.install.target import Target
 from xpubuild.recipe.constraints import patched_line
 from xpubuild.recipe.limits import Change
 from xpubuild.recipe.model import ConfigureTime, GitSource, LoadedRecipe
+from xpubuild.resources import docs_page
 from xpubuild.supply.git import patches
 from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.pin import Pin
@@ -125,5 +126,5 @@ class _Work:
         return RecipeError(
             f"component '{self._name}' of recipe '{self._target.recipe.name}' cannot be patched",
             why=why,
-            fix="correct the patches in the recipe; docs/reference/recipe.md lists their keys",
+            fix=f"correct the patches in the recipe; {docs_page('reference/recipe.md')} lists their keys",
         )
