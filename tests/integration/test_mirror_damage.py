@@ -33,6 +33,7 @@ def _damages(path: str, data: bytes) -> Iterator[tuple[str, bytes | None]]:
         yield f"bit {bit}", bytes(changed)
     if data:
         yield "cut", data[: chosen.randrange(len(data))]
+        yield "cut by one", data[:-1]
         yield "emptied", b""
     yield "grown", data + b"\0"
     yield "removed", None

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.plan_files import plan_for
+from support.plan_files import plan_for, target_for
 from support.releases import recipe_of
 
 from xpubuild.engine.admit import Setting, at_once
 from xpubuild.engine.model import Command, Plan
-from xpubuild.install.build_jobs import _can_wait
+from xpubuild.install.build_jobs import _can_wait, has_launcher
 from xpubuild.install.choose import choose
 from xpubuild.install.options import Options
 from xpubuild.install.target import Admission
@@ -128,6 +129,7 @@ def test_a_tree_that_was_configured_without_the_launcher_does_not_wait(
 
 
 def test_a_build_that_makes_ccache_its_launcher_keeps_it() -> None:
-    told = build_of(planned(True, variant="dev"), "torch.wheel").tuning
-    assert not {"CMAKE_CXX_COMPILER_LAUNCHER", "XPUBUILD_ADMIT"} & told.keys()
-    assert told["MAX_JOBS"] == "3"
+    target = target_for("2.8", workspace="/somewhere")
+    own = replace(target, switches={"torch": {**target.switches.get("torch", {}), "USE_CCACHE": "1"}})
+    assert has_launcher(target, "torch")
+    assert not has_launcher(own, "torch")

@@ -130,14 +130,14 @@ def damages(
     if b"<a " in wanted or os.path.lexists(root / PAGE):
         # A fetch that is not done yet has written its links, and not the index.
         why = compare_text(root, PAGE, wanted)
-        if why and not (not is_all and {*wanted.splitlines()} <= _lines(root / PAGE)):
+        if why and not (not is_all and {*wanted.splitlines(keepends=True)} <= _lines(root / PAGE)):
             found.append(Damage(PAGE, "is missing" if why == _GONE else "is damaged", why, PAGE))
     return found + (list(_unlisted(depot, index)) if is_all else [])
 
 
 def _lines(path: Path) -> set[bytes]:
     with contextlib.suppress(OSError, UntrustedError):
-        return {*read_bytes(path).splitlines()}
+        return {*read_bytes(path).splitlines(keepends=True)}
     return set()
 
 
@@ -147,7 +147,8 @@ def _entry(root: Path, entry: Entry, is_all: bool, progress: Progress | None) ->
         wrong[path] = compare_text(root, path, text)
         if path.endswith("/shallow"):  # it may list more than these pins
             more = _lines(root / path)
-            if {*text.splitlines()} <= more and all(is_id(line.decode("ascii", "replace")) for line in more):
+            ids = (line.decode("ascii", "replace").removesuffix("\n") for line in more)
+            if {*text.splitlines(keepends=True)} <= more and all(map(is_id, ids)):
                 wrong[path] = ""
     for path, why in wrong.items():
         if why:
