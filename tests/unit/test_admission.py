@@ -128,8 +128,9 @@ def test_a_tree_that_was_configured_without_the_launcher_does_not_wait(
     assert _can_wait(choice) == waits
 
 
-def test_a_build_that_makes_ccache_its_launcher_keeps_it() -> None:
+def test_a_build_with_a_launcher_or_sycl_compiler_of_its_own_keeps_it() -> None:
     target = target_for("2.8", workspace="/somewhere")
-    own = replace(target, switches={"torch": {**target.switches.get("torch", {}), "USE_CCACHE": "1"}})
     assert has_launcher(target, "torch")
-    assert not has_launcher(own, "torch")
+    for own in ({"USE_CCACHE": "1"}, {"XPU_SYCL_COMPILER": "dpclang"}):
+        changed = replace(target, switches={"torch": {**target.switches.get("torch", {}), **own}})
+        assert not has_launcher(changed, "torch"), own

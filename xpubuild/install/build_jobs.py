@@ -79,12 +79,13 @@ def has_launcher(choice: Choice, name: str) -> bool:
     """Return whether the compilers of a component get the launcher.
 
     CMake splits a launcher at semicolons, and ccache its prefix at spaces. With USE_CCACHE PyTorch makes
-    ccache the launcher, if nothing else is.
+    ccache the launcher, if nothing else is. What is put in the place of the SYCL compiler is for icx alone.
     """
     component = choice.component(name)
     plain = not any(character in str(choice.layout.root) for character in " ;\t\n")
     switches = choice.switches.get(name, {})
     taken = is_on(switches.get("USE_CCACHE", "")) or _INCLUDED in switches
+    taken = taken or switches.get("XPU_SYCL_COMPILER") == "dpclang"
     return component.kind == "source" and choice.device in component.build.launcher and plain and not taken
 
 
