@@ -121,8 +121,8 @@ _MEANINGS = {
     "Needs.gcc": "versions of the host compiler, which then must be GCC",
     "Needs.oneapi": "versions of the oneAPI compiler; needed for target xpu only",
     "Needs.oneapi_components": "components whose scripts are run, in this order",
-    "Needs.oneapi_beside_compiler": "components that CMake takes from `COMPONENT/latest` beside the"
-    " compiler: they must be installed and of the compiler's version, their scripts are not run",
+    "Needs.oneapi_beside_compiler": "components of the compiler's version whose folder builds get in a"
+    " variable (`mkl`: `MKLROOT`), wherever `latest` leads; their scripts are not run",
     "Needs.host_compiler": "GNU where upstream builds for XPU with g++ alone",
     "Needs.cmake": "versions of CMake that can configure the tree",
     "Needs.cxx_standard": "C++ standard that the headers ask for",

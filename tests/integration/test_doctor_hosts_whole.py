@@ -77,8 +77,7 @@ def cpu_torch(host: EnvHost) -> None:
 
 CASES = [
     Case("healthy", frozenset()),
-    # mkl/latest is the other version, so the build would have two SYCL runtimes.
-    Case("two oneAPI versions", frozenset({"oneapi.mixed", "oneapi.components"}), two_versions),
+    Case("two oneAPI versions", frozenset({"oneapi.mixed"}), two_versions),
     Case("setvars of the wrong release", frozenset({"oneapi.sourced"}), wrong_setvars),
     Case("libstdc++ of conda is too old", frozenset({"shadow.libstdcxx"}), conda_libstdcxx),
     Case("triton and triton-xpu", frozenset({"torch.one_triton"}), two_tritons),

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from integration import oneapi_standin as standin
 from integration.oneapi_environments import get
-from support import oneapi_wheels
+from support import oneapi_wheels, sycl_tree
+from support.cli import Xpubuild
 from support.doctor_env import EnvHost, offline
 from support.oneapi_wheels import Tree
 from support.shared import folder_of_run
@@ -113,11 +114,66 @@ def test_doctor_names_each_part_that_is_taken_away(host: EnvHost, one: Tree, par
     assert found.evidence["missing"] == [part]
 
 
-def test_doctor_refuses_onemkl_of_another_line_beside_the_compiler(host: EnvHost, two: Tree) -> None:
-    """CMake takes mkl/latest, which leads to the line that was installed last."""
+def test_doctor_takes_onemkl_of_the_compilers_line_wherever_latest_leads(host: EnvHost, two: Tree) -> None:
     on(host, two)
     for name in ("mpi", "ccl"):
         standin.add_component(host.oneapi_root, name, "2021.14")
     found = oneapi.oneapi_components(host.context(offline("2.7")))
+    assert found.status == "ok"
+    assert found.evidence["components"]["mkl"] == "2025.0"
+    standin.remove(host.oneapi_root / "mkl" / "2025.0")
+    found = oneapi.oneapi_components(host.context(offline("2.7")))
     assert found.status == "fail"
     assert "mkl 2024.2 with the compiler 2025.0" in found.detail
+
+
+#: The line that each release takes of three in one root, and what else is of that line.
+LINES = {"2.8": ("2025.1", "2021.15"), "2.11": ("2025.3", "2021.17"), "2.13": ("2026.0", "2022.0")}
+
+
+@pytest.fixture
+def three(tmp_path: Path, shared: Path) -> Tree:
+    tree = oneapi_wheels.build(tmp_path / "oneapi", shared, [line for line, _ in LINES.values()])
+    scripts = {"pti": ("0.12", "0.16", "0.17"), "umf": ("0.10", "1.0", "1.1"),
+               "mpi": ("2021.15", "2021.17", "2021.18"), "ccl": ("2021.15", "2021.17", "2022.0")}  # fmt: skip
+    for name, versions in scripts.items():
+        for version in versions:
+            standin.add_component(tree.root, name, version)
+    return tree
+
+
+def listing(root: Path) -> dict[str, tuple[int, int]]:
+    found = {str(path): path.lstat() for path in sorted(root.rglob("*"))}
+    return {path: (status.st_mtime_ns, status.st_ino) for path, status in found.items()}
+
+
+@pytest.mark.needs("cmake", "ninja", "g++")
+def test_of_three_lines_in_one_root_each_release_takes_its_own(
+    three: Tree, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``latest`` leads to the newest everywhere; it is neither used nor changed."""
+    xpubuild, before = Xpubuild(capsys, monkeypatch), listing(three.root)
+    commit, root = sycl_tree.make(tmp_path / "tree"), str(three.root)
+    for release, (line, ccl) in LINES.items():
+        plan = xpubuild.json("plan", release, "--oneapi-root", root, "--workspace", str(tmp_path / release))
+        *_, command = next(step for step in plan["steps"] if step["id"] == "torch.wheel")["commands"]
+        env, words = command["env"], set(str(command).replace("'", "/").replace(":", "/").split("/"))
+        assert (env["CMPLR_ROOT"], env["MKLROOT"], env["CCL_ROOT"]) == (
+            f"{three.root}/compiler/{line}", f"{three.root}/mkl/{line}", f"{three.root}/ccl/{ccl}",
+        )  # fmt: skip
+        others = {item for pair in LINES.values() for item in pair} - {line, ccl}
+        assert not words & {*others, "latest"}, release
+        # The configure step of a tree that looks for oneMKL as torch-xpu-ops does.
+        recipe = tmp_path / f"small-{release}.yaml"
+        text = sycl_tree.recipe(tmp_path / "tree", commit, oneapi=f"=={line}.*", beside=["mkl"])
+        recipe.write_text(text, "utf-8")
+        rehearsal = xpubuild(
+            "rehearse", str(recipe), "--workspace", str(tmp_path / "small"), "--oneapi-root", root, "--json",
+            XDG_CACHE_HOME=str(tmp_path / "cache"),
+        )  # fmt: skip
+        assert rehearsal.status == 0, rehearsal.err
+        report = rehearsal.document()
+        assert report["sycl_groups"][0]["compiler"] == f"{three.root}/compiler/{line}/bin/icx"
+        cache = (Path(report["build"]) / "CMakeCache.rehearsed.txt").read_text("utf-8")
+        assert f"ONEMKL:FILEPATH={three.root}/mkl/{line}/lib/libmkl_sycl_dft.so" in cache
+    assert listing(three.root) == before

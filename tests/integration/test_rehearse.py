@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from integration.torch_env import TorchEnv
 from support import oneapi_wheels, sycl_tree
 from support.cli import Result, Xpubuild
@@ -30,29 +29,9 @@ class Place:
     commit: str
 
     def recipe(self, **changes: Any) -> Path:
-        document: dict[str, Any] = {
-            "schema": 1,
-            "name": "small",
-            "title": "a small tree",
-            "release": "2.11.0",
-            "target": "xpu",
-            "arch": ["pvc"],
-            "needs": {"oneapi": ">=2025.0,<2025.1", "oneapi_components": ["compiler", "ccl"], "disk_gib": 1},
-            "env": {"USE_XPU": "{xpu}"},
-            "components": {
-                "torch": {
-                    "kind": "source",
-                    "dist": "torch",
-                    "source": {"url": str(self.folder / "tree"), "commit": self.commit, "submodules": False},
-                    "build": {
-                        "env": {"TORCH_XPU_ARCH_LIST": "{arch}", "USE_MKLDNN": 1, "USE_XCCL": 0, **changes},
-                        "resume": True,
-                    },
-                }
-            },
-        }
         path = self.folder / "small.yaml"
-        path.write_text(yaml.safe_dump(document), "utf-8")
+        text = sycl_tree.recipe(self.folder / "tree", self.commit, oneapi=">=2025.0,<2025.1", **changes)
+        path.write_text(text, "utf-8")
         return path
 
 

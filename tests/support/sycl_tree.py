@@ -7,7 +7,11 @@ torch-xpu-ops does; every text of it is our own. ``sycl_kernels`` is compiled fo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from support.upstream import commit_all
 
@@ -38,6 +42,12 @@ if(USE_XCCL AND NOT EXISTS $ENV{CCL_ROOT}/lib/libccl.so.2.0)
   set(USE_XCCL OFF CACHE BOOL "" FORCE)
   message(WARNING "OneCCL library not found!!")
 endif()
+if(DEFINED ENV{MKLROOT})
+  set(mkl $ENV{MKLROOT})
+else()
+  get_filename_component(mkl ${root}/../../mkl/latest REALPATH)
+endif()
+find_library(ONEMKL mkl_sycl_dft HINTS ${mkl}/lib NO_DEFAULT_PATH)
 set(host "-fPIC;-std=c++17")
 set(device "-fsycl;-fsycl-targets=spir64_gen,spir64;-D_GLIBCXX_USE_CXX11_ABI=1")
 
@@ -91,3 +101,23 @@ def make(tree: Path) -> str:
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         (tree / name).write_text(text, "utf-8")
     return commit_all(tree, "small")
+
+
+def recipe(tree: Path, commit: str, *, oneapi: str, beside: Sequence[str] = (), **env: Any) -> str:
+    """Return the recipe of the tree at a commit for XPU; ``env`` are variables of its build."""
+    names = ["compiler", "ccl"]
+    needs = {"oneapi": oneapi, "oneapi_components": names, "oneapi_beside_compiler": [*beside], "disk_gib": 1}
+    source = {"url": str(tree), "commit": commit, "submodules": False}
+    build = {"env": {"TORCH_XPU_ARCH_LIST": "{arch}", "USE_MKLDNN": 1, "USE_XCCL": 0, **env}, "resume": True}
+    document = {
+        "schema": 1,
+        "name": "small",
+        "title": "a small tree",
+        "release": "2.11.0",
+        "target": "xpu",
+        "arch": ["pvc"],
+        "needs": needs,
+        "env": {"USE_XPU": "{xpu}"},
+        "components": {"torch": {"kind": "source", "dist": "torch", "source": source, "build": build}},
+    }
+    return yaml.safe_dump(document)

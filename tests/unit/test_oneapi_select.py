@@ -127,21 +127,32 @@ def test_a_named_toolkit_is_the_one_used(place: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("latest", "other"),
-    [("2025.3", "2025.1"), ("2025.3", None), (None, None), ("2025.1", None), ("odd", None)],
+    ("latest", "other", "taken"),
+    [
+        ("2025.3", "2025.1", "2025.1"),
+        ("2025.3", None, None),
+        (None, None, None),
+        (None, "2025.1", "2025.1"),
+        ("odd", None, "odd"),
+        ("odd", "2025.1", "2025.1"),
+    ],
 )
 def test_what_lies_beside_the_compiler_is_of_its_bundle(
-    place: Path, latest: str | None, other: str | None
+    place: Path, latest: str | None, other: str | None, taken: str | None
 ) -> None:
     standin.build_root(place, {"compiler": "2025.1"})
     for version in filter(None, (other, latest)):
-        standin.add_component(place, "mkl", version)
-    if latest in ("2025.1", "odd"):
-        choose(place, components=("compiler",), beside_compiler=("mkl",))
+        standin.add_component(place, "mkl", version, latest=version == latest)
+    if taken is None:
+        with pytest.raises(ToolchainError, match="mkl"):
+            choose(place, components=("compiler",), beside_compiler=("mkl",))
         return
-    with pytest.raises(ToolchainError) as caught:
-        choose(place, components=("compiler",), beside_compiler=("mkl",))
-    assert ("ln -sfn 2025.1" in caught.value.commands[-1]) == (other is not None)
+    (found,) = choose(place, components=("compiler",), beside_compiler=("mkl",)).beside
+    assert found.version == taken
+    if latest == "2025.3":
+        with pytest.raises(ToolchainError) as caught:
+            choose(place, components=("compiler",), mode="setvars", beside_compiler=("mkl",))
+        assert "setvars.sh takes 'latest'" in caught.value.why
 
 
 def test_optional_components_come_last_where_they_are_there(place: Path) -> None:

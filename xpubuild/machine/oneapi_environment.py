@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from packaging.specifiers import SpecifierSet
@@ -36,6 +37,9 @@ from xpubuild.machine.readers import exists, is_dir, is_file, resolved
 _COMPILERS = ("icx", "icpx")
 _VERSION = re.compile(r"Compiler (?P<version>\d+\.\d+(?:\.\d+)*)")
 _ASK_S = 60.0
+#: What names the folder of a component whose script is not run, in place of ``latest``: MKLROOT for
+#: FindONEMKL, INTEL_MKL_DIR for FindMKL of PyTorch. Not MKL_DIR: the MKL of the CPU is the environment's.
+_NAMED_BY = {"mkl": ("MKLROOT", "INTEL_MKL_DIR")}
 
 
 @frozen
@@ -89,18 +93,21 @@ def oneapi_environment(
         deadline_s=deadline_s,
     )
     version = _validated(captured, chosen, needs.versions)
+    named = {name: str(item.path) for item in chosen.beside for name in _NAMED_BY.get(item.name, ())}
+    difference = replace(captured.diff, set={**named, **captured.diff.set})
+    components = (*chosen.components, *chosen.beside)
     identity = {
         "root": str(chosen.place.real),
         "mode": chosen.mode,
         "compiler_version": version,
-        "components": [[item.name, item.version, str(item.path)] for item in chosen.components],
-        "diff": captured.diff.to_json(),
+        "components": [[item.name, item.version, str(item.path)] for item in components],
+        "diff": difference.to_json(),
     }
     warnings = (*_several(places, chosen.place), *chosen.warnings, *captured.warnings, *_odd(captured.diff))
     return OneapiEnvironment(
         root=chosen.place.path,
-        components=chosen.components,
-        diff=captured.diff,
+        components=components,
+        diff=difference,
         warnings=warnings,
         digest=digest(identity),
         compiler_version=version,

@@ -3,7 +3,6 @@ rest."""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
@@ -12,7 +11,6 @@ from xpubuild.frozen import frozen
 from xpubuild.machine import oneapi_bundles as bundles
 from xpubuild.machine.oneapi_bundles import COMPILER
 from xpubuild.machine.oneapi_installed import LATEST, Component, Installation
-from xpubuild.machine.readers import is_dir, resolved
 from xpubuild.machine.versions import fits, line_of, parse
 
 Mode = Literal["components", "setvars", "unified"]
@@ -23,9 +21,8 @@ class OneapiNeeds:
     """What a recipe needs of oneAPI.
 
     ``versions`` is a specifier on the compiler's version (">=2025.1,<2025.2"); ``components`` are names in
-    the order in which their scripts are to run. ``beside_compiler`` are components that the build finds
-    itself, at ``../../COMPONENT/latest`` of the compiler; ``optional`` are sourced after the others where
-    they are installed.
+    the order in which their scripts are to run. ``beside_compiler`` are components that the build needs
+    without what their scripts set; ``optional`` are sourced after the others where they are installed.
     """
 
     versions: str
@@ -36,12 +33,16 @@ class OneapiNeeds:
 
 @frozen
 class Selection:
-    """The chosen components in the order of the needs, and the way they are to be sourced."""
+    """The chosen components in the order of the needs, and the way they are to be sourced.
+
+    The scripts of those in ``beside`` are not run.
+    """
 
     place: Installation
     mode: Mode
     components: tuple[Component, ...]
     warnings: tuple[str, ...]
+    beside: tuple[Component, ...] = ()
 
     def get(self, name: str) -> Component | None:
         """Return the chosen component of this name."""
@@ -73,7 +74,8 @@ def select(place: Installation, needs: OneapiNeeds, mode: Mode) -> Selection:
     """Choose one version of each needed component of one installation.
 
     The compiler: what ``latest`` leads to if it meets the constraint, else the newest that does. The others:
-    the version of the compiler's bundle where it is installed, else ``latest``, with a warning.
+    the version of the compiler's bundle where it is installed, else ``latest``, with a warning; beside the
+    compiler that of its bundle alone.
 
     Raises:
         ToolchainError: a needed component is not installed.
@@ -100,13 +102,13 @@ def select(place: Installation, needs: OneapiNeeds, mode: Mode) -> Selection:
             missing.append(name)
     if missing:
         raise _lacks(place, missing, needs, LATEST if used == "setvars" else "VERSION")
+    beside: tuple[Component, ...] = ()
     if compiler is not None and compiler.layout == "component":
-        for name in needs.beside_compiler:
-            _require_latest(place, needs, compiler, name)
+        beside = tuple(_beside(place, needs, compiler, used, name) for name in needs.beside_compiler)
     warnings = mixed_stack(chosen)
     if used != mode:
         warnings += (f"{place.path} is sourced through oneapi-vars.sh: its component scripts need it",)
-    return Selection(place, used, tuple(chosen), warnings)
+    return Selection(place, used, tuple(chosen), warnings, beside)
 
 
 def _preferred(found: Iterable[Component]) -> Component:
@@ -174,27 +176,27 @@ def _lacks(place: Installation, missing: Sequence[str], needs: OneapiNeeds, fold
     )
 
 
-def _require_latest(place: Installation, needs: OneapiNeeds, compiler: Component, name: str) -> None:
-    """Refuse what ``latest`` of a component beside the compiler leads to, where it is of another bundle."""
-    latest = compiler.root / name / LATEST
-    if not is_dir(latest):
-        raise _lacks(place, [name], needs, LATEST)
-    found = resolved(latest).name
+def _beside(place: Installation, needs: OneapiNeeds, compiler: Component, mode: Mode, name: str) -> Component:
+    """Return the version of a component that is of the compiler's bundle; no other is used with it."""
+    found = _eligible(place, compiler, mode, name)
+    if not found:
+        raise _lacks(place, [name], needs, LATEST if mode == "setvars" else "VERSION")
     expected = bundles.expected_lines(compiler.version, name)
-    if not expected or line_of(found) in (None, *expected):
-        return
-    wanted = " or ".join(sorted(expected))
-    there = sorted(item.version for item in place.components if item.name == name)
-    has_it = next((version for version in there if line_of(version) in expected), None)
+    # A folder whose name is no version may hold any.
+    same = [item for item in found if line_of(item.version) in expected] or [
+        item for item in found if not expected or line_of(item.version) is None
+    ]
+    if same:
+        return _preferred(same)
+    installed, wanted = sorted(item.version for item in found), " or ".join(sorted(expected))
     raise ToolchainError(
-        f"the build would use {name} {found} with the compiler {compiler.version}",
-        why=f"CMake takes {latest}, and two versions of oneAPI in one process have two SYCL runtimes;"
-        f" the compiler's {name} is {wanted}",
-        fix=f"make {latest} lead to {wanted}" if has_it else f"install {name} {wanted}",
-        commands=(shlex.join(["sudo", "ln", "-sfn", has_it, str(latest)]),)
-        if has_it
-        else bundles.install_components([name]),
-        evidence={"latest": str(latest), "found": found, "expected": sorted(expected), "installed": there},
+        f"the build would use {name} {' or '.join(installed)} with the compiler {compiler.version}",
+        why="two versions of oneAPI in one process have two SYCL runtimes;"
+        f" the compiler's {name} is {wanted}"
+        + (", and setvars.sh takes 'latest'" if mode == "setvars" else ""),
+        fix=f"install {name} {wanted}; several versions can be installed in parallel",
+        commands=bundles.install_components([name]),
+        evidence={"root": str(place.path), "expected": sorted(expected), "installed": installed},
     )
 
 

@@ -70,8 +70,8 @@ def oneapi_components(look: Look) -> Outcome:
     Selects components as a build would: one version of each component that the recipe sources
     (compiler, pti, umf, and later ccl, mpi, tcm), from one installation, with the compiler in the
     recipe's range. A missing `pti` makes the configure step fail at `find_package(Pti)`; a missing
-    `ccl` silently disables XCCL. `mkl` is not sourced: CMake uses `mkl/latest` beside the compiler, which
-    must be of the compiler's version.
+    `ccl` silently disables XCCL. `mkl` is not sourced, but must be of the compiler's version: builds get
+    its folder in `MKLROOT`, wherever `latest` leads.
     """
     if for_cpu(look):
         return skip(_CPU)
@@ -80,7 +80,7 @@ def oneapi_components(look: Look) -> Outcome:
         commands = chosen.commands or install_fix(look).commands
         detail = f"{chosen.what}: {chosen.why}" if chosen.why else chosen.what
         return finding(detail, todo(chosen.fix or "install the components", *commands), **chosen.evidence)
-    versions = {item.name: item.version for item in chosen.components}
+    versions = {item.name: item.version for item in (*chosen.components, *chosen.beside)}
     told = commas(f"{name} {version}" for name, version in versions.items())
     return ok(told, root=look.shown(chosen.place.real), components=versions)
 
