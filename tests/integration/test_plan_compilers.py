@@ -107,3 +107,27 @@ def test_icpx_is_told_only_where_it_would_take_another_gcc(
         for item in (plan, told)
     ]
     assert prints[0] != prints[1]
+
+
+def test_an_exported_script_has_the_hashes_beside_it(xpubuild: Xpubuild, tmp_path: Path) -> None:
+    plan = ("plan", "2.13", "--target", "cpu", "--workspace", str(tmp_path / "ws"), "--format", "sh")
+    whole, file = xpubuild.ok(*plan).out, tmp_path / "to read" / "build.sh"
+    file.parent.mkdir()
+    said = xpubuild.ok(*plan, "--output", str(file)).out
+    beside = file.with_name("build.sh.files")
+    short, hashes = file.read_text("utf-8"), beside.read_text("utf-8")
+    assert said == f"bash '{file}' [WORKSPACE]; it reads build.sh.files\n"
+    assert "--hash" not in short
+    assert len(short.splitlines()) < 250 < len(whole.splitlines())
+    first, _, rest = whole.partition(hashes.rstrip("\n"))
+    assert short.startswith(first)
+    assert short.endswith(rest)
+    run = ["bash", "build.sh", str(tmp_path / "other")]
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "PYTHON": "/bin/false"}
+    subprocess.run(run, cwd=file.parent, env=env, check=False, capture_output=True)
+    (requirements,) = (tmp_path / "other" / "build" / "requirements").glob("torch*")
+    assert requirements.read_text("utf-8").count("--hash") == whole.count("--hash")
+    beside.write_text(hashes.replace("sha256:", "sha256:0", 1), "utf-8")
+    done = subprocess.run(run, cwd=file.parent, env=env, check=False, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "build.sh.files: FAILED" in done.stdout

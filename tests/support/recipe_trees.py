@@ -18,6 +18,17 @@ def main():
     setup(name="torch", python_requires=f">={python_min_version_str}")
 """
 GITMODULES = '[submodule "a"]\n\tpath = third_party/a\n\turl = /a\n[submodule "b"]\n\tpath=third_party/b\n'
+#: A list in the form of upstream's since 2.13.
+FORWARDING = """# USE_NINJA: gone
+set(_ENV_ALIASES
+  "CUDNN_LIB_DIR=CUDNN_LIBRARY"
+)
+set(_ENV_PASSTHROUGH
+  BLAS  # of the CPU
+  TORCH_XPU_ARCH_LIST
+)
+set(_LOW_PRIORITY_ALIASES "CUDAHOSTCXX=CUDA_HOST_COMPILER")
+"""
 SOURCE: dict[str, Any] = {
     "url": "/x",
     "version": "2.6.0a0",

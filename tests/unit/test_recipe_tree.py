@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from support.cli import Xpubuild
 from support.documents import check
-from support.recipe_trees import OTHER, PIN, found, recipe, write_tree
+from support.recipe_trees import FORWARDING, OTHER, PIN, found, recipe, write_tree
 
 from xpubuild.errors import RecipeError, UsageError
 from xpubuild.recipe.tree import RecipeTreeProof, check_tree, expected, requires_python
@@ -89,6 +89,71 @@ def test_what_the_tree_does_not_say_is_not_checked(tree: Path, file: str) -> Non
     report = found(tree)
     assert report.problems == []
     assert any(f"{file}: the tree has none" in text for text in report.not_checked), report.not_checked
+
+
+@pytest.fixture
+def listing(tree: Path) -> Path:
+    """A tree that says which variables it forwards, and files of CMake that read some."""
+    files = {
+        "cmake/EnvVarForwarding.cmake": FORWARDING,
+        "CMakeLists.txt": "option(USE_XPU x ON) # USE_NINJA\nif($ENV{TH_BINARY_BUILD})\nset(OTHER 1)\n",
+        "third_party/dnn/CMakeLists.txt": "if(USE_DNN_THREADS)\n",
+    }
+    for name, text in files.items():
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text(text)
+    return tree
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["BLAS", "CUDNN_LIB_DIR", "CUDAHOSTCXX", "USE_XPU", "TH_BINARY_BUILD", "USE_DNN_THREADS",
+     "CMAKE_BUILD_TYPE", "MAX_JOBS", "DEBUG", "TORCH_NATIVE_AOT",
+     "PYTORCH_BUILD_VERSION", "USE_ONEMKL_XPU", "XPU_DEVICE_DEBUG"],
+)  # fmt: skip
+def test_a_variable_that_the_tree_reads(listing: Path, name: str) -> None:
+    assert found(listing, env={name: "1"}).problems == []
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("USE_NINJA", ""),
+        ("OTHER", ""),
+        ("USE_XPUS", "USE_XPU"),
+        ("CUDNN_LIB_DIRS", "CUDNN_LIB_DIR"),
+        ("CMAKE", ""),
+    ],
+)
+def test_a_variable_that_nobody_reads_is_a_problem(listing: Path, name: str, near: str) -> None:
+    (problem,) = found(listing, env={name: "1"}).problems
+    assert problem.startswith(f"the build sets {name}, which cmake/EnvVarForwarding.cmake does not forward")
+    assert problem.endswith(f"; {near} is one" if near else "reads") or not near
+    with pytest.raises(RecipeError, match="does not match the source tree"):
+        RecipeTreeProof(str(listing), expected(recipe(env={name: "1"}), "torch")).check()
+    (listing / "cmake/EnvVarForwarding.cmake").unlink()
+    assert found(listing, env={name: "1"}).problems == [], "up to 2.12 nobody knows"
+
+
+def test_where_the_tree_says_that_it_reads_a_variable_the_table_of_switches_is_wrong(
+    listing: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    xpubuild, text = (
+        Xpubuild(capsys, monkeypatch),
+        "extends: '2.14'\nenv: {USE_ONEMKL: 1, IGNORED_BY_ALL: 1}\n",
+    )
+    (tmp_path / "mine.yaml").write_text(f"schema: 1\nname: mine\ntitle: t\n{text}")
+    argv = ("recipes", "check", str(tmp_path / "mine.yaml"))
+    assert any(
+        "USE_ONEMKL is set" in text for text in xpubuild(*argv, "--json").document()["recipes"][0]["problems"]
+    )
+    with (listing / "CMakeLists.txt").open("a") as stream:
+        stream.write("if(USE_ONEMKL)\n")
+    result = xpubuild(*argv, "--tree", f"torch={listing}", "--json")
+    assert result.status == 20
+    problems = result.document()["recipes"][0]["problems"]
+    assert not any("USE_ONEMKL is set" in text for text in problems)
+    assert any("the build sets IGNORED_BY_ALL" in text for text in problems)
 
 
 def test_a_tag_in_a_cmake_file(tree: Path) -> None:

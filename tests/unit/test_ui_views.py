@@ -16,9 +16,9 @@ from xpubuild.ui.run_views import final_view
 WORKSPACE = "/home/u/über space/quickstart"
 
 
-def plain(parts: tuple[Part, ...]) -> str:
+def plain(parts: tuple[Part, ...], **variables: str) -> str:
     stream = io.StringIO()
-    console.show(parts, stream, {})
+    console.show(parts, stream, variables)
     return stream.getvalue()
 
 
@@ -101,6 +101,17 @@ def test_wide_tables_are_folded_at_blanks_to_120_columns() -> None:
     assert text.split().count("word") == 60
     assert lines[1].endswith("   1")
     assert plain((table("", ("path",), [("/p" * 100,)]),)).splitlines()[1] == "/p" * 100
+
+
+def test_a_table_whose_words_do_not_fit_is_a_list_and_values_are_whole_between_tabs() -> None:
+    path = "/p" * 60
+    found = table("", ("name", "path", "size"), [("a", path, "40 MB or more"), ("b", path, "")])
+    assert plain((found,)).splitlines() == [
+        "NAME    a", f"  PATH  {path}", "  SIZE  40 MB or more", "NAME    b", f"  PATH  {path}",
+    ]  # fmt: skip
+    assert plain((found,), XPUBUILD_TABLES="tsv").splitlines() == [
+        "name\tpath\tsize", f"a\t{path}\t40 MB or more", f"b\t{path}\t",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("form", ["on PATH", "elsewhere", "module"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -101,9 +102,9 @@ def plan(form: Any, matrix: tuple[str, ...], output: Path | None, **build: Any) 
     """Show what install would do for RECIPE, without building; only sources that it patches are fetched."""
     if form in ("slurm", "pbs"):
         return _jobs(build, form, matrix, output)
-    if matrix or output:
-        raise click.UsageError("--matrix and --output are for --format slurm and --format pbs")
-    return _show_plan(_prepared(build), form)
+    if matrix or (output and form != "sh"):
+        raise click.UsageError("--matrix is for --format slurm and pbs, --output for these and sh")
+    return _show_plan(_prepared(build), form, output=output)
 
 
 def _jobs(build: dict[str, Any], form: Any, matrix: tuple[str, ...], output: Path | None) -> int:
@@ -122,16 +123,20 @@ def _jobs(build: dict[str, Any], form: Any, matrix: tuple[str, ...], output: Pat
     return options.answer(jobs.write(_asked(build), lock), planned_jobs_view)
 
 
-def _show_plan(prepared: Prepared, form: str, until: str | None = None) -> int:
-    """Print a plan, up to the step ``until``, with the state of its steps and what would stop an install."""
+def _show_plan(prepared: Prepared, form: str, until: str | None = None, output: Path | None = None) -> int:
+    """Print a plan, up to the step ``until``, with the state of its steps and what would stop an install.
+
+    A script is written to ``output`` where it is given, and the hashes of its packages into a file beside it.
+    """
     from dataclasses import replace
 
+    from xpubuild.engine.files import write_atomic
     from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import needed_for
     from xpubuild.install.estimate import estimates
     from xpubuild.install.install import foreseen
     from xpubuild.install.kept import with_stores
-    from xpubuild.install.script import script
+    from xpubuild.install.script import files_of, script
     from xpubuild.ui.console import print_json, show, write_out
     from xpubuild.ui.run_views import plan_view
     from xpubuild.workspace.status import plan_document, standing
@@ -139,7 +144,13 @@ def _show_plan(prepared: Prepared, form: str, until: str | None = None) -> int:
     plan = replace(prepared.plan, steps=needed_for(prepared.plan, until))
     as_json = form == "json" or options.speech().as_json
     if form == "sh" and not as_json:
-        write_out(script(plan))
+        if output is None:
+            write_out(script(plan))
+            return 0
+        beside = output.with_name(f"{output.name}.files")
+        write_atomic(beside, files_of(plan).encode())
+        write_atomic(output, script(plan, beside.name).encode())
+        write_out(f"bash {shlex.quote(str(output))} [WORKSPACE]; it reads {beside.name}\n")
         return 0
     plan, states = standing(plan)
     todo = [name for name, state in states.items() if not state.done]

@@ -78,7 +78,8 @@ OPTIONS: Mapping[str, Option] = {
         "Output format; slurm and pbs write a folder of jobs.", default="table", to="form"),
     "plan.matrix": O(LIST, "For slurm and pbs: what to combine, such as recipes=2.8,2.13; or a file.",
         "FILE|KEY=NAMES"),
-    "plan.output": O(PATH, "For slurm and pbs: the folder to write (default: RECIPE-slurm or RECIPE-pbs)."),
+    "plan.output": O(PATH, "For slurm and pbs: the folder to write (default: RECIPE-slurm or RECIPE-pbs);"
+        " for sh: the script, with the hashes of packages in a file beside it (default: stdout, whole)."),
     "lock.output": O(TEXT, "File to write; - for stdout (default: RECIPE.lock.yaml here).", "FILE",
         words="-o --output"),
     "for-python": O(TEXT, "Python versions to download packages for (default: that of install).",

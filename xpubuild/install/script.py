@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping
@@ -34,20 +35,32 @@ if [ -z "${XPUBUILD_CLEAN:-}" ]; then
   done
   exec env -i "${keep[@]}" bash "${BASH_SOURCE[0]}" "$WORKSPACE"
 fi
+HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 cd -- "$WORKSPACE"
 """
 
 
-def script(plan: Plan) -> str:
-    """Return the script for a plan; xpubuild's own commands appear as their plain equivalents."""
+def files_of(plan: Plan) -> str:
+    """Return the shell lines that write the files of a plan: hashes of packages, for the most part."""
+    return "".join(_file(path, text, plan.workspace) for path, text in plan.files.items())
+
+
+def script(plan: Plan, beside: str = "") -> str:
+    """Return the script for a plan; xpubuild's own commands appear as their plain equivalents.
+
+    ``beside`` names a file in the script's folder that has ``files_of(plan)``, or else the script has them.
+    """
+    written = files_of(plan)
+    if beside:
+        name, found = shlex.quote(beside), hashlib.sha256(written.encode()).hexdigest()
+        written = f'(cd -- "$HERE" && sha256sum --check --quiet <<<{found}"  "{name})\n. "$HERE"/{name}\n'
     head = _HEAD % {
         "recipe": plan.recipe,
         "digest": plan.lock_digest,
         "workspace": shlex.quote(plan.workspace),
         "packages": _packages(plan),
     }
-    parts = [head]
-    parts += [_file(path, text, plan.workspace) for path, text in plan.files.items()]
+    parts = [head, written.rstrip("\n")]
     # What only xpubuild's own commands write is missing here: no variable may name it.
     missing = frozenset(path for step in plan.steps if not _lines(step) for path in step.witnesses)
     texts = ("\n".join(_step(step, plan.workspace, missing)) for step in plan.steps)

@@ -124,7 +124,7 @@ def _recipe_proofs(target: Target, name: str) -> tuple[RecipeTreeProof, ...]:
     source = target.component(name).source
     if source is None or source.url is None:
         return ()
-    wanted = expected(target.recipe, name)
+    wanted = replace(expected(target.recipe, name), variables=tuple(sorted(target.switches[name])))
     if "triton" not in target.components:
         # A pin that this plan does not use must not stop it; recipes check tells of it.
         wanted = replace(wanted, triton_commit=None, triton_version=None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from packaging.utils import canonicalize_name
@@ -59,7 +59,9 @@ def check_recipes(names: Sequence[str], trees: Mapping[str, Path] | None = None)
 
 
 def _check(loaded: LoadedRecipe, trees: Mapping[str, Path], result: CheckedRecipe) -> None:
-    problems, warnings = _findings(loaded)
+    reports = {name: check_tree(expected(loaded.recipe, name), folder) for name, folder in trees.items()}
+    read = reports["torch"].found.get("variables", ()) if "torch" in reports else ()
+    problems, warnings = _findings(loaded, read)
     if loaded.path.stem not in (loaded.recipe.name, line_of(loaded.recipe.name)):
         problems.insert(0, f"name is '{loaded.recipe.name}', the file is named '{loaded.path.stem}'")
     for version in loaded.recipe.patches:
@@ -67,9 +69,8 @@ def _check(loaded: LoadedRecipe, trees: Mapping[str, Path], result: CheckedRecip
         # What the line has as well was said already.
         problems += [f"{version}: {text}" for text in more if text not in problems]
         warnings += [f"{version}: {text}" for text in further if text not in warnings]
-    for component, folder in trees.items():
-        report = check_tree(expected(loaded.recipe, component), folder)
-        problems += [f"{component} in {folder}: {text}" for text in report.problems]
+    for component, report in reports.items():
+        problems += [f"{component} in {trees[component]}: {text}" for text in report.problems]
         result["not_checked"] += [f"{component}: {text}" for text in report.not_checked]
     result["problems"], result["warnings"] = problems, warnings
 
@@ -83,8 +84,8 @@ def _patch_findings(loaded: LoadedRecipe, version: str) -> Findings:
         return [f"{error.what}: {error.why}"], []
 
 
-def _findings(loaded: LoadedRecipe) -> Findings:
-    problems, warnings = lint(loaded.recipe)
+def _findings(loaded: LoadedRecipe, read: Collection[str] = ()) -> Findings:
+    problems, warnings = lint(loaded.recipe, read)
     bare = [f"{path} has no source in facts" for path in without_source(loaded)]
     found = (*_of_requirements(loaded), *_of_components(loaded.recipe), *fact_problems(loaded), *problems)
     return list(dict.fromkeys(found)), [*warnings, *bare]

@@ -25,12 +25,15 @@ _SPECIAL = {
 }
 
 
-def lint(recipe: Recipe) -> tuple[list[str], list[str]]:
-    """Return what is wrong with the build switches of a recipe for its release, and what may be."""
+def lint(recipe: Recipe, read: Collection[str] = ()) -> tuple[list[str], list[str]]:
+    """Return what is wrong with the build switches of a recipe for its release, and what may be.
+
+    ``read`` are variables that the source tree of torch reads: it says so itself, and is right.
+    """
     problems, warnings = [*placeholder_problems(recipe)], list[str]()
-    for label, name, env in () if recipe.abstract else _environments(recipe):
-        problems += _problems(recipe, label, name, env)
-        for key in [key for key in env if key not in switches()]:
+    for label, name, env in () if recipe.abstract else environments(recipe):
+        problems += _problems(recipe, label, name, env, read)
+        for key in [key for key in env if key not in switches() and key not in read]:
             for near in difflib.get_close_matches(key, switches(), n=1, cutoff=0.9):
                 warnings.append(f"{label}: {key} is not a switch that is known; {near} is")
     if not recipe.abstract:
@@ -55,7 +58,7 @@ def _known_here(recipe: Recipe) -> bool:
     return torch_release(recipe) is not None or (source is not None and source.ref is not None)
 
 
-def _environments(recipe: Recipe) -> Iterator[tuple[str, str, dict[str, str]]]:
+def environments(recipe: Recipe) -> Iterator[tuple[str, str, dict[str, str]]]:
     """Yield label, component and variables of each source build, as it is and under each of its variants."""
     for name, component in recipe.components.items():
         # Values for all components are torch's business; the others do not read its switches.
@@ -68,13 +71,15 @@ def _environments(recipe: Recipe) -> Iterator[tuple[str, str, dict[str, str]]]:
             yield label, name, {key: str(value) for key, value in env.items()}
 
 
-def _problems(recipe: Recipe, label: str, component: str, env: Mapping[str, str]) -> Iterator[str]:
+def _problems(
+    recipe: Recipe, label: str, component: str, env: Mapping[str, str], read: Collection[str]
+) -> Iterator[str]:
     release = torch_release(recipe)
     for name, value in env.items():
         switch = switches().get(name)
         if switch is None:
             continue
-        unread = _unread(recipe, switch, component, release)
+        unread = None if name in read else _unread(recipe, switch, component, release)
         if unread is not None:
             yield f"{label}: {name} is set, {unread}" + (f"; {switch.instead}" if switch.instead else "")
         else:

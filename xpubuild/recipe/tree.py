@@ -6,6 +6,7 @@ The tree is authoritative: a recipe that does not match it was written for anoth
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,7 +20,11 @@ from xpubuild.errors import RecipeError, UsageError
 from xpubuild.frozen import frozen
 from xpubuild.machine.readers import read_text
 from xpubuild.machine.versions import parse
+from xpubuild.recipe.forwarding import ELSEWHERE, forwarded, unread
+from xpubuild.recipe.forwarding import FILE as FORWARDING
+from xpubuild.recipe.lint import environments
 from xpubuild.recipe.model import Recipe
+from xpubuild.recipe.switches import switches
 from xpubuild.supply.git.git import Git
 from xpubuild.supply.git.pin import is_id
 from xpubuild.supply.git.worktree import find_git_dir
@@ -71,6 +76,7 @@ class Expected:
     skip: tuple[str, ...] = ()
     commit: str | None = None
     folder: str = "."
+    variables: tuple[str, ...] = ()
 
 
 @dataclass
@@ -140,6 +146,9 @@ def expected(recipe: Recipe, component: str) -> Expected:
         skip=tuple(source.skip_submodules),
         commit=source.commit,
         folder=chosen.build.source_dir,
+        variables=tuple(
+            sorted({key for _, name, env in environments(recipe) if name == component for key in env})
+        ),
     )
 
 
@@ -152,10 +161,14 @@ class RecipeTreeProof:
 
     def describe(self) -> str:
         """Say what is proved."""
-        return f"version, Python requirement and pin files of {self.wanted.component} match the recipe"
+        wanted = self.wanted.component
+        return f"version, Python requirement, pin files and variables of {wanted} match the recipe"
 
     def key(self) -> dict[str, Any]:
-        """Return what the proof depends on; the commit is the business of the checkout's own proof."""
+        """Return what the proof depends on; the commit is the business of the checkout's own proof.
+
+        Variables are not among it: they change no checkout, and this proof runs in every install.
+        """
         wanted = self.wanted
         return {
             "proof": "recipe-tree",
@@ -239,7 +252,24 @@ def _compared(wanted: Expected, tree: Path) -> TreeReport:
         report.compare(file, _word(tree, file), key, wanted.triton_version, same_release)
     for path in wanted.skip:
         _submodule(f"{where}.skip_submodules", path, tree, report)
+    _variables(wanted, tree, report)
     return report
+
+
+def _variables(wanted: Expected, tree: Path, report: TreeReport) -> None:
+    """Look for variables of the build that nothing reads, where upstream says itself which it does."""
+    listed = forwarded(tree)
+    if not listed:
+        return
+    report.compared.append(FORWARDING)
+    lost = unread(tree, wanted.variables, listed)
+    for name in sorted(lost):
+        near = difflib.get_close_matches(name, {*listed, *ELSEWHERE, *switches()} - lost, n=1, cutoff=0.8)
+        report.problems.append(
+            f"the build sets {name}, which {FORWARDING} does not forward and no CMake file of the tree reads"
+            + (f"; {near[0]} is one" if near else "")
+        )
+    report.found["variables"] = sorted({*wanted.variables} - lost - ELSEWHERE.keys())
 
 
 def _word(tree: Path, name: str) -> str | None:

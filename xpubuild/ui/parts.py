@@ -1,7 +1,7 @@
 """Results as data (facts, tables, sentences, commands), as plain text and as Markdown.
 
 Plain text, for pipes and files, is aligned with spaces, never cut and without frames; ``rich_parts`` draws
-for terminals. What is empty is left out.
+for terminals. What is empty is left out. A table whose words do not fit is a list: a line per cell.
 """
 
 from __future__ import annotations
@@ -89,14 +89,16 @@ def _text(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
-def plain(parts: Iterable[Part]) -> str:
-    """Return the parts as text, with an empty line between them."""
-    return "\n".join(_plain(part) for part in parts if part.items)
+def plain(parts: Iterable[Part], *, tabs: bool = False) -> str:
+    """Return the parts as text, with an empty line between them; tables with ``tabs`` between cells."""
+    return "\n".join(_plain(part, tabs=tabs) for part in parts if part.items)
 
 
-def _plain(part: Part) -> str:
+def _plain(part: Part, *, tabs: bool) -> str:
     lines = [f"{one_line(part.title)}:" if isinstance(part, Commands) else one_line(part.title)]
     match part:
+        case Table() if tabs:
+            lines += ["\t".join(map(one_line, row)) for row in (part.headings, *part.items)]
         case Table():
             lines += _aligned(part)
         case Facts():
@@ -131,6 +133,8 @@ def _aligned(part: Table) -> list[str]:
     rows = [[one_line(cell) or _EMPTY for cell in row] for row in part.items]
     rows.insert(0, [one_line(name).upper() for name in part.headings])
     widths = _widths(rows)
+    if len(widths) > 1 and sum(widths) + 2 * (len(widths) - 1) > _TABLE_WIDTH:
+        return _records(rows)
     lines = []
     for row in rows:
         folded = [
@@ -158,6 +162,19 @@ def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
         excess = sum(widths) + 2 * (len(widths) - 1) - _TABLE_WIDTH
         widths[index] -= min(max(excess, 0), widths[index] - words[index])
     return widths
+
+
+def _records(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return a line per cell, those below the first of a row indented; cells without text are left out."""
+    head, *rest = rows
+    width = max(map(cells, head)) + 2
+    indents = ["", *["  "] * (len(head) - 1)]
+    return [
+        f"{_padded(indent + name, width)}  {text}"
+        for row in rest
+        for indent, name, text in zip(indents, head, row, strict=True)
+        if not indent or text != _EMPTY
+    ]
 
 
 def markdown(title: str, parts: Iterable[Part], heading: str = "**{}**") -> str:
