@@ -27,7 +27,8 @@ from xpubuild.errors import FetchError, SourceIntegrityError
 from xpubuild.supply.git.bare import Retry
 from xpubuild.supply.git.checkout import CheckoutReport, checkout
 from xpubuild.supply.git.edits import WHEEL
-from xpubuild.supply.git.integrity import begin_build, dirty_digest, verify_checkout
+from xpubuild.supply.git.integrity import begin_build, verify_checkout
+from xpubuild.supply.git.own_tree import dirty_digest
 from xpubuild.supply.git.pin import Pin
 
 

@@ -54,7 +54,7 @@ COMMANDS: Mapping[str, Command] = {
         f"profile recipe target root python workspace only skip list junit bundle redact {_ALL}"),
     "install": Command("build", "Build and verify a recipe in a workspace.",
         f"{_PLAN} jobs dry-run"
-        "| Build: cxx11-abi editable allow-dirty update until compile-cache lock-timeout"
+        "| Build: cxx11-abi editable allow-dirty source-dir quick update until compile-cache lock-timeout"
         "| oneAPI: oneapi-root oneapi-mode extra-path extra-library-path"
         "| Sources and packages: store store-read-only installer packages conda-lock conda-channel"
         f"{_LOCKS} | Results for others: wheel-dir portable runtime module-dir module-format depends-on"

@@ -166,6 +166,24 @@ def repositories(
 
 
 @_plumbing
+def copy_tree(
+    own: Path, into: Path, *, digest: str, item: tuple[str, ...] = (), skip_submodule: tuple[str, ...] = ()
+) -> None:
+    """Make a copy of somebody's own tree, or bring one up to date."""
+    from xpubuild.errors import SourceIntegrityError
+    from xpubuild.recipe.model import ConfigureTime
+    from xpubuild.supply.git.copies import synchronise
+    from xpubuild.supply.git.git import Git
+    from xpubuild.supply.git.own_tree import own_tree
+
+    items = [ConfigureTime.model_validate(json.loads(text)) for text in item]
+    _say(f"{synchronise(own, into, items, skip_submodule)} files of {own} were copied or removed")
+    found = own_tree(own, git=Git.open(), skip=skip_submodule, items=items, whole=True)
+    if found is None or found.digest != digest:
+        raise SourceIntegrityError(f"{own} was changed while it was copied", fix="run the same command again")
+
+
+@_plumbing
 def archives(
     into: Path, *, cache: Path, item: tuple[str, ...], mirror: Path | None = None, offline: bool = False
 ) -> None:
@@ -183,16 +201,23 @@ def front_end(
     folder: Path, *, wanted: str = "auto", setting: tuple[str, ...] = (),
     checkout: Path | None = None, commit: str | None = None, submodules: bool = True,
     skip_submodule: tuple[str, ...] = (), besides: tuple[str, ...] = (), kind: str = "wheel",
+    item: tuple[str, ...] = (), notes: Path | None = None,
 ) -> None:  # fmt: skip
     """Check that a source tree is the pinned one, and can be built the way the recipe says."""
     from xpubuild.artifacts.configure import check
+    from xpubuild.recipe.model import ConfigureTime
     from xpubuild.supply.git.integrity import begin_build
+    from xpubuild.supply.git.own_tree import prepare_build
     from xpubuild.supply.git.pin import Pin
 
     if checkout is not None:
         url = str(checkout.absolute())
         pin = Pin(url=url, commit=commit, submodules=submodules, skip=skip_submodule) if commit else None
-        begin_build(checkout, pin, kind, besides)
+        for line in prepare_build(
+            checkout, [ConfigureTime.model_validate(json.loads(text)) for text in item]
+        ):
+            _say(line)
+        begin_build(checkout, pin, kind, besides, notes)
     _say(check(folder, wanted=wanted, settings=setting))
 
 

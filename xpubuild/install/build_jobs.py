@@ -220,7 +220,7 @@ def _can_wait(choice: Choice) -> bool:
     """
     launched = [name for name in choice.components if has_launcher(choice, name)]
     for name in launched:
-        cache = choice.layout.src / name / "build" / "CMakeCache.txt"
+        cache = choice.tree(name) / "build" / "CMakeCache.txt"
         with contextlib.suppress(OSError):
             if str(launcher(choice.layout)) not in cache.read_text("utf-8", "replace"):
                 return False

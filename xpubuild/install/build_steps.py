@@ -25,6 +25,8 @@ from xpubuild.install.complete import explain_held
 from xpubuild.install.environment_steps import constraints_of, held_file, held_proof, hold_command, words
 from xpubuild.install.source_steps import (
     built_tree_proof,
+    cloned,
+    git_folder,
     pin_checked,
     served_environment,
     unpacked_environment,
@@ -65,7 +67,7 @@ SOURCE_DATE_EPOCH = "1577836800"
 
 def source_folder(target: Target, name: str) -> str:
     """Return the folder of a component's pyproject.toml or setup.py."""
-    folder = target.layout.src / name
+    folder = target.tree(name)
     inside = target.component(name).build.source_dir
     return str(folder if inside == "." else folder / inside)
 
@@ -128,11 +130,18 @@ def check_command(target: Target, name: str, pin: Pin | None, *, kind: str = WHE
     ``pin`` is None for a tree with edits on purpose.
     """
     source, build = target.component(name).source, target.component(name).build
-    tree = ["--checkout", str(target.layout.src / name), "--kind", kind]
+    notes = target.notes(name)
+    tree = ["--checkout", str(target.tree(name)), "--kind", kind]
+    tree += ["--notes", str(notes)] if notes is not None else []
     if pin is not None:
         tree += ["--commit", pin.commit, *(() if pin.submodules else ("--no-submodules",))]
         tree += [part for path in pin.skip for part in ("--skip-submodule", path)]
     tree += [part for path in (source.made_by_build if source else ()) for part in ("--besides", path)]
+    tree += (
+        [part for item in cloned(target, name) for part in ("--item", item)]
+        if pin is None and notes is None
+        else []
+    )
     settings = [part for key in sorted(build.config_settings) for part in ("--setting", key)]
     return Command(
         argv=(
@@ -202,7 +211,12 @@ def _command(
         argv=argv,
         env=env,
         cwd=cwd,
-        path_prefix=(str(target.layout.env / "bin"), *path_prefix(target), *oneapi_path),
+        path_prefix=(
+            *git_folder(target, name),
+            str(target.layout.env / "bin"),
+            *path_prefix(target),
+            *oneapi_path,
+        ),
         tuning=tuning,
     )
 
@@ -314,7 +328,12 @@ def editable_step(target: Target, name: str, needs: tuple[str, ...]) -> Step:
         title=f"build and install {dist} (editable)",
         needs=(f"{name}.source", *needs),
         tools=tools,
-        proofs=(InstalledProof(str(target.site_packages), (dist,)), *step.proofs, *counted),
+        proofs=(
+            InstalledProof(str(target.site_packages), (dist,)),
+            built_tree_proof(target, name),
+            *step.proofs,
+            *counted,
+        ),
         outputs=(step.outputs[0], *made),
         fresh=(bytecode(target, name), *logs),
         relevant=_relevant(target),

@@ -19,6 +19,7 @@ from xpubuild.recipe.model import Archive, LoadedRecipe, Recipe
 from xpubuild.recipe.situation import Situation, Verdict
 from xpubuild.recipe.values import Target as Device
 from xpubuild.resources import docs_page
+from xpubuild.supply.git.worktree import find_git_dir
 from xpubuild.workspace.layout import Layout
 from xpubuild.workspace.moved import place_of
 
@@ -75,6 +76,19 @@ def choose(options: Options, loaded: LoadedRecipe) -> Choice:
         runtime=None if options.runtime is None else runtime_folder(options.runtime),
     )
     _require_archives(choice)
+    for name, folder in options.source_dir.items():
+        if name not in components or recipe.components[name].source is None:
+            built = [item for item in components if recipe.components[item].source]
+            raise UsageError(
+                f"--source-dir {name}={folder}: recipe '{recipe.name}' builds no '{name}' from source",
+                fix=f"use one of its components: {', '.join(built) or 'it has none'}",
+            )
+        if find_git_dir(folder) is None or choice.layout.root in (folder, *folder.parents):
+            raise UsageError(
+                f"--source-dir {name}={folder} cannot be used",
+                why="it is not the top folder of a git checkout outside the workspace",
+                fix="pass the folder of your checkout; what is in src/ of a workspace needs --allow-dirty",
+            )
     return choice
 
 

@@ -128,8 +128,8 @@ def _done(plan: Plan, steps: Sequence[Step]) -> set[str]:
 
 def _never(target: Target) -> str:
     """Return why no wheel of this plan has an identity."""
-    if target.options.editable or target.options.allow_dirty:
-        return "a build with edits is not kept (--editable, --allow-dirty)"
+    if target.options.editable or target.options.allow_dirty or target.options.source_dir:
+        return "a build with edits is not kept (--editable, --allow-dirty, --source-dir)"
     for name in target.components:
         component = target.component(name)
         if component.kind == "wheel" and component.requirements is None:

@@ -190,13 +190,13 @@ def conda_lock_beside(path: Path, lock: Lock) -> Path | None:
 
 def _require_no_contradiction(lock: Lock, options: Options) -> None:
     """Refuse options that ask for something else than a lock."""
-    said, edits = lock.options, options.editable or options.allow_dirty
+    said, edits = lock.options, options.editable or options.allow_dirty or options.source_dir
     pairs: tuple[tuple[str, Any, Any], ...] = (
         ("--target", options.target, said.target),
         ("--variant", options.variant, said.variant),
         ("--cxx11-abi", options.cxx11_abi, str(said.cxx11_abi)),
         ("--arch", ",".join(options.arch) or None, ",".join(said.arch)),
-        ("--editable or --allow-dirty", "edits" if edits else None, "commits"),
+        ("--editable, --allow-dirty or --source-dir", "edits" if edits else None, "commits"),
         *(("--with", name, None) for name in options.with_ if name not in said.components),
         *(("--without", name, "this component") for name in options.without if name in said.components),
     )

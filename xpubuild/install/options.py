@@ -63,6 +63,8 @@ class Options:
     extra_library_path: tuple[Path, ...] = ()
     editable: bool = False
     allow_dirty: bool = False
+    source_dir: Mapping[str, Path] = field(default_factory=dict)
+    quick: bool = False
     portable: bool = False
     runtime: Path | None = None
     update: bool = False

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from xpubuild.errors import RecipeError, SourceIntegrityError
+from xpubuild.install.source_steps import configured
 from xpubuild.install.target import Target
 from xpubuild.recipe.constraints import patched_line
 from xpubuild.recipe.limits import Change
@@ -43,7 +44,8 @@ def with_patches(target: Target, store: RepositoryStore) -> Target:
         if source is None or source.url is None or source.commit is None or name in target.dirty:
             continue
         of_line = [item for item in line.patches if item.component == name] if line is not None else []
-        if changes := [*source.patches, *of_line]:
+        changes = [*source.patches, *of_line]
+        if changes or any(item.replaces for item in configured(target, name)):
             work = _Work(target, store, name)
             source, done = work.make(source, changes)
             components[name] = components[name].model_copy(update={"source": source})
@@ -70,13 +72,18 @@ class _Work:
             raise self._error(f"'{unknown.pop()}' is no path of its configure_time")
         for item in source.configure_time:
             own = [change for change in changes if change.into and change.into == item.path]
-            if own:
+            if own or (item.replaces and item in configured(self._target, self._name)):
                 below, asked = self._pin_of(item, pin)
+                if asked != below.commit:
+                    edits[item.pin_file or ""] = (asked, below.commit)
+            if own:
                 done = self._patched(below, own, {})
                 edits[item.pin_file or ""] = (asked, done.commit)
                 made.append(done)
                 item = item.model_copy(update={"commit": done.commit, "ref": None})  # noqa: PLW2901
             cloned.append(item)
+        if not changes and not edits:
+            return source, []
         done = self._patched(pin, [change for change in changes if not change.into], edits)
         report(f"{self._name} is patched: {len(changes)} changes, tree {done.tree}")
         new = {"commit": done.commit, "tree": done.tree, "configure_time": cloned}
@@ -96,6 +103,9 @@ class _Work:
         (asked,) = configure_time_pins(self._store.git, mirror.path, pin.commit, [item])
         if item.pin_file is None or asked.asked_for is None:
             raise self._error(f"the tree does not say in a pin file which commit of {item.url} is cloned")
+        if item.replaces and (item.commit or item.ref):
+            commit = item.commit or named_commit(self._store, item.url, item.ref or "")
+            return Pin(url=item.url, commit=commit, ref=item.ref), asked.asked_for
         commit = asked.commit or named_commit(self._store, asked.url, asked.asked_for)
         return Pin(url=asked.url, commit=commit, ref=asked.ref), asked.asked_for
 

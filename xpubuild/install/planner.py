@@ -67,7 +67,8 @@ def _steps(target: Target) -> tuple[Step, ...]:
         else:
             every += _source_steps(target, name, needs)
         last_of[name] = every[-1].id
-    every.append(build_steps.verify_step(target, tuple(last_of.values()) or base))
+    if not target.options.quick:
+        every.append(build_steps.verify_step(target, tuple(last_of.values()) or base))
     return one_by_one(_in_order(target, every))
 
 
@@ -139,6 +140,7 @@ def _files(target: Target) -> dict[str, str]:
         **environment_steps.known_beforehand(target),
         **compiler_files(target),
         **launcher_files(target),
+        **source_steps.git_files(target),
     }
     for name in target.components:
         if target.component(name).kind == "source":
@@ -215,6 +217,11 @@ def _summary(target: Target) -> dict[str, Any]:
             f"{item.url} is patched: {item.commit} with tree {item.tree} is made of {item.base}"
             for item in target.patched.values()
         ],
+        **(
+            {"edits": [f"{name}: {tree.summary()}" for name, tree in target.trees.items()]}
+            if target.trees
+            else {}
+        ),
         "workspace": str(target.layout.root),
         "warnings": [*target.warnings, *(target.oneapi.warnings if target.oneapi else ())],
         **{name: value for name, value in told.items() if value},

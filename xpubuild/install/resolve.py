@@ -47,7 +47,7 @@ from xpubuild.supply.depot.entries import PAGE
 from xpubuild.supply.depot.location import Location
 from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.git import Git
-from xpubuild.supply.git.integrity import dirty_digest
+from xpubuild.supply.git.own_tree import OwnTree, own_tree
 from xpubuild.supply.git.pin import is_id
 from xpubuild.supply.git.serving import named_commit
 from xpubuild.supply.index.pipconf import offline_environment, pip_settings
@@ -113,7 +113,7 @@ def resolve(choice: Choice, host: HostReport, why: str = "", cancel: Cancel | No
     used = build_compilers(compilers, oneapi)
     builds = any(choice.component(name).kind == "source" for name in choice.components)
     cache = compile_cache(options.compile_cache, used, oneapi) if builds else ""
-    downloads = downloads_from(options.mirror_folder, offline=options.offline)
+    downloads, trees = downloads_from(options.mirror_folder, offline=options.offline), _own_trees(choice)
     target = Target(
         **vars(choice),
         python=python,
@@ -124,7 +124,8 @@ def resolve(choice: Choice, host: HostReport, why: str = "", cancel: Cancel | No
         cache=platformdirs.user_cache_path("xpubuild"),
         requirements=requirement_texts(choice),
         oneapi=oneapi,
-        dirty=_dirty(choice),
+        dirty={name: tree.digest for name, tree in trees.items()},
+        trees=trees,
         warnings=ignored_variables(choice, os.environ),
         situation=replace(of_host(host, choice.device), ocloc_lacks=unknown_to_ocloc),
         why=why,
@@ -202,16 +203,20 @@ def _python(choice: Choice, host: HostReport, conda: str | None) -> tuple[str, s
     return str(choice.layout.python), version
 
 
-def _dirty(choice: Choice) -> dict[str, str]:
-    if not choice.options.allow_dirty:
-        return {}
+def _own_trees(choice: Choice) -> dict[str, OwnTree]:
+    """Return the trees that are built with somebody's edits."""
     found = {}
     for name in choice.components:
-        checkout, source = choice.layout.src / name, choice.component(name).source
-        skip = source.skip_submodules if source is not None else ()
-        edits = dirty_digest(checkout, skip=skip) if (checkout / ".git").exists() else None
-        if edits is not None:
-            found[name] = edits
+        own, source = choice.own(name), choice.component(name).source
+        checkout = own or choice.layout.src / name
+        if source is None or not (own or (choice.options.allow_dirty and (checkout / ".git").exists())):
+            continue
+        tree = own_tree(
+            checkout, git=Git.open(answers=remembered()), skip=source.skip_submodules,
+            items=source.configure_time, pin=source.commit, whole=own is not None, notes=choice.notes(name),
+        )  # fmt: skip
+        if tree is not None:
+            found[name] = tree
     return found
 
 
@@ -324,6 +329,8 @@ def resolve_commits(choice: Choice, store: RepositoryStore) -> dict[str, Resolve
     for name in choice.components:
         source = choice.component(name).source
         if source is None or source.commit is not None or source.url is None or source.ref is None:
+            continue
+        if choice.own(name):
             continue
         known = kept.get(name)
         if known is None or (known.url, known.ref) != (source.url, source.ref):

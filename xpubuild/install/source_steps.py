@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,8 +54,10 @@ def _embedded_folder(target: Target, source: GitSource) -> Path:
 
 
 def source_step(target: Target, name: str) -> Step:
-    """Return the step that makes the pinned checkout of a component."""
+    """Return the step that makes the pinned checkout of a component, or the copy of somebody's own."""
     source = target.component(name).source
+    if target.own(name) is not None:
+        return _own_step(target, name)
     pin = pin_of(target, name)
     into = target.layout.src / name
     commands: list[Command] = []
@@ -109,6 +111,30 @@ def source_step(target: Target, name: str) -> Step:
     )
 
 
+def _own_step(target: Target, name: str) -> Step:
+    """Return the step for a tree of somebody's own: nothing is done where it is used in place."""
+    into, own, digest = target.tree(name), target.own(name), target.dirty[name]
+    source = target.component(name).source
+    words = [part for item in cloned(target, name) for part in ("--item", item)]
+    words += [
+        part for path in (source.skip_submodules if source else ()) for part in ("--skip-submodule", path)
+    ]
+    argv = (XPUBUILD, "plumbing", "copy-tree", str(own), str(into), "--digest", digest, *words)
+    portable = (
+        f"mkdir -p {shlex.quote(str(into))}",
+        f"rsync --archive {shlex.quote(f'{own}/')} {shlex.quote(f'{into}/')}",
+    )
+    copied = into != own
+    return Step(
+        id=f"{name}.source",
+        title=f"{'copy' if copied else 'use'} {own} as it is",
+        commands=(Command(argv=argv, portable=portable),) if copied else (),
+        outputs=(str(into.parent), str(into)) if copied else (),
+        witnesses=(str(into / ".git"),),
+        relevant={"own": str(own), "edits": digest},
+    )
+
+
 def pin_checked(target: Target, name: str) -> Pin | None:
     """Return the pin that a component's tree must be at to be built; None with edits on purpose."""
     return None if name in target.dirty else pin_of(target, name)
@@ -116,7 +142,7 @@ def pin_checked(target: Target, name: str) -> Pin | None:
 
 def built_tree_proof(target: Target, name: str) -> BuiltTreeProof:
     """Return the proof that a build left the tree as it was pinned."""
-    return BuiltTreeProof(str(target.layout.src / name), pin_checked(target, name))
+    return BuiltTreeProof(str(target.tree(name)), pin_checked(target, name), target.notes(name))
 
 
 def _recipe_proofs(target: Target, name: str) -> tuple[RecipeTreeProof, ...]:
@@ -205,6 +231,35 @@ def configured(target: Target, name: str) -> tuple[ConfigureTime, ...]:
     return tuple(item for item in source.configure_time if item.when in ("always", target.device))
 
 
+def _as_json(items: Iterable[ConfigureTime]) -> list[str]:
+    keys = ("url", "replaces", "path", "pin_file", "commit", "ref")
+    return [
+        json.dumps({key: value for key in keys if (value := getattr(item, key)) is not None})
+        for item in items
+    ]
+
+
+def cloned(target: Target, name: str) -> list[str]:
+    """Return what a component's build clones into its tree, as options of plumbing have it."""
+    source = target.component(name).source
+    return _as_json(item for item in (source.configure_time if source else ()) if item.path is not None)
+
+
+def git_folder(target: Target, name: str) -> tuple[str, ...]:
+    """Return the folder of the git that keeps a build from checking out again what somebody works in."""
+    own = name in target.trees and cloned(target, name)
+    return (str(target.layout.build / "git" / name),) if own else ()
+
+
+def git_files(target: Target) -> dict[str, str]:
+    """Return the programs in these folders: path -> text."""
+    return {
+        f"{folder}/git": tree.shim(target.tree(name))
+        for name, tree in target.trees.items()
+        for folder in git_folder(target, name)
+    }
+
+
 def _repositories_folder(target: Target, name: str) -> Path:
     return target.layout.build / "repositories" / name
 
@@ -217,19 +272,16 @@ def served_environment(target: Target, name: str) -> dict[str, str]:
 
 
 def _refused_in_script(target: Target, name: str) -> tuple[str, ...]:
-    made = [item.url for item in configured(target, name) if item.commit in target.patched]
-    text = f"a script cannot patch {', '.join(made)}, which the build clones; use xpubuild install"
+    clones = configured(target, name)
+    made = [item.url for item in clones if item.replaces or item.commit in target.patched]
+    text = f"a script cannot give the build {', '.join(made)} to clone; use xpubuild install"
     return (f"echo {shlex.quote(text)} >&2", "exit 1") if made else ()
 
 
 def repositories_step(target: Target, name: str) -> Step:
     """Return the step that serves the repositories which the tree at ``commit`` asks for."""
     into = _repositories_folder(target, name)
-    items = [
-        json.dumps({key: value for key in ("url", "path", "pin_file", "commit", "ref")
-                    if (value := getattr(item, key)) is not None})
-        for item in configured(target, name)
-    ]  # fmt: skip
+    items = _as_json(configured(target, name))
     return Step(
         id=f"{name}.repositories",
         title=f"fetch repositories that the build of {name} clones",

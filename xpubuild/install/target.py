@@ -21,6 +21,7 @@ from xpubuild.recipe.values import Target as Device
 from xpubuild.supply.caching import CompileCache
 from xpubuild.supply.depot.keeping import Store
 from xpubuild.supply.depot.kept_wheels import FolderStore
+from xpubuild.supply.git.own_tree import OwnTree
 from xpubuild.supply.git.patches import Patched
 from xpubuild.workspace.layout import Layout
 
@@ -159,6 +160,21 @@ class Choice:
         """Return a component of the recipe."""
         return self.recipe.components[name]
 
+    def own(self, name: str) -> Path | None:
+        """Return the folder of the user that a component is built from, None where it is its pin."""
+        return self.options.source_dir.get(name)
+
+    def tree(self, name: str) -> Path:
+        """Return where a component is built: its checkout, or somebody's own tree, or the copy of that."""
+        own = self.own(name)
+        if own is None:
+            return self.layout.src / name
+        return own if self.options.editable else self.layout.build / "copies" / name
+
+    def notes(self, name: str) -> Path | None:
+        """Return the folder for notes about a tree of somebody's own that is used in place."""
+        return self.layout.build / "in-place" / name if self.own(name) and self.options.editable else None
+
     def requirement_names(self) -> tuple[str, ...]:
         """Return the hashed requirement files that the chosen components and tools need."""
         names = list(self.recipe.toolchain.requirements)
@@ -174,7 +190,8 @@ class Target(Choice):
     """What is built, on this machine. Found once; the planner reads nothing else.
 
     ``requirements`` maps the names of hashed requirement files to their text; ``dirty`` maps a component to
-    the digest of the user's edits in its checkout, where building with edits was asked for. ``situation`` is
+    the digest of the user's edits in its checkout, where building with edits was asked for, and ``trees`` to
+    what was found there. ``situation`` is
     what the constraint solver is told of the host and ``verdict`` its answer, ``why`` says why this recipe,
     where none was named. ``resolved`` maps a component to the commit that was looked up for it,
     ``patched`` a commit that patches of the recipe gave to what it was made of.
@@ -193,6 +210,7 @@ class Target(Choice):
     requirements: Mapping[str, str] = field(default_factory=dict)
     oneapi: OneapiFacts | None = None
     dirty: Mapping[str, str] = field(default_factory=dict)
+    trees: Mapping[str, OwnTree] = field(default_factory=dict)
     resolved: Mapping[str, Resolved] = field(default_factory=dict)
     patched: Mapping[str, Patched] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()

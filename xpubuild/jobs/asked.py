@@ -145,8 +145,9 @@ def require_possible(options: Options) -> None:
     Raises:
         UsageError: naming the option.
     """
-    if options.editable or options.packages == "conda":
-        option = "--editable" if options.editable else "--packages conda"
+    if options.editable or options.source_dir or options.packages == "conda":
+        own = "--source-dir" if options.source_dir else "--packages conda"
+        option = "--editable" if options.editable else own
         raise UsageError(
             f"{option} cannot be built by jobs",
             why="a build node hands wheels to the node that verifies them, not an environment",

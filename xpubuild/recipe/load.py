@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 
 from xpubuild.errors import RecipeError, did_you_mean
 from xpubuild.machine.versions import parse
-from xpubuild.recipe.facts import carried
+from xpubuild.recipe.facts import carried, look_up
 from xpubuild.recipe.model import LoadedRecipe, Recipe
 from xpubuild.recipe.order import in_order
 from xpubuild.resources import docs_page, recipes_dir
@@ -205,7 +205,30 @@ def _merged(path: Path, depth: int) -> tuple[dict[str, Any], tuple[Path, ...]]:
     base.pop("abstract", None)
     if path.stem != below.stem:
         base.pop("patches", None)  # they are releases of that line; a recipe of another name is none
-    return carried(base, document, merge(base, document)), tuple(dict.fromkeys((path.parent, *folders)))
+    merged = _with_forks(base, merge(base, document))
+    return carried(base, document, merged), tuple(dict.fromkeys((path.parent, *folders)))
+
+
+def _with_forks(base: Mapping[str, Any], merged: dict[str, Any]) -> dict[str, Any]:
+    """Note of each repository that a build clones which one of the extended recipe it takes the place of."""
+
+    def cloned(document: Mapping[str, Any], name: str) -> list[Any]:
+        found = look_up(document, f"components.{name}.source.configure_time", ())
+        whole = isinstance(found, list) and all(isinstance(item, Mapping) for item in found)
+        return found if whole else []
+
+    components = merged.get("components")
+    for name in components if isinstance(components, Mapping) else ():
+        theirs, forked = cloned(base, name), list[Any]()
+        for item in cloned(merged, name):
+            path, url = item.get("path"), item.get("url")
+            known = next((one for one in theirs if path is not None and one.get("path") == path), item)
+            if url != known.get("url"):
+                item = {"replaces": known.get("replaces", known.get("url")), **item}  # noqa: PLW2901
+            forked.append(item)
+        if forked != cloned(merged, name):
+            merged = merge(merged, {"components": {name: {"source": {"configure_time": forked}}}})
+    return merged
 
 
 def _below(path: Path, parent: str) -> Path:

@@ -48,6 +48,11 @@ class ConfigureTime(Strict):
     """A repository that the build itself clones while it configures, and where its pin is written down."""
 
     url: GitUrl
+    replaces: GitUrl | None = Field(
+        None,
+        description="URL that the build clones, for a fork: its pin file is made to name the commit of the"
+        " recipe (default: the URL of the extended recipe at the same path, where that is another)",
+    )
     path: str | None = Field(None, description="path below the checkout where the build puts it")
     pin_file: str | None = Field(None, description="file in the tree that has the commit")
     commit: Commit | None = None

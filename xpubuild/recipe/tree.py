@@ -126,7 +126,7 @@ def expected(recipe: Recipe, component: str) -> Expected:
         )
     source, triton = chosen.source, recipe.components.get("triton") if component == "torch" else None
     pins = [PinFile(item.pin_file, item.url, item.commit, item.ref)
-            for item in source.configure_time if item.pin_file]  # fmt: skip
+            for item in source.configure_time if item.pin_file and not item.replaces]  # fmt: skip
     pins += [PinFile(item.pin_file, item.url or f"the archive {key}", item.commit, item.ref,
                      f"build.archives.{key}")
              for key, item in chosen.build.archives.items() if item.pin_file]  # fmt: skip

@@ -339,9 +339,9 @@ def _checkout(git: Git, place: Path, item: Repository, found: Found) -> None:
     finished, built = finished_ns(top), read_built(top)
     for change in _without_the_index(git, item).changes:
         file, named = item.work_tree / change.path, item.place(change.path)
-        if change.extra and not built.explains(named, change.kind):
+        if change.extra and not built.explains(named, change):
             found.edited.append(str(file))
-        if change.kind != "modified" or change.path in item.links():
+        if change.extra or change.kind != "modified" or change.path in item.links():
             continue
         if file.exists() and (finished is None or file.lstat().st_mtime_ns > finished):
             found.edited.append(str(place / named))

@@ -18,7 +18,7 @@ from xpubuild.engine.journal import Journal
 from xpubuild.engine.lock import held_by, workspace_lock
 from xpubuild.errors import SourceIntegrityError, UsageError, XpuBuildError
 from xpubuild.frozen import frozen
-from xpubuild.supply.git.integrity import dirty_digest
+from xpubuild.supply.git.own_tree import dirty_digest
 from xpubuild.supply.git.worktree import is_untouched, read_done
 from xpubuild.workspace.layout import Layout
 from xpubuild.workspace.moved import require_in_place

@@ -17,7 +17,7 @@ import json
 import os
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +26,18 @@ from xpubuild.errors import SourceIntegrityError
 from xpubuild.frozen import frozen
 from xpubuild.supply.git.git import Git, object_format
 from xpubuild.supply.git.submodules import GITLINK, SYMLINK, TreeEntry, list_tree
-from xpubuild.supply.git.worktree import IGNORED, UNTRACKED, Change, Missing, Repository, find_git_dir
+from xpubuild.supply.git.worktree import (
+    COMMIT,
+    IGNORED,
+    UNTRACKED,
+    Change,
+    Missing,
+    Repository,
+    find_git_dir,
+)
 
-#: The kinds of builds: one that ends, and one whose tree is then used in place.
-WHEEL, EDITABLE = "wheel", "editable"
+#: The kinds of builds: one that ends, and one whose tree is in use in place when it has ended.
+WHEEL, EDITABLE, IN_USE = "wheel", "editable", "in use"
 #: The key of the evidence of a build whose tree was proved, before and after it.
 BARE = "tree_proved_bare"
 _NOTE = "xpubuild-build.json"
@@ -45,24 +53,54 @@ class Built:
 
     While a build runs, ``before`` was there and is not its own, and ``besides`` are places that it fills
     although the pin does not ignore them. The tree of an editable install is used in place all the time.
+    ``pins`` are pin files that we have written, and what into them.
     """
 
     made: frozenset[str] = frozenset()
     running: str = ""
     before: frozenset[str] = frozenset()
     besides: tuple[str, ...] = ()
+    pins: Mapping[str, str] = field(default_factory=dict)
 
-    def explains(self, place: str, kind: str) -> bool:
-        """Whether a file that git does not track is the work of a build step."""
+    @property
+    def in_place(self) -> bool:
+        """Whether the tree is that of an editable install."""
+        return self.running in (EDITABLE, IN_USE)
+
+    def explains(self, place: str, change: Change) -> bool:
+        """Whether a file that git does not track is the work of a build step.
+
+        A tracked file of a repository that a build has cloned is not, unless the build has ended that changed
+        it: edits are made there as anywhere else.
+        """
         if place in self.made:
             return True
         if not self.running or place in self.before:
             return False
-        return kind == IGNORED or any(f"{place}/".startswith(f"{other}/") for other in self.besides)
+        if change.kind == IGNORED:
+            return True
+        building = self.running != IN_USE and change.kind in (UNTRACKED, COMMIT)
+        below = any(f"{place}/".startswith(f"{other}/") for other in self.besides)
+        return building and (below or bool(change.clone))
+
+    def made_in(self, found: Sequence[Repository | Missing]) -> frozenset[str]:
+        """Return what of a tree the build that runs has made, changed files of what it cloned among it."""
+        return frozenset(
+            place
+            for place, change in extras(found)
+            # In a tree in use what the pin ignores is explained without a note.
+            if (change.kind != IGNORED or self.running == WHEEL)
+            and (self.explains(place, change) or (change.clone and place not in self.before))
+        )
 
     def write(self, git_dir: Path) -> None:
         """Note it in a checkout's ``.git``, on the disk."""
-        document = {**vars(self), "made": sorted(self.made), "before": sorted(self.before)}
+        document = {
+            **vars(self),
+            "made": sorted(self.made),
+            "before": sorted(self.before),
+            "pins": {**self.pins},
+        }
         write_atomic(git_dir / _NOTE, json.dumps(document).encode())
 
 
@@ -71,8 +109,9 @@ def read_built(git_dir: Path) -> Built:
     try:
         found: dict[str, Any] = json.loads((git_dir / _NOTE).read_text("utf-8"))
         made, before = (frozenset(map(str, found[name])) for name in ("made", "before"))
-        return Built(made, str(found["running"]), before, tuple(map(str, found["besides"])))
-    except (OSError, ValueError, TypeError, KeyError):
+        pins = {str(file): str(word) for file, word in found.get("pins", {}).items()}
+        return Built(made, str(found["running"]), before, tuple(map(str, found["besides"])), pins)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return Built()
 
 
@@ -84,11 +123,11 @@ def add_made(top: Path, file: Path) -> None:
         replace(built, made=built.made | {file.relative_to(top).as_posix()}).write(git_dir)
 
 
-def extras(found: Sequence[Repository | Missing]) -> Iterator[tuple[str, str]]:
-    """Yield every file that git does not track: its name below the top, and its kind."""
+def extras(found: Sequence[Repository | Missing]) -> Iterator[tuple[str, Change]]:
+    """Yield every file that git does not track, with its name below the top."""
     for item in found:
         if isinstance(item, Repository):
-            yield from ((item.place(change.path), change.kind) for change in item.changes if change.extra)
+            yield from ((item.place(change.path), change) for change in item.changes if change.extra)
 
 
 class Shadows:
@@ -212,12 +251,14 @@ def find_edits(
             place, kind = item.place(change.path), change.kind
             if not _is_edit(item, change, traces):
                 continue
-            if change.extra and built.explains(place, kind):
-                hidden = "" if built.running == EDITABLE else shadows.of(top, place)
+            if change.extra and built.explains(place, change):
+                hidden = "" if built.in_place else shadows.of(top, place)
                 if not hidden:
                     continue
                 kind = f"{kind}, hides {hidden}"
-            edits.append(Edit(place, kind, item.path))
+            edits.append(
+                Edit(place, kind, item.place(change.clone.rstrip("/")) if change.clone else item.path)
+            )
     return edits
 
 
@@ -249,8 +290,8 @@ def refuse(into: Path, edits: Sequence[Edit], pinned: str) -> SourceIntegrityErr
         f"{into} has local changes that are not in the pinned commit {pinned}",
         why="found: " + ", ".join(lines),
         fix=(
-            "nothing was changed. Stash the changes, or commit them and pin that commit, or move the "
-            "folder away; then run the same command again"
+            "nothing was changed. To build with the changes, pass --allow-dirty. To build the pinned commit, "
+            "stash them, or move the folder away; then run the same command again"
         ),
         commands=_commands(into, edits),
         evidence={"folder": str(into), "edits": [[edit.path, edit.kind] for edit in edits], "pinned": pinned},
@@ -262,7 +303,7 @@ def _commands(into: Path, edits: Sequence[Edit]) -> list[str]:
     for repository in dict.fromkeys(edit.repository for edit in edits):
         here = [edit for edit in edits if edit.repository == repository]
         folder, kinds = shlex.quote(str(into / repository)), {edit.kind.partition(",")[0] for edit in here}
-        if any(kind.startswith("at commit") for kind in kinds):
+        if COMMIT in kinds or any(kind.startswith("at commit") for kind in kinds):
             commands.append(f"git -C {folder} switch -c my-work")
         if "hidden" in kinds:
             commands.append(f"git -C {folder} ls-files -v | grep '^[a-zS] '")

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.frozen import frozen
-from xpubuild.supply.git.edits import BARE, EDITABLE, WHEEL, Built, extras, find_edits, read_built, refuse
+from xpubuild.supply.git.edits import (
+    BARE,
+    EDITABLE,
+    IN_USE,
+    WHEEL,
+    Built,
+    extras,
+    find_edits,
+    read_built,
+    refuse,
+)
 from xpubuild.supply.git.git import Git
 from xpubuild.supply.git.pin import Pin
 from xpubuild.supply.git.submodules import read_links
-from xpubuild.supply.git.worktree import Missing, Repository, is_untouched, require_git_dir, walk
+from xpubuild.supply.git.worktree import IGNORED, Missing, Repository, is_untouched, require_git_dir, walk
 
 
 def verify_checkout(
@@ -35,7 +44,7 @@ def verify_checkout(
     git = git or Git.open(env)
     try:
         git_dir = require_git_dir(into)
-        repositories = _bare(git, into, pin, read_built(git_dir))
+        repositories = _bare(git, into, pin, lambda _: read_built(git_dir))
         tree = git.parse(git_dir, f"{pin.commit}^{{tree}}")
         if pin.tree not in (None, tree):
             why = f"its tree is {tree}, but the pin has {pin.tree}"
@@ -53,20 +62,22 @@ def verify_checkout(
     }
 
 
-def _bare(git: Git, into: Path, pin: Pin | None, built: Built) -> list[Repository]:
+def _bare(
+    git: Git, into: Path, pin: Pin | None, built: Callable[[Sequence[Repository | Missing]], Built]
+) -> list[Repository]:
     """Return the repositories of the tree; raise where they hold more or less than the pin and a build.
 
     Without a pin, for a tree with edits on purpose, nothing is refused.
     """
     skip, submodules = (pin.skip, pin.submodules) if pin is not None else ((), False)
     found = list(walk(git, into, require_git_dir(into), submodules=submodules, skip=skip))
-    repositories = [item for item in found if isinstance(item, Repository)]
+    repositories, note = [item for item in found if isinstance(item, Repository)], built(found)
     if pin is None:
         return repositories
     expected = {"": {pin.commit}}
     for item in repositories:
         expected |= {item.place(link): {commit} for link, commit in item.links().items()}
-    edits = find_edits(git, found, expected=expected, moving=None, built=built)
+    edits = find_edits(git, found, expected=expected, moving=None, built=note)
     if edits:
         raise refuse(into, edits, pin.commit)
     for lost in found:
@@ -102,49 +113,6 @@ def _digest(repositories: Sequence[Repository]) -> str:
     return total.hexdigest()
 
 
-def dirty_digest(
-    into: Path, *, env: Mapping[str, str] | None = None, skip: Collection[str] = ()
-) -> str | None:
-    """Return the sha256 of what differs from HEAD in ``into`` and its submodules; None if nothing does.
-
-    For a developer who builds with edits on purpose: the same edits give the same digest. ``skip`` are
-    submodules that need not be there.
-
-    Raises:
-        SourceIntegrityError: ``into`` is not a checkout, or git cannot read it.
-    """
-    git, git_dir = Git.open(env), require_git_dir(into)
-    built, total, clean = read_built(git_dir), hashlib.sha256(), True
-    links: dict[str, str] = {}
-    for item in walk(git, into, git_dir, submodules=True, skip=skip):
-        if isinstance(item, Missing):
-            clean = False
-            total.update(os.fsencode(item.path) + b"\0missing\n")
-            continue
-        if item.path in links and links[item.path] != item.head:
-            clean = False
-            total.update(os.fsencode(item.path) + f"\0{item.head}\n".encode("ascii"))
-        own = item.links()
-        links |= {item.place(link): commit for link, commit in own.items()}
-        for change in sorted(item.changes, key=lambda change: os.fsencode(change.path)):
-            place = item.place(change.path)
-            moved = change.path in own and not change.staged
-            if not moved and not (change.extra and built.explains(place, change.kind)):
-                clean = False
-                total.update(os.fsencode(place) + b"\0" + _content(item.work_tree / change.path))
-    return None if clean else total.hexdigest()
-
-
-def _content(file: Path) -> bytes:
-    """Return one line for what is at ``file``: kind, executable bit and the sha256 of the content."""
-    if file.is_symlink():
-        return b"link " + os.fsencode(file.readlink()) + b"\n"
-    if not file.is_file():
-        return b"folder\n" if file.is_dir() else b"gone\n"
-    mode = "755" if os.access(file, os.X_OK) else "644"
-    return f"file {mode} {file_sha256(file)}\n".encode("ascii")
-
-
 @frozen
 class TreeProof:
     """The proof of a checkout step: the folder is the pinned tree and holds no edit. Cheap: two short git
@@ -171,23 +139,30 @@ class TreeProof:
         return verify_checkout(Path(self.into), self.pin)
 
 
-def begin_build(into: Path, pin: Pin | None, kind: str, besides: Sequence[str] = ()) -> None:
+def begin_build(
+    into: Path, pin: Pin | None, kind: str, besides: Sequence[str] = (), notes: Path | None = None
+) -> None:
     """Prove that a tree is bare, and note what lies there: the next command is that of a build.
 
     ``pin`` is None for a tree with edits on purpose, ``kind`` WHEEL or EDITABLE. ``besides`` are paths that
-    the build fills although the pin does not ignore them, such as a repository that CMake clones.
+    the build fills although the pin does not ignore them, such as a repository that CMake clones. ``notes``
+    is the folder for the note about a tree of somebody's own, into which nothing is written.
 
     Raises:
         SourceIntegrityError: the tree holds what neither the pin nor a build of ours put there.
     """
-    git, git_dir = Git.open(), require_git_dir(into)
-    built = read_built(git_dir)
+    git, place = Git.open(), notes or require_git_dir(into)
+    place.mkdir(parents=True, exist_ok=True)
+    built = read_built(place)
+    if pin is None and kind == EDITABLE and built.running == IN_USE:
+        return  # the tree was looked at for the plan, and nothing is refused
     # What a developer left in a tree in use is no work of a build that ended.
-    strict = replace(built, running="") if built.running == EDITABLE else built
-    found = _bare(git, into, pin, strict if kind == WHEEL else built)
-    made = {place for place, what in extras(found) if strict.explains(place, what)}
-    before = {place for place, _ in extras(found)} - made if kind == WHEEL else set()
-    Built(frozenset(made), kind, frozenset(before), tuple(besides)).write(git_dir)
+    strict = replace(built, running="") if built.in_place else built
+    found = _bare(git, into, pin, lambda _: strict if kind == WHEEL else built)
+    made = {name for name, change in extras(found) if strict.explains(name, change)}
+    # What the pin ignores is of no account where developers build in place.
+    counted = [name for name, change in extras(found) if notes or kind == WHEEL or change.kind != IGNORED]
+    Built(frozenset(made), kind, frozenset(counted) - made, tuple(besides), built.pins).write(place)
 
 
 @frozen
@@ -199,6 +174,7 @@ class BuiltTreeProof:
 
     into: str
     pin: Pin | None
+    notes: Path | None = None
 
     def describe(self) -> str:
         """Return what is checked."""
@@ -208,19 +184,32 @@ class BuiltTreeProof:
         """Return nothing: the command before the build names the tree and the commit."""
 
     def check(self) -> dict[str, Any]:
-        """Return how many files of builds the tree holds.
+        """Return how many files of builds the tree holds, and their names where it is somebody's own.
 
         Raises:
             SourceIntegrityError: it is not the pinned tree, or a file hides a pinned one.
         """
         into = Path(self.into)
-        git_dir = require_git_dir(into)
-        built = read_built(git_dir)
-        found = _bare(Git.open(), into, self.pin, built)
-        made = {place for place, kind in extras(found) if built.explains(place, kind)}
+        place = self.notes or require_git_dir(into)
+        built = read_built(place)
+        if built.running == IN_USE and self.pin is None:
+            return {BARE: False, "made_in_tree": len(built.made)}
+
+        def made(found: Sequence[Repository | Missing]) -> Built:
+            nonlocal built
+            if self.notes is not None:
+                built = replace(built, made=frozenset(name for name, _ in extras(found)) - built.before)
+                return built
+            built = replace(built, made=built.made_in(found)) if built.running in (WHEEL, EDITABLE) else built
+            return built
+
+        _bare(Git.open(), into, self.pin, made)
         if built.running == WHEEL:
-            Built(frozenset(made)).write(git_dir)
-        return {BARE: self.pin is not None, "made_in_tree": len(made)}
+            Built(built.made, pins=built.pins).write(place)
+        elif built.running == EDITABLE:
+            replace(built, running=IN_USE, besides=()).write(place)
+        names = {"appeared": sorted(built.made)} if self.notes is not None else {}
+        return {BARE: self.pin is not None, "made_in_tree": len(built.made), **names}
 
 
 def _broken(into: Path, why: str, fix: str) -> SourceIntegrityError:

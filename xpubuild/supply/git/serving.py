@@ -47,6 +47,10 @@ class ConfigureItem(Protocol):
         """Where the build clones it from."""
 
     @property
+    def replaces(self) -> str | None:
+        """The URL that the build knows it by, where that is another."""
+
+    @property
     def path(self) -> str | None:
         """Where the build puts it, below the checkout."""
 
@@ -75,6 +79,7 @@ class ConfigurePin:
     ref: str | None
     path: str | None = None
     note: str = ""
+    replaces: str | None = None
 
     @property
     def asked_for(self) -> str | None:
@@ -90,7 +95,7 @@ def configure_time_pins(
     The pin file of the tree counts before the recipe: it is what the build will read. That the two agree is
     proved where the tree is checked out (``recipe.tree``).
     """
-    return [_pin(git, git_dir, commit, item) for item in items]
+    return [replace(_pin(git, git_dir, commit, item), replaces=item.replaces) for item in items]
 
 
 def _pin(git: Git, git_dir: Path, commit: str, item: ConfigureItem) -> ConfigurePin:
@@ -142,6 +147,7 @@ class Served:
     asked_for: str
     path: str
     folder: str
+    replaces: str = ""
 
 
 def serve_tree(
@@ -177,7 +183,8 @@ def serve_tree(
             remember(store, pin.url, pin.ref, pinned)
         for node in found.nodes:
             asked_for = (pin.asked_for or pinned) if node.parent is None else node.commit
-            served.append(_serve_one(store, node, asked_for, into, report))
+            known_as = (pin.replaces or "") if node.parent is None else ""
+            served.append(replace(_serve_one(store, node, asked_for, into, report), replaces=known_as))
     # Last, and the list after it: what is in the list is there whole.
     text = _config(served, into, environ, store.git.filters())
     write_atomic(into / CONFIG, text.encode("utf-8", "surrogateescape"))
@@ -224,9 +231,10 @@ def _config(served: Sequence[Served], into: Path, environ: Mapping[str, str], fi
     pairs += [*without_filters(filters), ("safe.directory", "*"), ("protocol.file.allow", "always")]
     folders: dict[str, str] = {}
     for item in served:
-        bare = normalised(item.url)
-        for url in (item.url, bare, f"{bare}.git"):
-            folders.setdefault(url, item.folder)
+        for name in filter(None, (item.replaces, item.url)):
+            bare = normalised(name)
+            for url in (name, bare, f"{bare}.git"):
+                folders.setdefault(url, item.folder)
     pairs += [(f"url.{into / folder}.insteadOf", url) for url, folder in folders.items()]
     return "".join(setting(key, value) for key, value in pairs)
 

@@ -14,6 +14,7 @@ import os
 import stat
 import time
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from xpubuild.engine.files import write_atomic
@@ -24,6 +25,8 @@ from xpubuild.supply.git.submodules import GITLINK, TreeEntry
 
 #: The kinds of files that git does not track; ``ignored`` by the pin's own ``.gitignore`` files alone.
 UNTRACKED, IGNORED = "untracked", "ignored"
+#: The kind of the commit at which a repository is that lies in a tree without being tracked: path/@COMMIT.
+COMMIT = "checked out"
 _TRACKED_FIELDS = {"1": 8, "2": 9, "u": 10}  # columns before the path in porcelain v2
 
 
@@ -32,17 +35,19 @@ class Change:
     """A path that is not as HEAD has it. ``kind`` is modified, untracked, ignored, unmerged or hidden.
 
     ``hidden`` are files that git passes over on request (assume-unchanged, skip-worktree): their content is
-    not known to be the tree's. ``staged`` where the index differs from HEAD.
+    not known to be the tree's. ``staged`` where the index differs from HEAD. ``clone`` is the repository that
+    holds the path, where a build has cloned it into a tree that does not track it, else "".
     """
 
     path: str
     kind: str
     staged: bool = False
+    clone: str = ""
 
     @property
     def extra(self) -> bool:
         """Whether git does not track it, or it is in a repository that it does not track."""
-        return self.kind in (UNTRACKED, IGNORED)
+        return self.kind in (UNTRACKED, IGNORED) or bool(self.clone)
 
 
 @frozen
@@ -145,9 +150,16 @@ def inspect(git: Git, path: str, work_tree: Path, git_dir: Path) -> Repository:
         changes.append(Change(name.rstrip("/"), kind))
         below = find_git_dir(work_tree / name) if name.endswith("/") else None
         if below is not None:  # a repository that a build has cloned into the tree
-            nested = inspect(git, "", work_tree / name, below)
-            changes.append(Change(f"{name}@{nested.head}", kind))
-            changes += [Change(name + change.path, kind) for change in nested.changes]
+            own = git.with_env({key: value for key, value in git.env.items() if key != "GIT_INDEX_FILE"})
+            for nested in walk(own, work_tree / name, below, submodules=False):
+                place = f"{name}{nested.path}/".replace("//", "/")
+                if isinstance(nested, Repository):
+                    changes.append(Change(f"{place}@{nested.head}", COMMIT, clone=place))
+                    changes += [
+                        replace(item, path=place + item.path, clone=place + item.clone)
+                        for item in nested.changes
+                        if item.extra or item.path not in nested.links()
+                    ]
     return Repository(path, work_tree, git_dir, head, tuple(changes), tuple(entries))
 
 

@@ -1,0 +1,238 @@
+"""A tree that somebody works in: what of it is theirs, and how a build is kept from taking that back.
+
+A build clones repositories into the tree and checks them out at every configure: PyTorch's CMake does so with
+torch-xpu-ops, at the commit that a pin file names, CMake's own scripts with oneDNN and sycl-tla. Where one of
+them has another commit than a build has put there, the pin file follows it, and a git in front of the real
+one leaves its work tree as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import field, replace
+from pathlib import Path
+
+from xpubuild.engine.files import write_atomic
+from xpubuild.engine.fingerprint import file_sha256
+from xpubuild.frozen import frozen
+from xpubuild.supply.git.edits import Built, read_built
+from xpubuild.supply.git.git import Git
+from xpubuild.supply.git.pin import is_id
+from xpubuild.supply.git.serving import ConfigureItem, asked_by
+from xpubuild.supply.git.worktree import (
+    IGNORED,
+    Change,
+    Missing,
+    Repository,
+    find_git_dir,
+    read_done,
+    read_move,
+    require_git_dir,
+    walk,
+)
+
+_SHOWN = 10
+_SHIM = """#!/bin/sh
+# What is worked on in these folders is built as it is: no configure checks it out again.
+case "$(pwd -P)" in
+{places}) for word; do
+    case "$word" in
+      -*) ;;
+      fetch | checkout | switch | pull | reset | stash | rebase | submodule) exit 0 ;;
+      *) break ;;
+    esac
+  done ;;
+esac
+exec {git} "$@"
+"""
+
+
+@frozen
+class Clone:
+    """A repository at ``path`` that a build has cloned into a tree, at the commit ``head``.
+
+    ``kept`` where the build may not move it. ``pin`` is the file that asks for another commit and is to
+    follow it, or "". ``followed`` is one that does so, or will.
+    """
+
+    path: str
+    head: str
+    kept: bool
+    pin: str = ""
+    followed: str = ""
+
+
+@frozen
+class OwnTree:
+    """A tree with somebody's work: ``digest`` of what differs, the paths ``files``, and its clones.
+
+    ``git`` is the program that builds are to run, ``base`` is where HEAD is and how far that is from the pin.
+    """
+
+    top: str
+    digest: str
+    base: str
+    git: str
+    files: tuple[str, ...] = ()
+    clones: tuple[Clone, ...] = field(default=())
+
+    def summary(self) -> str:
+        """Return in words what is built."""
+        shown = [*self.files[:_SHOWN], *(["..."] if len(self.files) > _SHOWN else [])]
+        differs = (
+            f"{len(self.files)} paths differ: {', '.join(shown)}" if shown else "nothing differs from it"
+        )
+        return f"{self.top} as it is, {self.base}; {differs}"
+
+    def shim(self, tree: Path) -> str:
+        """Return the text of the git that builds of it run; ``tree`` is where it is built."""
+        kept = [str((tree / item.path).resolve()) for item in self.clones if item.kept]
+        places = " | ".join(map(shlex.quote, kept)) or "''"
+        return _SHIM.format(places=places, git=shlex.quote(self.git))
+
+
+def dirty_digest(
+    into: Path, *, env: Mapping[str, str] | None = None, skip: Collection[str] = ()
+) -> str | None:
+    """Return the digest of ``own_tree``, None where nothing differs.
+
+    Raises:
+        SourceIntegrityError: ``into`` is not a checkout, or git cannot read it.
+    """
+    found = own_tree(into, git=Git.open(env), skip=skip)
+    return None if found is None else found.digest
+
+
+def own_tree(
+    into: Path, *, git: Git, skip: Collection[str] = (), items: Sequence[ConfigureItem] = (),
+    pin: str | None = None, whole: bool = False, notes: Path | None = None,
+) -> OwnTree | None:  # fmt: skip
+    """Return what differs in ``into`` and its submodules from what was checked out; None if nothing does.
+
+    For a developer who builds with edits on purpose: the same edits give the same digest. ``skip`` are
+    submodules that need not be there, ``items`` what a build clones into the tree, ``pin`` the commit that
+    would be built else. With ``whole`` the tree is somebody's own: the digest is of its commits, too, and
+    what its ``.gitignore`` names does not count. ``notes`` is the folder of what builds in place have made.
+
+    Raises:
+        SourceIntegrityError: ``into`` is not a checkout, or git cannot read it.
+    """
+    git_dir = require_git_dir(into)
+    total, files = hashlib.sha256(), list[str]()
+    built = read_built(notes or git_dir) if notes or not whole else Built()
+    repositories = list(walk(git, into, git_dir, submodules=True, skip=skip))
+    clones = tuple(_clones(git, into, git_dir, items, built))
+    clones = tuple(replace(item, kept=True, followed="") for item in clones) if whole else clones
+    followed = {clone.followed for clone in clones}
+    links: dict[str, str | None] = {"": read_done(git_dir) if read_move(git_dir) is None else None}
+    for item in repositories:
+        if isinstance(item, Missing):
+            files.append(item.path)
+            total.update(os.fsencode(item.path) + b"\0missing\n")
+            continue
+        if links.get(item.path) not in (None, item.head):
+            files.append(item.path or ".")
+            total.update(os.fsencode(item.path) + f"\0{item.head}\n".encode("ascii"))
+        if whole:
+            total.update(os.fsencode(item.path) + f"\0{item.head}\n".encode("ascii"))
+        own = item.links()
+        links |= {item.place(link): commit for link, commit in own.items()}
+        for change in sorted(item.changes, key=lambda change: os.fsencode(change.path)):
+            place = item.place(change.path)
+            moved = change.path in own and not change.staged
+            no_work = change.extra and (
+                built.explains(place, change)
+                or (whole and (change.kind == IGNORED if notes else left_out(item, change, items)))
+            )
+            if not moved and place not in followed and not no_work:
+                files.append(place)
+                total.update(os.fsencode(place) + b"\0" + _content(item.work_tree / change.path))
+    if not files and not whole:
+        return None
+    base = _base(git, git_dir, pin)
+    return OwnTree(str(into), total.hexdigest(), base, git.program, tuple(files), clones)
+
+
+def left_out(item: Repository, change: Change, items: Sequence[ConfigureItem]) -> bool:
+    """Whether a file that git does not track is no part of somebody's tree, but was made by a build there."""
+    if change.kind == IGNORED or not change.clone:
+        return change.kind == IGNORED
+    ignored = {one.path for one in item.changes if one.kind == IGNORED and not one.clone}
+    parts = change.clone.rstrip("/").split("/")
+    asked = {one.path for one in items if one.path is not None and not one.path.startswith("build/")}
+    below = any("/".join(parts[:end]) in ignored for end in range(1, len(parts) + 1))
+    return below and item.place(change.clone).rstrip("/") not in asked
+
+
+def _base(git: Git, git_dir: Path, pin: str | None) -> str:
+    head = git.parse(git_dir, "HEAD^{commit}")
+    branch = git.query(["symbolic-ref", "--quiet", "--short", "HEAD"], git_dir=git_dir).text
+    text = f"{head[:12]} of {branch}" if branch else head[:12]
+    if pin is None or head == pin:
+        return text if pin is None else f"{text}, the pin"
+    count = git.query(["rev-list", "--left-right", "--count", f"{pin}...HEAD"], git_dir=git_dir)
+    if not count.ok:
+        return f"{text}; the pin {pin[:12]} is not in this repository"
+    behind, ahead = count.text.split()
+    return f"{text}, {ahead} commits ahead of the pin {pin[:12]} and {behind} behind it"
+
+
+def _content(file: Path) -> bytes:
+    """Return one line for what is at ``file``: kind, executable bit and the sha256 of the content."""
+    if file.is_symlink():
+        return b"link " + os.fsencode(file.readlink()) + b"\n"
+    if not file.is_file():
+        return b"folder\n" if file.is_dir() else b"gone\n"
+    mode = "755" if os.access(file, os.X_OK) else "644"
+    return f"file {mode} {file_sha256(file)}\n".encode("ascii")
+
+
+def _clones(
+    git: Git, top: Path, git_dir: Path, items: Sequence[ConfigureItem], built: Built
+) -> Iterator[Clone]:
+    for item in items:
+        place = find_git_dir(top / item.path) if item.path else None
+        if place is None or item.path is None:
+            continue
+        head, pin = git.parse(place, "HEAD^{commit}"), item.pin_file
+        asked = base = None
+        if pin is not None:
+            file, blob = top / pin, git.query(["cat-file", "blob", f"HEAD:{pin}"], git_dir=git_dir)
+            asked = asked_by(file.read_text("utf-8", "replace"), item.url) if file.is_file() else None
+            base = asked_by(blob.stdout.decode("utf-8", "replace"), item.url)
+        ids = {
+            word: word if is_id(word) else git.parse(place, f"{word}^{{commit}}")
+            for word in (asked, base)
+            if word is not None
+        }
+        # A build has put it there: who edits the pin file then, or moves the tree, wants the build to follow.
+        builds = f"{item.path}/@{head}" in built.made or head == ids.get(base or "")
+        there = asked is not None and ids[asked] == head
+        own = not builds and pin is not None and _is_word(top / pin)
+        follows = own and not there and asked in (base, built.pins.get(pin or ""))
+        yield Clone(
+            item.path, head, not builds or there or asked is None,
+            pin or "" if follows else "", pin or "" if own and (there or follows) else "",
+        )  # fmt: skip
+
+
+def _is_word(file: Path) -> bool:
+    return file.is_file() and len(file.read_text("utf-8", "replace").split()) == 1
+
+
+def prepare_build(top: Path, items: Sequence[ConfigureItem]) -> Iterator[str]:
+    """Write the commits of clones that are somebody's work into the pin files of a tree; yield what was done.
+
+    Raises:
+        SourceIntegrityError: ``top`` is not a checkout.
+    """
+    git, git_dir = Git.open(), require_git_dir(top)
+    for clone in _clones(git, top, git_dir, items, read_built(git_dir)):
+        if clone.pin:
+            built = read_built(git_dir)
+            replace(built, pins={**built.pins, clone.pin: clone.head}).write(git_dir)
+            write_atomic(top / clone.pin, f"{clone.head}\n".encode())
+            yield f"{clone.pin} follows {clone.path}, which is at {clone.head}"
