@@ -25,8 +25,8 @@ from xpubuild.install.complete import explain_held
 from xpubuild.install.environment_steps import constraints_of, held_file, held_proof, hold_command, words
 from xpubuild.install.source_steps import (
     built_tree_proof,
-    cloned,
     git_folder,
+    own_options,
     pin_checked,
     served_environment,
     unpacked_environment,
@@ -130,18 +130,12 @@ def check_command(target: Target, name: str, pin: Pin | None, *, kind: str = WHE
     ``pin`` is None for a tree with edits on purpose.
     """
     source, build = target.component(name).source, target.component(name).build
-    notes = target.notes(name)
     tree = ["--checkout", str(target.tree(name)), "--kind", kind]
-    tree += ["--notes", str(notes)] if notes is not None else []
     if pin is not None:
         tree += ["--commit", pin.commit, *(() if pin.submodules else ("--no-submodules",))]
         tree += [part for path in pin.skip for part in ("--skip-submodule", path)]
     tree += [part for path in (source.made_by_build if source else ()) for part in ("--besides", path)]
-    tree += (
-        [part for item in cloned(target, name) for part in ("--item", item)]
-        if pin is None and notes is None
-        else []
-    )
+    tree += own_options(target, name)
     settings = [part for key in sorted(build.config_settings) for part in ("--setting", key)]
     return Command(
         argv=(

@@ -251,6 +251,15 @@ def git_folder(target: Target, name: str) -> tuple[str, ...]:
     return (str(target.layout.build / "git" / name),) if own else ()
 
 
+def own_options(target: Target, name: str) -> list[str]:
+    """Return the options of the command before a build that are about somebody's work in the tree."""
+    notes = target.notes(name)
+    if notes is not None:
+        return ["--notes", str(notes)]
+    items = cloned(target, name) if name in target.dirty else []
+    return [part for item in items for part in ("--item", item)]
+
+
 def git_files(target: Target) -> dict[str, str]:
     """Return the programs in these folders: path -> text."""
     return {

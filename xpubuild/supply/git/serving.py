@@ -151,16 +151,9 @@ class Served:
 
 
 def serve_tree(
-    store: RepositoryStore,
-    tree: Path,
-    commit: str,
-    items: Iterable[ConfigureItem],
-    into: Path,
-    *,
-    environ: Mapping[str, str],
-    jobs: int,
-    report: Report,
-) -> list[Served]:
+    store: RepositoryStore, tree: Path, commit: str, items: Iterable[ConfigureItem], into: Path, *,
+    environ: Mapping[str, str], jobs: int, report: Report,
+) -> list[Served]:  # fmt: skip
     """Make ``into`` serve what the checkout ``tree`` of ``commit`` asks for; return what is served.
 
     A pin that the tree does not say plainly is left to the build and the network. ``environ`` tells where the
@@ -183,8 +176,8 @@ def serve_tree(
             remember(store, pin.url, pin.ref, pinned)
         for node in found.nodes:
             asked_for = (pin.asked_for or pinned) if node.parent is None else node.commit
-            known_as = (pin.replaces or "") if node.parent is None else ""
-            served.append(replace(_serve_one(store, node, asked_for, into, report), replaces=known_as))
+            one = _serve_one(store, node, asked_for, into, report)
+            served.append(replace(one, replaces=pin.replaces or "") if node.parent is None else one)
     # Last, and the list after it: what is in the list is there whole.
     text = _config(served, into, environ, store.git.filters())
     write_atomic(into / CONFIG, text.encode("utf-8", "surrogateescape"))
