@@ -22,6 +22,7 @@ from xpubuild.doctor.checks import (
 )
 from xpubuild.doctor.checks.render_node import Opened
 from xpubuild.doctor.kit import Look, Outcome
+from xpubuild.doctor.look.compatible import situation
 from xpubuild.doctor.look.sites import torch_of
 from xpubuild.doctor.probes.children import Ending
 from xpubuild.doctor.probes.level_zero import MASK, Enumeration, enumeration, unmasked
@@ -30,6 +31,7 @@ from xpubuild.machine.drivers import DriverFacts
 from xpubuild.machine.host_report import host_report
 from xpubuild.machine.readers import LIVE_ROOT
 from xpubuild.recipe.load import load
+from xpubuild.recipe.situation import Situation
 
 
 def tree(root: Path, files: Mapping[str, str]) -> Path:
@@ -126,7 +128,8 @@ def live(monkeypatch: pytest.MonkeyPatch, found: Enumeration, recipe: str | None
     """A running machine whose child answered with ``found``."""
     loaded = load(recipe) if recipe else None
     context = Look(host_report(Path("/nonexistent-root")), {}, LIVE_ROOT, recipe=loaded)
-    answers = {enumeration: found, unmasked: found, torch_of: None}
+    here = Situation(gpu="max", driver="lts-2350", oneapi=("2025.1",), python=("3.12",), gcc="12.2.0")
+    answers = {enumeration: found, unmasked: found, torch_of: None, situation: here}
     monkeypatch.setattr(Look, "probe", lambda self, ask: answers[ask])
     monkeypatch.setattr(level_zero, "FOLDERS", ())
     return context
@@ -151,14 +154,13 @@ def test_a_loader_that_cannot_be_loaded_for_the_cxx_library(monkeypatch: pytest.
     ("api", "spec", "lacks", "recipe", "status"),
     [
         ("1.3", "1.4", [], None, "ok"),
-        ("1.6", "1.4", [], None, "fail"),
-        ("1.10", "1.9", [], None, "fail"),
-        ("1.3", "1.4", ["zeInitDrivers"], None, "warn"),
-        ("1.3", "1.4", ["zeInitDrivers"], "2.8", "fail"),
-        ("1.3", "1.4", ["zeInitDrivers"], "2.4", "warn"),
+        ("1.6", "1.4", [], None, "warn"),
+        ("1.10", "1.9", [], None, "warn"),
+        ("1.3", "1.4", ["zeInitDrivers"], None, "ok"),
+        ("1.3", "1.4", ["zeInitDrivers"], "2.8", "ok"),
         ("1.3", "1.4", ["zeInitDrivers", "zeDeviceGetRootDevice"], None, "fail"),
         ("1.3", "1.4", ["zeInitDrivers", "zeDeviceGetRootDevice"], "2.8", "fail"),
-        ("1.3", "1.4", ["zeInitDrivers", "zeDeviceGetRootDevice"], "2.4", "warn"),
+        ("1.3", "1.4", ["zeInitDrivers", "zeDeviceGetRootDevice"], "2.4", "ok"),
     ],
 )
 def test_loader_against_driver_and_runtime(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 
 from xpubuild import distribution as systems
 from xpubuild.distribution import Need, System
@@ -38,15 +37,6 @@ def install_need(look: Look, *needs: Need) -> tuple[str, ...]:
         return install_command(look, **names)
     system = system_of(look.host.os, look.root)
     return systems.install(needs, system, sudo=_sudo(look), first_lts=first_names(look))
-
-
-def install_second_lts(look: Look) -> tuple[str, ...]:
-    """Return the commands that move a host with the first LTS driver to the second; nothing elsewhere."""
-    system = system_of(look.host.os, look.root)
-    if not first_names(look) or not (systems.row_of(system) or {}).get("gpu"):
-        return ()
-    # The repository that is set up is the first one's.
-    return systems.install(("driver",), replace(system, repositories=""), sudo=_sudo(look))
 
 
 def lacking_here(look: Look, need: Need) -> str:

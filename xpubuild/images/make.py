@@ -15,7 +15,6 @@ import yaml
 from packaging.version import InvalidVersion, Version
 from typing_extensions import TypedDict
 
-from xpubuild.distribution import lacking, note
 from xpubuild.engine import files
 from xpubuild.engine.child import resolve_executable
 from xpubuild.engine.environment import base_environment
@@ -23,7 +22,7 @@ from xpubuild.engine.events import Sink, StepOutput
 from xpubuild.engine.process import Cancel, run
 from xpubuild.engine.reporter import Teller
 from xpubuild.engine.temporary import scratch_folder
-from xpubuild.errors import BuildError, ToolchainError, UnsatisfiableError, UsageError
+from xpubuild.errors import BuildError, ToolchainError, UsageError
 from xpubuild.frozen import frozen
 from xpubuild.images.bases import base_named
 from xpubuild.images.stages import CACHE, CONTEXT, Format, ImageRequest, render
@@ -116,20 +115,15 @@ def require_buildable(request: ImageRequest) -> None:
     situation = Situation(
         target=choice.device, python=(base.row["python"]["version"],), gcc=base.row["gcc"],
         host_compiler="GNU", cxx11_abi=choice.options.abi, arch=choice.arch or None,
-        components=choice.components,
+        components=choice.components, loader=base.row.get("loader"),
     )  # fmt: skip
     found = solve(choice.recipe, situation)
-    if found.builds == "no":
+    if found.refused:
         error = refused(choice.recipe, found)
-        error.what = f"'{choice.recipe.name}' cannot be built on {base.title}"
+        verb = "built" if found.builds == "no" else "run"
+        error.what = f"'{choice.recipe.name}' cannot be {verb} on {base.title}"
         error.fix = f"use another --base; {error.fix}".rstrip("; ")
         raise error
-    if request.is_xpu and (reason := lacking("recent-loader", base.system)):
-        raise UnsatisfiableError(
-            f"an image for XPU cannot be made from {base.title}",
-            why=note("driver", base.system) or reason,
-            fix="use --base ubuntu-24.04 or ubuntu-22.04, or --target cpu",
-        )
 
 
 @frozen

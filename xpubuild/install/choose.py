@@ -224,7 +224,7 @@ def situation_of(target: Target) -> Situation:
     known, asked, kind = target.situation, target.options.arch, target.compilers.kind
     if asked and known.gpu_targets and not set(asked) & set(known.gpu_targets):
         # Named targets that are not this machine's: it is built for another one, whose driver we do not see.
-        known = replace(known, gpu=None, driver=None)
+        known = replace(known, gpu=None, driver=None, loader=None)
     oneapi = known.oneapi
     if target.oneapi is not None:
         used = [(str(item.get("name")), str(item.get("version"))) for item in target.oneapi.components]

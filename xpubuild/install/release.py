@@ -97,6 +97,7 @@ def choose_release(
 ) -> Chosen:
     """Return the newest release that this host can build, of those that have the components ``with_``.
 
+    One that upstream builds with the oneAPI of this host comes before those that it only tolerates.
     A site's own recipe is never taken unasked, unless it stands in for a line under its name.
 
     Raises:
@@ -109,16 +110,23 @@ def choose_release(
     if found == "xpu" and not situation.oneapi and candidates_:
         raise nothing_found(candidates(os.environ), candidates_[0].recipe.needs.oneapi or "")
     passed: list[str] = []
-    unpinned: list[Release] = []
+    # Those that can be built: what upstream pairs with this oneAPI first, then what it tolerates.
+    tolerated: list[tuple[Release, int]] = []
     for release in candidates_:
-        against = _against(solve(release.recipe, situation))
-        if not against and release.pinned:
+        verdict = solve(release.recipe, situation)
+        against, line = _against(verdict), verdict.toolkit
+        paired = line is None or line.kind == "pairing"
+        if not against and release.pinned and paired:
             return Chosen(release.name, found, _why(release, found, passed))
-        unpinned += [] if against else [release]
         asked = f"its commit is not in the recipe ('xpubuild install {release.name}' looks it up)"
+        if not against and release.pinned:
+            asked = f"oneAPI {verdict.oneapi} is tolerated by upstream; ask for it by name"
+        if not against:
+            tolerated.append((release, len(passed)))
         passed.append(f"{release.version}: {against or asked}")
-    if unpinned:
-        return Chosen(unpinned[0].name, found, _why(unpinned[0], found, []))
+    if tolerated:
+        best, before = next((item for item in tolerated if item[0].pinned), tolerated[0])
+        return Chosen(best.name, found, _why(best, found, passed[:before] if best.pinned else []))
     raise UnsatisfiableError(
         f"this host can build no release for {found}",
         why="; ".join(passed) or "no recipe describes a release",

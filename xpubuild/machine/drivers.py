@@ -26,7 +26,9 @@ from xpubuild.machine.readers import LIVE_ROOT, UNKNOWN, entries, exists, read_t
 
 #: Packages that bring the Level Zero driver itself, old name and new; the loader's are told beside them.
 DRIVER_PACKAGES = ("libze-intel-gpu1", "intel-level-zero-gpu", "intel-level-zero")
-_BESIDES = ("level-zero", "libze1", "oneapi-level-zero", "intel-opencl-icd", "intel-opencl", "intel-ocloc")
+#: Packages of the loader, by its names in Intel's repositories and in distributions.
+LOADER_PACKAGES = ("level-zero", "libze1", "oneapi-level-zero")
+_BESIDES = (*LOADER_PACKAGES, "intel-opencl-icd", "intel-opencl", "intel-ocloc")
 _LIBRARY = re.compile(r"libze_intel_gpu\.so\.(\d+\.\d+\.\d+(?:\.\d+)?)")
 _LIBRARY_FOLDERS = ("usr/lib/x86_64-linux-gnu", "usr/lib64", "usr/lib", "usr/local/lib", "usr/local/lib64")
 _BUILD = re.compile(r"(?:\d+:)?\d+\.\d+\.0*(\d+)")
@@ -75,6 +77,13 @@ def driver_family(drivers: tuple[DriverFacts, ...]) -> str | None:
     drivers_only = (item for item in drivers if item.package in (*DRIVER_PACKAGES, "libze_intel_gpu.so"))
     families = {item.family for item in drivers_only} - {UNKNOWN}
     return families.pop() if len(families) == 1 else None
+
+
+def loader_version(drivers: tuple[DriverFacts, ...]) -> str | None:
+    """Return the version of Level Zero's loader; None where no package has it, or two contradict."""
+    found = {item.version for item in drivers if item.package in LOADER_PACKAGES}
+    match = re.match(r"(?:\d+:)?(\d+(?:\.\d+)*)", found.pop()) if len(found) == 1 else None
+    return match[1] if match else None
 
 
 def family_of_version(version: str, stream: str | None = None) -> str:

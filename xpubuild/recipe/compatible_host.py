@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import cast
 
-from xpubuild.machine.drivers import driver_family
+from xpubuild.machine.drivers import driver_family, loader_version
 from xpubuild.machine.gpus import INTEL, intel_gpu
 from xpubuild.machine.host_report import HostReport
 from xpubuild.machine.oneapi_bundles import COMPILER, compiler_version
@@ -36,6 +36,7 @@ def of_host(host: HostReport, target: Target = "xpu") -> Situation:
         gpu=cast(GpuFamily | None, gpu),
         gpu_targets=tuple(name for name in targets if name in TARGETS_OF_FAMILY.get(gpu or "", ())),
         driver=cast(DriverFamily | None, driver_family(host.drivers)),
+        loader=loader_version(host.drivers) if targets else None,
         oneapi=oneapi_versions((item.component, item.version) for item in host.oneapi),
         python=tuple(dict.fromkeys((*([own] if own != UNKNOWN else []), *found))),
         gcc=compiler.version if compiler and kind == "GNU" else None,

@@ -1,13 +1,15 @@
 """The constraint solver: can a host build and run a release, and which features would be disabled. Pure.
 
-``doctor``, ``recipes matrix`` and ``plan`` ask ``solve`` alone. Unknown facts give the answer "unknown",
-never "yes". Each answer has the constraint, what was found, the source of the constraint and what to do.
+``doctor``, ``recipes matrix``, ``plan``, ``install`` and ``image`` ask ``solve`` alone. Unknown facts give
+the answer "unknown", never "yes". Each answer has the constraint, what was found, the source of the
+constraint, and what to do with what that costs.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from packaging.specifiers import SpecifierSet
 
@@ -19,6 +21,7 @@ from xpubuild.recipe.model import Recipe
 from xpubuild.recipe.pairing import pairing_reasons
 from xpubuild.recipe.situation import Concern, Lost, Reason, Situation, Standing, Verdict
 
+_FOREIGN = "to build for other machines, pass their targets with --arch"
 _RANK: dict[Answer, int] = {"no": 0, "unknown": 1, "yes": 2}
 _STANDING = {"pairing": "upstream's pairing", "tolerated": "tolerated", "patched": "needs {}"}
 
@@ -140,12 +143,10 @@ def _abi(case: Case) -> Iterator[Reason]:
 
 def _host(case: Case) -> Iterator[Reason]:
     needs, host = case.recipe.needs, case.situation
-    for name, word, allowed, here, todo in (
-        ("gpu", "a GPU of the family", needs.gpus, host.gpu,
-         "to build for other machines, pass their targets with --arch"),
-        ("driver", "driver", needs.drivers, host.driver,
-         f"install the driver family {needs.drivers[0]}" if needs.drivers else ""),
-    ):  # fmt: skip
+    for name, word, allowed, here in (
+        ("gpu", "a GPU of the family", needs.gpus, host.gpu),
+        ("driver", "driver", needs.drivers, host.driver),
+    ):
         path = f"needs.{name}s"
         if case.xpu and not allowed:
             yield from _if_unknown(case, name, "runs", path, name)
@@ -154,9 +155,37 @@ def _host(case: Case) -> Iterator[Reason]:
                 name, "runs", "unknown" if here is None else "no",
                 wanted=f"{word} {' or '.join(allowed)}",
                 found=f"it is unknown which {name} the host has" if here is None else f"the host has {here}",
-                todo=todo,
+                todo=_driver_todo(case) if name == "driver" else _FOREIGN,
                 path=path,
             )  # fmt: skip
+    if case.xpu and host.loader is not None and (answer := fits(host.loader, needs.loader)) != "yes":
+        yield case.reason(
+            "loader", "runs", answer,
+            wanted=f"a loader of Level Zero {needs.loader}",
+            found=f"the host has {host.loader}, with which the SYCL runtime finds no GPU",
+            todo=f"install a loader {needs.loader}; that of the driver's own repository is recent enough",
+            path="needs.loader",
+        )  # fmt: skip
+
+
+def _driver_todo(case: Case) -> str:
+    """Return which driver families do, each with what is lost with it: solved for the host that has it."""
+    now = {item.feature for item in _losses(case) if item.certain}
+    told = []
+    for family in case.recipe.needs.drivers:
+        then = Case(case.recipe, replace(case.situation, driver=family), case.oneapi, case.python)
+        if any(item.answer == "no" for item in (*_refusals(then), *ocloc_reasons(then))):
+            continue
+        lost = [item.feature for item in _losses(then) if item.certain and item.feature not in now]
+        told.append(f"{family} (loses {' and '.join(lost)})" if lost else family)
+    return f"install a driver of the family {' or '.join(told)}" if told else ""
+
+
+def level(verdict: Verdict) -> int:
+    """Return how good a verdict is: 0 cannot, 1 not known, 2 with a loss, 3 without one."""
+    answer = min((verdict.builds, verdict.runs), key=_RANK.__getitem__)
+    whole = not any(item.certain for item in verdict.loses)
+    return _RANK[answer] + (answer == "yes" and whole)
 
 
 def _refusals(case: Case) -> Iterator[Reason]:

@@ -236,6 +236,9 @@ class Needs(Strict):
         default_factory=list, description="driver families the release runs with, the tested one first"
     )
     gpus: list[GpuFamily] = Field(default_factory=list, description="GPU families that upstream supports")
+    loader: Specifier | None = Field(
+        None, description="loader of Level Zero that the SYCL runtime needs where there is a GPU"
+    )
     oneapi: Specifier | None = None
     oneapi_components: list[Name] = Field(default_factory=list)
     oneapi_beside_compiler: list[Name] = Field(default_factory=list)

@@ -8,20 +8,26 @@ from collections.abc import Mapping
 
 from xpubuild.distribution import Need
 from xpubuild.doctor import kit
-from xpubuild.doctor.fixes import install_command, install_need, lts_note, need_note, remove_command
+from xpubuild.doctor.fixes import (
+    first_names,
+    install_command,
+    install_need,
+    lts_note,
+    need_note,
+    remove_command,
+)
 from xpubuild.doctor.kit import BUILD, RUN, Fix, Look, Outcome, check, commas, finding, ok, skip, todo, warn
-from xpubuild.doctor.look.compatible import judged, situation
+from xpubuild.doctor.look.compatible import judged, lost_with, situation
 from xpubuild.doctor.probes.level_zero import unmasked
 from xpubuild.doctor.probes.machine import intel_gpus, wants_driver
 from xpubuild.engine.environment import base_environment
-from xpubuild.machine.drivers import DRIVER_PACKAGES, DriverFacts, unread_database
+from xpubuild.machine.drivers import DRIVER_PACKAGES, LOADER_PACKAGES, DriverFacts, unread_database
 from xpubuild.machine.drivers import driver_family as common_family
 from xpubuild.machine.gpus import intel_gpu
 from xpubuild.machine.ocloc import OclocAnswer, driver_folders, find_ocloc, try_ocloc
 from xpubuild.machine.readers import UNKNOWN, exists
 
 _LIBRARY = "libze_intel_gpu.so"
-_LOADERS = ("level-zero", "libze1", "oneapi-level-zero")
 _NAMES = {"lts-2350": "LTS 2350", "lts2-2523": "LTS2 2523", "rolling": "rolling"}
 # Packages of Intel's repositories end in the number of a release and the system: -1146~24.04, -803~22.04.
 _INTELS = re.compile(r"-\d{3,}~\d\d\.\d\d")
@@ -74,9 +80,12 @@ def driver_family(look: Look) -> Outcome:
     unread = None if look.live else unread_database(look.root)
     if unread is not None:
         return skip(f"the rpm database {unread} was not read, because rpm would have to run in the image")
+    summary = f"install it{lts_note(look)}{need_note(look, 'driver')}"
+    if lts_note(look) and not first_names(look) and (lost := lost_with(look, driver="lts2-2523")):
+        summary += f"; with that of LTS2 2523, {lost}"
     return finding(
         "no Level Zero driver for Intel GPUs was found by dpkg or rpm or in the library folders",
-        todo(f"install it{lts_note(look)}{need_note(look, 'driver')}", *install_need(look, "driver")),
+        todo(summary, *install_need(look, "driver")),
     )
 
 
@@ -115,7 +124,7 @@ def driver_loader_source(look: Look) -> Outcome:
     libze1) is also reported.
     """
     drivers = [item for item in _drivers(look) if item.package != _LIBRARY]
-    loaders = [item for item in look.host.drivers if item.package in _LOADERS]
+    loaders = [item for item in look.host.drivers if item.package in LOADER_PACKAGES]
     if len(loaders) > 1:
         first = any(item.package == "intel-level-zero-gpu" for item in drivers)
         stays = "level-zero" if first else "libze1"

@@ -5,19 +5,17 @@ from __future__ import annotations
 import os
 import re
 
-from xpubuild.doctor.fixes import as_root, install_need, install_second_lts, lacking_here, need_note
+from xpubuild.doctor.fixes import as_root, install_need, lacking_here, need_note
 from xpubuild.doctor.kit import RUN, Fix, Look, Outcome, check, commas, finding, ok, skip, todo, warn
+from xpubuild.doctor.look.compatible import refused_by
 from xpubuild.doctor.probes.level_zero import UNINITIALIZED, Enumeration, enumeration, result_name, unmasked
 from xpubuild.doctor.probes.level_zero_child import LOADER
 from xpubuild.machine.readers import exists
-from xpubuild.machine.versions import fits
 
-#: The first loader whose zeInitDrivers is whole; adapters of SYCL runtimes from oneAPI 2025.0 on depend on it
-#: (github.com/intel/llvm, sycl: the Level Zero adapter crashes with 1.18.5).
-COMPLETE_LOADER = "1.19.2"
-#: Adapters of oneAPI 2025.0 and later are linked with it: without it the dynamic loader refuses them
-#: (github.com/intel/compute-runtime/issues/818).
-_LINKED = "zeDeviceGetRootDevice"
+#: The newest function that adapters are linked with (github.com/intel/compute-runtime/issues/818).
+LINKED = "zeDeviceGetRootDevice"
+#: The first loader that has it (github.com/oneapi-src/level-zero, CHANGELOG.md: specification 1.7).
+FIRST_WITH_LINKED = "1.13"
 #: Makes the loader take the named driver libraries and no others.
 _ALTERNATIVE = "ZE_ENABLE_ALT_DRIVERS"
 #: Where loaders look by themselves on the distributions of Max hosts.
@@ -148,58 +146,43 @@ def _trouble(look: Look, found: Enumeration) -> tuple[str, Fix]:
 def level_zero_versions(look: Look) -> Outcome:
     """The Level Zero loader is new enough for the driver and the SYCL runtime.
 
-    Compares the version of the specification that the loader supports with the one that the driver
-    reports, and checks that the loader has the functions that newer SYCL runtimes require
-    (zeInitDrivers, zeDeviceGetRootDevice). A loader that is older than the driver hides the driver's
-    newer functions.
+    Asks the constraint solver of `xpubuild plan` whether the SYCL runtime of the recipe, or without one of
+    each release, can be run with the loader that was loaded (`needs.loader` of the recipe, with its source).
+    The Level Zero adapters of oneAPI 2025.0 and 2025.1 are linked with zeDeviceGetRootDevice: with a loader
+    that lacks it (1.8 of Debian 12) they cannot be loaded, and all GPUs disappear without a message.
 
-    The Level Zero adapter of oneAPI 2025.0 and later is linked with zeDeviceGetRootDevice: with a loader
-    that lacks it (1.8 of Debian 12) the adapter cannot be loaded, and all GPUs disappear without a message.
-    This is a failure, unless the recipe uses oneAPI 2024. A loader that has it and is older than 1.19.2 can
-    make the adapter crash: a failure with a recipe that needs such a oneAPI, and a warning otherwise.
+    A loader that knows an older version of the specification than the driver hides the driver's newer
+    functions, which is a warning.
     """
     found = unmasked(look)
     loader, spec = found.loader_version, found.loader_spec
     apis = [str(driver["api"]) for driver in found.drivers]
     lacks = [str(name) for name in found.ending.value("lacks", [])]
     evidence = {"loader": loader, "spec": spec, "drivers": apis, "lacks": lacks}
+    # One that has all that adapters are linked with is recent enough for each, whatever it calls itself.
+    known = loader if loader and older(loader, FIRST_WITH_LINKED) else "1.12"
+    against = refused_by(look, "loader", loader=known) if LINKED in lacks else {}
+    if against:
+        reason = next(iter(against.values()))
+        detail = f"the loader {loader} lacks {LINKED}: {', '.join(against)} {reason.text}"
+        return finding(detail, recent_loader(look, reason.todo), **evidence)
     if newer := [api for api in apis if spec and older(spec, api)]:
         fix = todo("install a newer loader from the repository of the driver", *install_need(look, "loader"))
         detail = f"the loader {loader} supports version {spec} of Level Zero, the driver has {newer[0]}"
-        return finding(detail, fix, **evidence)
-    if lacks or (loader and older(loader, COMPLETE_LOADER)):
-        needed, why = loader_needed_by(look)
-        severe = _LINKED in lacks if needed is None else needed
-        why = why or (f"without {_LINKED} no GPU is listed" if severe else "")
-        what = f"lacks {commas(lacks)}" if lacks else f"is older than {COMPLETE_LOADER}"
-        detail = f"the loader {loader} {what}, which SYCL runtimes of oneAPI 2025.0 and later need"
-        answer = finding if severe else warn
-        return answer(f"{detail}; {why}" if why else detail, recent_loader(look), **evidence)
+        return warn(detail, fix, **evidence)
     if not loader:
         return skip("the loader does not state its version", **evidence)
     return ok(f"loader {loader}, driver API {commas(apis) or 'unknown'}", **evidence)
 
 
-def recent_loader(look: Look) -> Fix:
+def recent_loader(look: Look, summary: str) -> Fix:
     """Return what brings a loader that is new enough, where the distribution or Intel has one."""
     if why := lacking_here(look, "recent-loader"):
-        return todo(f"a loader from {COMPLETE_LOADER} on is needed: {why}")
-    if commands := install_second_lts(look):
-        summary = "the first LTS driver (2350) brings an older loader: move to the second (2523), loader and"
-        return todo(f"{summary} driver together", *commands)
-    return todo(f"install a loader from {COMPLETE_LOADER} on", *install_need(look, "recent-loader"))
+        return todo(why)
+    return todo(summary, *install_need(look, "recent-loader"))
 
 
 def older(one: str, other: str) -> bool:
     """Whether a version of numbers and dots comes before another: 1.8.0 before 1.19.2."""
     first, second = ([int(number) for number in re.findall(r"\d+", item)] for item in (one, other))
     return first < second
-
-
-def loader_needed_by(look: Look) -> tuple[bool | None, str]:
-    """Return whether the recipe's oneAPI needs a recent loader (None: no recipe), and which it uses."""
-    recipe = look.wanted
-    if recipe is None or recipe.needs.oneapi is None or recipe.target != "xpu":
-        return None, ""
-    old = any(fits(f"2024.{minor}.1", recipe.needs.oneapi) == "yes" for minor in range(3))
-    return not old, f"the recipe {recipe.name} uses oneAPI {recipe.needs.oneapi}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,40 @@ def situation(look: Look) -> Situation:
         found = replace(found, host_compiler=kind, gcc=compiler.version if kind == "GNU" else None)
     components = (item for place in toolkits(look) for item in place.components)
     return replace(found, oneapi=oneapi_versions((item.name, item.version) for item in components))
+
+
+def refused_by(look: Look, constraint: str, **known: Any) -> dict[str, Reason]:
+    """Return why a constraint rules the recipe out here, or without one each line of releases, by name."""
+    from xpubuild.recipe.constraints import solve  # noqa: PLC0415 - pydantic, and only where it matters
+
+    here = replace(situation(look), **known)
+    found = ((name, reason) for name, item in _recipes(look) for reason in solve(item, here).against())
+    return {name: reason for name, reason in found if reason.constraint == constraint}
+
+
+def lost_with(look: Look, **change: Any) -> str:
+    """Return what the recipe, or each line of releases, loses on this host after a change; "" for nothing."""
+    from xpubuild.recipe.constraints import solve  # noqa: PLC0415 - pydantic, and only where it matters
+
+    here, lost = situation(look), dict[str, list[str]]()
+    for name, recipe in _recipes(look):
+        now, then = (
+            [item.feature for item in solve(recipe, host).loses if item.certain]
+            for host in (here, replace(here, **change))
+        )
+        for feature in then:
+            lost.setdefault(feature, []).extend([] if feature in now else [name])
+    return "; ".join(f"{', '.join(names)} lose {feature}" for feature, names in lost.items() if names)
+
+
+def _recipes(look: Look) -> Iterator[tuple[str, Recipe]]:
+    """Yield the recipe that is looked at, or without one that of each line of releases."""
+    from xpubuild.recipe.releases import releases  # noqa: PLC0415 - pydantic, and only where it matters
+
+    if look.wanted is not None:
+        yield look.wanted.name, look.wanted
+    else:
+        yield from ((item.line, item.recipe) for item in releases() if item.name == item.line)
 
 
 def judged(look: Look, *about: str, **known: Any) -> list[Reason]:
