@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 from xpubuild.verify.model import CheckResult, VerifyReport
-from xpubuild.verify.reports import junit_report
+from xpubuild.verify.reports import failure, junit_report
 
 
 def result(identifier: str, status: str, **fields: object) -> CheckResult:
@@ -27,6 +28,19 @@ REPORT = VerifyReport(
     device={"type": "cpu"},
     duration_s=2.0,
 )
+
+
+def test_whatever_was_asked_for_and_ran_nothing_of_its_own_is_no_pass() -> None:
+    needed = result("import.torch", "pass")
+    skipped = result("dynamo.models", "skip", detail="needs a source tree: --source DIR")
+    report = replace(REPORT, suite="dynamo", checks=(needed, skipped), asked=("dynamo.models",))
+    error = failure(report)
+    assert (report.status, error is not None and error.exit_code) == ("fail", 70)
+    assert error is not None
+    assert error.why == "dynamo.models: needs a source tree: --source DIR"
+    # One that ran is enough; a check that another one needs is not.
+    ran = replace(report, checks=(result("dynamo.models", "pass"), *report.checks))
+    assert (ran.status, failure(ran)) == ("pass", None)
 
 
 def test_junit_counts_and_separates_failures_from_errors() -> None:

@@ -41,11 +41,7 @@ def select(
     _require_known("suite", suite, SUITES)
     for part in require:
         _require_known("part", part, tuple(registry.PARTS))
-    checks = registry.discover()
-    chosen = [identifier for identifier, check in checks.items() if suite in check.suites]
-    if only:
-        chosen = [identifier for pattern in only for identifier in _matching(pattern, checks)]
-    chosen += [identifier for part in require for identifier in _of_part(part, suite, checks)]
+    checks, chosen = registry.discover(), asked_for(suite, only, require)
     left_out = {identifier for pattern in skip for identifier in _matching(pattern, checks)}
     found = registry.closure(set(chosen) - left_out, checks, left_out)
     if left_out and not set(found) & set(chosen):
@@ -58,6 +54,19 @@ def select(
     for part in require:
         _require_left(part, left_out, checks)
     return [checks[identifier] for identifier in found]
+
+
+def asked_for(suite: str, only: Sequence[str] = (), require: Sequence[str] = ()) -> list[str]:
+    """Return the ids that are meant themselves, without what they need.
+
+    Raises:
+        UsageError: a pattern matches no check.
+    """
+    checks = registry.discover()
+    chosen = [identifier for identifier, check in checks.items() if suite in check.suites]
+    if only:
+        chosen = [identifier for pattern in only for identifier in _matching(pattern, checks)]
+    return chosen + [identifier for part in require for identifier in _of_part(part, suite, checks)]
 
 
 def _of_part(part: str, suite: str, checks: dict[str, registry.Check]) -> list[str]:

@@ -22,7 +22,7 @@ from xpubuild.engine.process import Cancel
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import InterruptedByUserError
 from xpubuild.verify.baseline import Baseline
-from xpubuild.verify.catalogue import select
+from xpubuild.verify.catalogue import asked_for, select
 from xpubuild.verify.child import Child, ChildEnd, require_interpreter
 from xpubuild.verify.model import CheckResult, VerifyReport
 from xpubuild.verify.standin import SLOWER, not_proved
@@ -112,6 +112,7 @@ def run_suite(
         suite, str(python), results, facts.get("torch", {}),
         {**facts.get("device", {"type": device}), **({"stand_in": True} if stand_in else {})},
         round(time.monotonic() - began, 3), _table(given, session.results),
+        tuple(dict.fromkeys(asked_for(suite, only, require))),
     )  # fmt: skip
 
 

@@ -65,10 +65,21 @@ class VerifyReport:
     operators: Mapping[str, Any] | None = None
     """Of the suite operators: the ``xpubuild.verify-operators/1`` document."""
 
+    asked: tuple[str, ...] = ()
+    """The checks that were asked for, without those that they need."""
+
+    @property
+    def ran_nothing(self) -> str:
+        """Why none of the checks that were asked for was run; empty where one was, or none is known."""
+        own = [check for check in self.checks if check.id in self.asked]
+        if not own or any(check.status != "skip" for check in own):
+            return ""
+        return "; ".join(dict.fromkeys(f"{check.id}: {check.detail}" for check in own))
+
     @property
     def status(self) -> str:
-        """Return ``pass`` when no check failed, crashed or passed its deadline, else ``fail``."""
-        return "fail" if any(check.bad for check in self.checks) else "pass"
+        """Return ``pass`` when a check ran that was asked for, and none failed, crashed or took too long."""
+        return "fail" if self.ran_nothing or any(check.bad for check in self.checks) else "pass"
 
     def count(self) -> dict[str, int]:
         """Return how many checks ended in each status."""

@@ -99,6 +99,14 @@ def failure(
     that said how its checks run.
     """
     bad = [check for check in report.checks if check.bad]
+    if not bad and report.ran_nothing:
+        return VerifyError(
+            f"none of the {len(report.asked)} checks that were asked for was run, so nothing is verified",
+            why=report.ran_nothing,
+            fix="provide what they need, or ask for other checks",
+            commands=("xpubuild verify --list",),
+            evidence={"skipped": list(report.asked)},
+        )
     if not bad:
         return None
     named = "; ".join(f"{check.id} ({check.status}): {check.detail}" for check in bad[:_MOST_NAMED])

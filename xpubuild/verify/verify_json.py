@@ -105,6 +105,8 @@ class VerifyDocument(TypedDict):
     """`type` is xpu, cuda or cpu; the rest is what torch says about the device."""
     duration_s: float
     summary: VerifyCounts
+    asked: list[str]
+    """The checks that were asked for; where none of them ran, nothing is verified, and the status is fail."""
     checks: list[CheckResult]
     operators: NotRequired[VerifyOperatorsDocument | None]
     """Of the suite operators alone."""
