@@ -151,6 +151,12 @@ def test_what_is_lost_without_a_lie_is_a_warning(text: str, rule: str, release: 
     assert found.lines[0] == text.splitlines()[0]
 
 
+@pytest.mark.parametrize(("said", "found"), [("ON", ["xpu-unasked"]), ("1", ["xpu-unasked"]), ("OFF", [])])
+def test_xpu_in_a_build_for_the_cpu_is_found(said: str, found: list[str]) -> None:
+    verdicts = judged(f"--   USE_XPU               : {said}\n", expected("2.14.1", USE_XPU="0"))
+    assert [caution([verdict]).id for verdict in verdicts] == found
+
+
 @pytest.mark.parametrize(
     ("text", "switches"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from xpubuild.doctor.look import compatible
 from xpubuild.doctor.probes.children import Ending
 from xpubuild.doctor.probes.level_zero import Enumeration, unmasked
 from xpubuild.errors import UnsatisfiableError, XpuBuildError
-from xpubuild.install.choose import check_host, choose
+from xpubuild.install.choose import check_host, choose, for_gpus_here
 from xpubuild.install.options import Options
 from xpubuild.install.release import choose_release
 from xpubuild.install.target import Compilers
@@ -151,8 +152,28 @@ def remedies(reason: Reason, here: Situation) -> list[Situation]:
 def test_a_remedy_lowers_no_release_that_the_host_had(bare: HostReport, spec: dict[str, Any]) -> None:
     here = of_host(simulated(bare, spec))
     before = {item.version: solve(item.recipe, here) for item in KNOWN}
-    reasons = {reason for verdict in before.values() for reason in verdict.reasons}
-    for after in {then for reason in reasons for then in remedies(reason, here)}:
-        for other in KNOWN:
-            had = level(before[other.version])
-            assert had < 2 or level(solve(other.recipe, after)) >= had, (other.version, after)
+    reasons = {repr(reason): reason for verdict in before.values() for reason in verdict.reasons}
+    after = {repr(then): then for reason in reasons.values() for then in remedies(reason, here)}
+    for then, other in product(after.values(), KNOWN):
+        had = level(before[other.version])
+        assert had < 2 or level(solve(other.recipe, then)) >= had, (other.version, then)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "asked", "arch"),
+    [
+        ("max", (), ("pvc",)), ("arc-a", (), ("dg2",)), ("arc-b", ("auto",), ("bmg",)), (None, (), ("pvc",)),
+        # A foreign target is asked for by name; the driver and the GPU here say nothing about it.
+        ("arc-b", ("pvc",), ("pvc",)),
+    ],
+)  # fmt: skip
+def test_gpus_that_are_there_decide(
+    bare: HostReport, gpu: str | None, asked: tuple[str, ...], arch: tuple[str, ...]
+) -> None:
+    spec = {"driver": "rolling", "loader": LOADERS[3], "gpu": gpu, "oneapi": ["2026.0"], "gcc": "12.2.0"}
+    host = simulated(bare, {**spec, "python": "3.12.4"})
+    choice = for_gpus_here(choose(Options("2.13", Path("/w"), arch=asked), LINES["2.13"]), host)
+    assert choice.arch == arch
+    verdict = solve(choice.recipe, replace(of_host(host), arch=choice.options.named_arch or None))
+    slow = [note.found for note in verdict.notes() if note.constraint == "arch"]
+    assert bool(slow) == (asked == ("pvc",) and gpu == "arc-b")

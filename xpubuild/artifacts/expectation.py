@@ -42,6 +42,8 @@ class Expectation:
     def asks(self, rule: GateRule) -> bool:
         """Whether what a rule is about was asked for."""
         asked = self.switches.get("TORCH_XPU_ARCH_LIST")
+        if rule.cpu != (self.switches.get("USE_XPU", "1").lower() in OFF):
+            return False
         if rule.targets and asked and not any(item.startswith(rule.targets) for item in targets(asked)):
             return False
         if any(self.switches.get(name, "1").lower() in OFF for name in rule.needs):
@@ -60,6 +62,8 @@ class Expectation:
             return "", found
         if rule.compare == "off":
             return ("on", found or "nothing") if found.lower() in OFF else None
+        if rule.compare == "on":
+            return ("off", found) if found.lower() in _ON else None
         if rule.compare == "arch":
             asked = self.switches.get("TORCH_XPU_ARCH_LIST", "")
             differs = asked and found and targets(asked) != targets(found)

@@ -37,7 +37,8 @@ class GateRule(BaseModel):
     exists: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
-    compare: Literal["present", "off", "arch", "environment", "source"] = "present"
+    compare: Literal["present", "off", "on", "arch", "environment", "source"] = "present"
+    cpu: bool = False
     what: str
     why: str
     fix: str

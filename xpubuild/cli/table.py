@@ -150,7 +150,8 @@ OPTIONS: Mapping[str, Option] = {
     "tag": O(TEXT, "Name of the image; of Apptainer, the file.", "NAME"),
     "doctor": O(PATH, "Report of 'doctor --json' from the same host, to tell causes apart.", "FILE"),
     "cxx11-abi": O(("0", "1"), "C++11 ABI to build with.", of={"check": "C++11 ABI they must have."}),
-    "arch": O(NAMES, "GPUs to compile kernels for ahead of time, such as pvc."),
+    "arch": O(NAMES, "GPUs to compile kernels for ahead of time, such as pvc; auto (default): those of this"
+        " host, or without one the recipe's."),
     "editable": O(FLAG, "Install source components in editable mode."),
     "allow-dirty": O(FLAG, "Build with local changes in src/ instead of rejecting them."),
     "source-dir": O(TREES, "Build this checkout as it is (COMPONENT: torch by default); repeatable.",

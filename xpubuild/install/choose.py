@@ -11,8 +11,10 @@ from xpubuild.errors import RecipeError, UnsatisfiableError, UsageError
 from xpubuild.install.options import Options, default_workspace
 from xpubuild.install.release import refused
 from xpubuild.install.target import Choice, Target
+from xpubuild.machine.host_report import HostReport
+from xpubuild.recipe.aot_targets import targets_for
 from xpubuild.recipe.choices import target_of
-from xpubuild.recipe.compatible_host import CMAKE_ID, oneapi_versions
+from xpubuild.recipe.compatible_host import CMAKE_ID, of_host, oneapi_versions
 from xpubuild.recipe.constraints import solve
 from xpubuild.recipe.lint import placeholder_problems
 from xpubuild.recipe.model import Archive, LoadedRecipe, Recipe
@@ -71,7 +73,7 @@ def choose(options: Options, loaded: LoadedRecipe) -> Choice:
         cxx11_abi=_abi(options, recipe, components),
         components=components,
         variant=variant,
-        arch=options.arch or tuple(recipe.arch),
+        arch=options.named_arch or tuple(recipe.arch),
         switches={name: _switches(recipe, name, variant) for name in components},
         runtime=None if options.runtime is None else runtime_folder(options.runtime),
     )
@@ -92,19 +94,28 @@ def choose(options: Options, loaded: LoadedRecipe) -> Choice:
     return choice
 
 
+def for_gpus_here(choice: Choice, host: HostReport) -> Choice:
+    """Return the choice with the AOT targets of the GPUs of this host, where none were named (`auto`)."""
+    if choice.device != "xpu" or choice.options.named_arch:
+        return choice
+    listed, found = choice.recipe.arch, targets_for(choice.recipe, of_host(host))
+    return choice if found == tuple(listed or choice.recipe.arch_upstream) else replace(choice, arch=found)
+
+
 def _require_aot_targets(options: Options, recipe: Recipe, device: Device) -> None:
     """Reject AOT targets that the build cannot have."""
-    for name in options.arch:
+    asked = options.named_arch
+    for name in asked:
         if not _ARCH.fullmatch(name):
             raise UsageError(f"--arch '{name}' is not an AOT target", fix="use targets such as pvc or bmg")
-    if options.arch and device != "xpu":
+    if asked and device != "xpu":
         other = ", or build for the GPU with --target xpu" if "xpu" in recipe.targets else ""
         raise UsageError(
-            f"--arch {','.join(options.arch)} is only for the GPU, but the target of this build is {device}",
+            f"--arch {','.join(asked)} is only for the GPU, but the target of this build is {device}",
             why="AOT targets name GPUs that SYCL kernels are compiled for; a build for the CPU has none",
             fix=f"omit --arch (XPUBUILD_ARCH is the same option){other}",
         )
-    found = solve(recipe, Situation(target=device, arch=options.arch)) if options.arch else None
+    found = solve(recipe, Situation(target=device, arch=asked)) if asked else None
     against = tuple(item for item in found.against() if item.constraint == "arch") if found else ()
     if found is not None and against:
         raise refused(recipe, replace(found, builds="no", reasons=against))
@@ -221,7 +232,7 @@ def _require_archives(choice: Choice) -> None:
 
 def situation_of(target: Target) -> Situation:
     """Return the host as one build sees it: with its interpreter, compiler and oneAPI."""
-    known, asked, kind = target.situation, target.options.arch, target.compilers.kind
+    known, asked, kind = target.situation, target.options.named_arch, target.compilers.kind
     if asked and known.gpu_targets and not set(asked) & set(known.gpu_targets):
         # Named targets that are not this machine's: it is built for another one, whose driver we do not see.
         known = replace(known, gpu=None, driver=None, loader=None)

@@ -195,7 +195,7 @@ def _require_no_contradiction(lock: Lock, options: Options) -> None:
         ("--target", options.target, said.target),
         ("--variant", options.variant, said.variant),
         ("--cxx11-abi", options.cxx11_abi, str(said.cxx11_abi)),
-        ("--arch", ",".join(options.arch) or None, ",".join(said.arch)),
+        ("--arch", ",".join(options.named_arch) or None, ",".join(said.arch)),
         ("--editable, --allow-dirty or --source-dir", "edits" if edits else None, "commits"),
         *(("--with", name, None) for name in options.with_ if name not in said.components),
         *(("--without", name, "this component") for name in options.without if name in said.components),

@@ -89,6 +89,11 @@ class Options:
         return self.mirror if isinstance(self.mirror, Path) else None
 
     @property
+    def named_arch(self) -> tuple[str, ...]:
+        """The AOT targets that were named; () for `auto`."""
+        return () if self.arch == ("auto",) else self.arch
+
+    @property
     def abi(self) -> int | None:
         """The C++11 ABI that was asked for."""
         return None if self.cxx11_abi is None else int(self.cxx11_abi)

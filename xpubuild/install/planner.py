@@ -17,18 +17,20 @@ from xpubuild.install import build_steps, environment_steps, source_steps
 from xpubuild.install.build_compilers import compiler_files, links_steps
 from xpubuild.install.build_jobs import launcher_files, one_by_one
 from xpubuild.install.build_steps import TORCH, source_folder, targets_in, wants_xpu
+from xpubuild.install.choose import situation_of
 from xpubuild.install.source_steps import configured
 from xpubuild.install.target import Target
+from xpubuild.machine.oneapi_bundles import COMPILER
 
 #: Keys of a recipe that do not decide what is built: what it says of hosts, of other releases and of itself,
 #: and what stands in the inputs as chosen.
 _NOT_INPUTS: dict[str, Any] = {
     **dict.fromkeys(("title", "extends", "abstract", "patches", "target", "targets", "abi", "arch"), True),
     **dict.fromkeys(("arch_upstream", "loses", "refuses", "toolkits", "costs", "facts"), True),
-    "needs": {"disk_gib", "drivers", "gpus"},
+    "needs": {"disk_gib", "drivers", "gpus", "loader"},
     "components": {
         "__all__": {
-            **dict.fromkeys(("optional", "targets", "end_of_life"), True),
+            **dict.fromkeys(("optional", "targets", "end_of_life", "gives"), True),
             "build": {"compile_cache", "launcher", "unit_memory", "large_units"},
         }
     },
@@ -182,6 +184,16 @@ def _of_recipe(target: Target) -> dict[str, Any]:
     return found
 
 
+def _of_xpu(target: Target) -> dict[str, str]:
+    """Return which oneAPI builds, with its compiler, and the driver that is assumed to run the result."""
+    facts, here, allowed = target.oneapi, situation_of(target).driver, target.recipe.needs.drivers
+    told = {"driver": f"{here}, of this host" if here else f"not of this host: {' or '.join(allowed)}"}
+    if facts is None:
+        return told
+    places = [str(item.get("path")) for item in facts.components if item.get("name") == COMPILER]
+    return {"oneapi": f"{places[0] if places else 'found'}, icpx {facts.compiler_version}", **told}
+
+
 def _summary(target: Target) -> dict[str, Any]:
     """Return what people want to know of a plan; why this release, what it lacks, what is worth knowing."""
     torch, cache, verdict = target.recipe.components.get("torch"), target.compile_cache, target.verdict
@@ -206,6 +218,7 @@ def _summary(target: Target) -> dict[str, Any]:
         "torch": (torch.version if torch else None) or "from source",
         "python": f"{target.python_version} ({target.python})",
         "compilers": f"{target.compilers.cxx} {target.compilers.version}",
+        **(_of_xpu(target) if target.device == "xpu" else {}),
         "cxx11_abi": target.cxx11_abi,
         "variant": target.variant or "as the recipe",
         **{name: text for name, text in optional.items() if text},
@@ -232,10 +245,13 @@ def _summary(target: Target) -> dict[str, Any]:
 
 
 def watched(target: Target, steps: tuple[Step, ...]) -> tuple[Step, ...]:
-    """Return the steps with their watchers and, where PyTorch is for XPU, with the proofs that it is."""
+    """Return the steps with their watchers and, where PyTorch is for XPU, with the proofs that it is.
+
+    The gate looks on as PyTorch is built for the CPU too, where XPU may have been left switched on.
+    """
     torch = [name for name in target.components if target.component(name).dist == TORCH]
     gated: dict[str, Step] = {}
-    if torch and target.device == "xpu":
+    if torch:
         gated = _gated(target, torch[0], {step.id: step for step in steps})
     return tuple(gated.get(step.id) or _watched(target, step) for step in steps)
 
@@ -259,8 +275,9 @@ def _gated(target: Target, name: str, steps: Mapping[str, Step]) -> dict[str, St
         return {}
     builder = wheel or install
     env = builder.commands[-1].env
-    if not wants_xpu(env):
-        return {}
+    if target.device != "xpu" or not wants_xpu(env):
+        off = wheel if not wants_xpu(env) else None
+        return {} if off is None else {off.id: replace(off, watch=_gate(target, name, env))}
     watch = _watched(target, builder).watch if install.id == name else _gate(target, name, env)
     own = watch if builder is install else _watched(target, install).watch
     gated = {install.id: replace(install, watch=own, proofs=(*install.proofs, _installed(target, env)))}
@@ -277,7 +294,7 @@ def _gate(target: Target, name: str, env: Mapping[str, str]) -> WatchStep:
     except InvalidVersion:
         release = None
     return WatchStep(
-        xpu=True,
+        xpu=wants_xpu(env),
         recipe=target.recipe.name,
         expected=Expectation(
             release=release,

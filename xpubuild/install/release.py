@@ -204,7 +204,8 @@ def with_alternatives(
         return error
     found = situation_for(host, options.target or recipe.target, options.python)
     # That no oneAPI is installed is an error of its own; here it would hide what else fits.
-    situation = replace(found, oneapi=found.oneapi or None, cxx11_abi=options.abi, arch=options.arch or None)
+    arch = options.named_arch or None
+    situation = replace(found, oneapi=found.oneapi or None, cxx11_abi=options.abi, arch=arch)
     verdict = solve(recipe, situation)
     if not verdict.refused:
         return error

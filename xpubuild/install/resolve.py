@@ -26,7 +26,7 @@ from xpubuild.engine.process import Cancel
 from xpubuild.errors import FetchError, UnsatisfiableError, UsageError, XpuBuildError
 from xpubuild.install.build_compilers import build_compilers, compile_cache
 from xpubuild.install.build_jobs import capacity
-from xpubuild.install.choose import check_host, choose
+from xpubuild.install.choose import check_host, choose, for_gpus_here
 from xpubuild.install.kept import stores_of
 from xpubuild.install.options import Options, Resolved
 from xpubuild.install.patching import with_patches
@@ -98,7 +98,7 @@ def resolve(choice: Choice, host: HostReport, why: str = "", cancel: Cancel | No
     Raises:
         XpuBuildError: an interpreter, compiler, oneAPI, conda package or commit that is needed is not there.
     """
-    recipe, choice = choice.recipe, _with_local_mirror(choice, cancel)
+    recipe, choice = choice.recipe, for_gpus_here(_with_local_mirror(choice, cancel), host)
     options, conda = choice.options, conda_lock_of(choice)
     python, version = _python(choice, host, conda)
     compilers = choose_compilers(recipe.needs.gcc, caller=os.environ, system=host.os, known=host.compilers)

@@ -10,7 +10,8 @@ from packaging.version import Version
 from xpubuild.frozen import frozen
 from xpubuild.machine.versions import Answer
 from xpubuild.recipe.conditions import Case, holds
-from xpubuild.recipe.situation import Reason
+from xpubuild.recipe.model import Recipe
+from xpubuild.recipe.situation import Reason, Situation
 
 #: AOT targets of the devices of each family; a GPU that is known by its family alone has one of them.
 TARGETS_OF_FAMILY: dict[str, tuple[str, ...]] = {
@@ -44,9 +45,19 @@ class AotList:
     instead: str = ""
 
 
+def targets_for(recipe: Recipe, situation: Situation) -> tuple[str, ...]:
+    """Return the targets that a build is given: those requested by name, else those of the GPUs here.
+
+    The recipe's list, or upstream's, stays where it has them already, or says none, or no GPU is here.
+    """
+    listed = tuple(recipe.arch or recipe.arch_upstream)
+    mine = situation.gpu_targets or TARGETS_OF_FAMILY.get(situation.gpu or "", ())
+    serves = not mine or not listed or listed == (_NO_AOT,) or bool(set(listed) & set(mine))
+    return situation.arch or (listed if serves else mine)
+
+
 def _asked_for(case: Case) -> tuple[str, ...]:
-    """Return the targets that the build is given: requested ones, else the recipe's, else upstream's."""
-    return case.situation.arch or tuple(case.recipe.arch or case.recipe.arch_upstream)
+    return targets_for(case.recipe, case.situation)
 
 
 def aot_lists(case: Case) -> tuple[AotList, ...]:

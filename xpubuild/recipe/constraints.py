@@ -200,6 +200,10 @@ def _refusals(case: Case) -> Iterator[Reason]:
 
 
 def _losses(case: Case) -> Iterator[Lost]:
+    chosen = case.situation.components
+    for name, component in case.recipe.components.items() if chosen is not None else ():
+        if component.gives and name not in (chosen or ()) and case.situation.target in component.targets:
+            yield Lost(component.gives, f"without {name}: --with {name}")
     for loss in case.recipe.loses:
         answer = holds(case, loss.when, loss.driver, loss.gpu, loss.targets)
         if answer != "no":

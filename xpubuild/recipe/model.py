@@ -213,6 +213,7 @@ class Component(Strict):
     source: GitSource | None = None
     build: Build = Field(default_factory=Build)
     audit: Audit = Field(default_factory=Audit)
+    gives: str = Field("", description="what a build for these targets lacks without the component")
     targets: tuple[Target, ...] = ("xpu", "cpu")
 
     @model_validator(mode="after")

@@ -8,9 +8,10 @@ import re
 from xpubuild.doctor.fixes import as_root, install_need, lacking_here, need_note
 from xpubuild.doctor.kit import RUN, Fix, Look, Outcome, check, commas, finding, ok, skip, todo, warn
 from xpubuild.doctor.look.compatible import refused_by
+from xpubuild.doctor.look.sites import torch_of
 from xpubuild.doctor.probes.level_zero import UNINITIALIZED, Enumeration, enumeration, result_name, unmasked
 from xpubuild.doctor.probes.level_zero_child import LOADER
-from xpubuild.machine.readers import exists
+from xpubuild.machine.readers import exists, read_text
 
 #: The newest function that adapters are linked with (github.com/intel/compute-runtime/issues/818).
 LINKED = "zeDeviceGetRootDevice"
@@ -18,8 +19,9 @@ LINKED = "zeDeviceGetRootDevice"
 FIRST_WITH_LINKED = "1.13"
 #: Makes the loader take the named driver libraries and no others.
 _ALTERNATIVE = "ZE_ENABLE_ALT_DRIVERS"
+_DEBIAN = "/usr/lib/x86_64-linux-gnu"
 #: Where loaders look by themselves on the distributions of Max hosts.
-FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib", "/usr/local/lib64")
+FOLDERS = (_DEBIAN, "/usr/lib64", "/usr/lib", "/usr/local/lib", "/usr/local/lib64")
 
 
 @check("level_zero.loader", profiles=RUN, needs="gpu.supported", deadline_s=20)
@@ -173,6 +175,36 @@ def level_zero_versions(look: Look) -> Outcome:
     if not loader:
         return skip("the loader does not state its version", **evidence)
     return ok(f"loader {loader}, driver API {commas(apis) or 'unknown'}", **evidence)
+
+
+@check("level_zero.pyzes", severity="warn", profiles=RUN, needs="gpu.supported")
+def level_zero_pyzes(look: Look) -> Outcome:
+    """Torch can ask Level Zero's management library through pyzes.
+
+    From 2.13 on, torch counts devices and reads temperature, clock and power through the package pyzes,
+    where it is installed. pyzes 0.1.1 loads the loader from Debian's folder alone
+    (`/usr/lib/x86_64-linux-gnu`; github.com/oneapi-src/level-zero, pull request 496), so on SUSE and RHEL its
+    import raises an OSError: `torch.xpu.temperature` and its like fail, and `torch.xpu.device_count` asks
+    the SYCL runtime instead, after which processes can no longer be forked. A torch that does not catch
+    the error, as 2.13.0, 2.14.1 and 2.15.0 do, fails in `torch.xpu.device_count` itself.
+
+    Reads `pyzes.py` of the selected environment; it is ok where torch is older, or pyzes is not installed.
+    """
+    torch = torch_of(look)
+    file = torch.python.module("pyzes") if torch is not None and torch.xpu else None
+    text = read_text(file, look.root) if file is not None else None
+    place = f"{_DEBIAN}/{LOADER}"
+    if torch is None or file is None or text is None or f'"{_DEBIAN}/lib"' not in text:
+        return skip("no pyzes that is bound to one folder, or no torch for XPU")
+    if exists(look.path(place)):
+        return ok(f"{file} loads {place}")
+    others = loader_copies(look)
+    found = f"the loader is {others[0]}" if others else "there is no loader"
+    fix = todo(
+        "use a pyzes with that change, or remove it: torch then counts devices without it",
+        f"{torch.python.executable} -m pip uninstall -y pyzes",
+    )
+    return finding(f"{file} loads {place} alone, and {found}", fix, file=str(file), loaders=list(others))
 
 
 def recent_loader(look: Look, summary: str) -> Fix:

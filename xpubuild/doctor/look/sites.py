@@ -47,6 +47,10 @@ class Site:
         """Return the folder of an import package: the first on the path."""
         return next((place for folder in self.folders if (place := folder / name).is_dir()), None)
 
+    def module(self, name: str) -> Path | None:
+        """Return the file of a module that is one file: the first on the path."""
+        return next((place for folder in self.folders if (place := folder / f"{name}.py").is_file()), None)
+
 
 def facts_of(look: Look) -> PythonFacts | None:
     """Return the host report's facts about the selected interpreter; in an image, about the first one."""
