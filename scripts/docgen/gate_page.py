@@ -20,6 +20,7 @@ for the requested GPUs.
 _COMPARED = {
     "present": "matches",
     "off": "is off",
+    "on": "is on",
     "arch": "differs from the requested AOT targets",
     "environment": "is outside the workspace's environment",
     "source": "is outside the checkout",
@@ -50,7 +51,8 @@ def page() -> str:
 
 def _condition(rule: GateRule) -> str:
     """Return when a rule applies, beside the release."""
-    words = [f"{md.code(rule.asked)} is on"] if rule.asked else []
+    words = ["the build is for the CPU"] if rule.cpu else []
+    words += [f"{md.code(rule.asked)} is on"] if rule.asked else []
     words += [f"there is {md.code(name)}" for name in rule.exists]
     words += [f"there is no {md.code(name)}" for name in rule.lacks]
     words += [f"an AOT target is {' or '.join(map(md.code, rule.targets))}"] if rule.targets else []

@@ -285,10 +285,17 @@ def verdict(rows: Sequence[Row]) -> str:
 
 def _newest(builds: Sequence[Row], rows: Sequence[Row]) -> str:
     """Return the newest release that builds, whether it runs here, and which one does if it does not."""
-    # As plan does without a recipe: what has no commit is built where it is asked for by name.
-    first = next((row for row in builds if row.get("pinned", True)), builds[0])
+    # As plan does without a recipe: what has no commit, or is only tolerated, is asked for by name.
+    pinned = [row for row in builds if row.get("pinned", True)]
+    paired = [
+        row for row in pinned if (row["verdict"].get("toolkit") or {}).get("kind", "pairing") == "pairing"
+    ]
+    first = (paired or pinned or builds)[0]
     texts = [f"newest that builds here: {first['release']}"]
-    if newer := builds[: builds.index(first)]:
+    before = builds[: builds.index(first)]
+    if tolerated := ", ".join(row["release"] for row in before if row in pinned):
+        texts[0] += f" (and {tolerated}, with a oneAPI that upstream only tolerates)"
+    if newer := [row for row in before if row not in pinned]:
         names, command = ", ".join(row["release"] for row in newer), f"xpubuild install {newer[0]['recipe']}"
         texts[0] += f" (and {names} without a commit in the recipe: '{command}' looks it up)"
     runs = first["verdict"]["runs"]
