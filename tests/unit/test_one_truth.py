@@ -87,7 +87,7 @@ def planned(name: str, host: HostReport, here: Situation) -> bool:
         "situation": here, "oneapi": None, "python_version": here.python[0] if here.python else "",
         "compilers": Compilers("/usr/bin/gcc", "/usr/bin/g++", version, {}, "gcc"),
     }  # fmt: skip
-    choice = choose(Options(name, Path("/w"), target="xpu"), LINES[name])
+    choice = for_gpus_here(choose(Options(name, Path("/w"), target="xpu"), LINES[name]), host)
     try:
         check_host(known_target(choice, **facts))
     except UnsatisfiableError:
