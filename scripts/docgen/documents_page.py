@@ -27,6 +27,7 @@ _MADE_BY = {
     "verify": "`xpubuild verify --json`, `xpubuild verify --output FILE`",
     "verify-operators": "`operators.json` in the folder of `xpubuild verify --suite operators --results DIR`",
     "verify-checks": "`xpubuild verify --list --json`",
+    "test": "`xpubuild test --json`",
     "audit": "`xpubuild check --json`",
     "wheel-repair": "`xpubuild check --repair --json`",
     "rehearsal": "`xpubuild rehearse --json`",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xpubuild.verify.suite.registry import GROUPS, LANES, turns
 
-FULL = [group for group in GROUPS if group not in ("image", "dynamo", "upstream", "database")]
+FULL = [group for group in GROUPS if group not in ("image", "database")]
 
 
 def test_groups_that_compute_run_beside_each_other_and_speed_alone() -> None:

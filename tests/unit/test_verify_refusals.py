@@ -74,8 +74,6 @@ def test_the_stand_in_is_for_xpu_alone_and_for_a_torch_that_has_it(tmp_path: Pat
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("--source", "/tmp"), "--source has no effect without --suite dynamo or upstream"),
-        (("--suite", "upstream", "--models", "x"), "--models has no effect without --suite dynamo"),
         (("--minutes", "1"), "--minutes has no effect without --suite operators"),
         (("--no-gpu", "--suite", "full"), "--suite has no effect with --no-gpu"),
         (("--no-gpu", "--results", "/tmp"), "--results has no effect"),

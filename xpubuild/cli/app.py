@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 #: What other tools call a command.
 _OTHERS_SAY = {
     "uninstall": "clean", "remove": "clean", "rm": "clean", "delete": "clean", "purge": "clean",
-    "build": "install", "make": "install", "test": "verify", "activate": "env", "exec": "run",
+    "build": "install", "make": "install", "activate": "env", "exec": "run",
     "shell": "run", "audit": "check", "verify-lock": "check", "report": "status --html",
     "wheel": "check --repair", "completion": "config completion",
     "download": "fetch", "list": "recipes list", "settings": "config", "diagnose": "explain",

@@ -35,6 +35,7 @@ ARGUMENTS: Mapping[str, Argument] = {
     "workspace": Argument("recipe", "[WORKSPACE]", "workspaces"),
     "checked": Argument("given", "[WORKSPACE|WHEEL...|LOCK|DEPOT]", "workspaces", nargs=-1),
     "run": Argument("recipe", "[WORKSPACE] [-- COMMAND...]", "workspaces"),
+    "tests": Argument("paths", "[PATHS...] [-- OPTIONS OF PYTEST...]", nargs=-1),
     "log": Argument("log", "LOG"),
     "files": Argument("file", nargs=-1),
     "shell": Argument("shell", required=True, choices=("bash", "zsh", "fish")),
@@ -81,8 +82,10 @@ COMMANDS: Mapping[str, Command] = {
         "| Locks: lock-policy recipe python oneapi-root extra-path extra-library-path conda-lock mirror"
         f" offline {_ALL}", "checked"),
     "verify": Command("verify", "Test an installed PyTorch on the device.",
-        "workspace python device stand-in suite no-gpu source data models tests operators minutes results"
+        "workspace python device stand-in suite no-gpu data operators minutes results"
         " baseline update-baseline only skip require list junit output | Output: json quiet", "workspace"),
+    "test": Command("develop", "Run PyTorch's own tests, and compare them with the accepted run.",
+        "workspace python device stand-in source select accept junit | Output: json quiet", "tests"),
     "status": Command("workspace", "Show the steps, runs and results of a workspace.",
         "workspace all jobs html", "workspace"),
     "env": Command("workspace", "Print the shell commands that activate a workspace.",

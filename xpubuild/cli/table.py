@@ -55,6 +55,7 @@ OPTIONS: Mapping[str, Option] = {
     "variant": O(TEXT, "Named set of build switches, as 'recipes show RECIPE' lists them.", "NAME"),
     "python": O(TEXT, "Interpreter to build for.", "EXE", of={
         "doctor": "Interpreter with the torch to check.", "verify": "Interpreter with the torch to verify.",
+        "test": "Interpreter with the torch to test.",
         "migrate": "Interpreter whose torch has the calls that may be written."}),
     "jobs": O(JOBS, "Number of parallel compile jobs.", "N|auto", "auto"),
     "dry-run": O(FLAG, "Show the plan, run nothing.", of={
@@ -91,13 +92,13 @@ OPTIONS: Mapping[str, Option] = {
     "device": O(("xpu", "cuda", "cpu"),
         "Device to test (default: that of the workspace; xpu with --python)."),
     "stand-in": O(FLAG, "Use Intel's OpenCL CPU device as a GPU; the report says so."),
-    "suite": O(("smoke", "full", "speed", "dynamo", "upstream", "operators"),
-        "Tests to run; dynamo and upstream are PyTorch's own scripts.", default="smoke"),
+    "suite": O(("smoke", "full", "speed", "operators"), "Checks to run.", default="smoke"),
     "no-gpu": O(FLAG, "Run only the checks that need no device, as in an image build."),
-    "source": O(PATH, "Source tree of PyTorch for dynamo and upstream (default: that of the workspace)."),
+    "source": O(PATH, "Source tree of PyTorch with the tests (default: that of the workspace)."),
+    "select": O(TEXT, "Only tests whose names match, as for pytest.", "EXPR", words="-k --select",
+        to="expression"),
+    "accept": O(FLAG, "Accept these failures; without PATHS and -k, those of the last run."),
     "data": O(PATH, "Folder of JPEG and PNG files for vision.files (default: it writes some)."),
-    "models": O(NAMES, "Models for dynamo (default: a few per suite)."),
-    "tests": O(NAMES, "Test files for upstream (default: a selection)."),
     "operators": O(NAMES, "Operators for the suite operators (default: all)."),
     "minutes": O(NUMBER, "Start no operator after N minutes; the most used run first.", "N"),
     "results": O(PATH, "Folder for the table of operators; what is in it is not run again."),
@@ -261,8 +262,8 @@ TABLES: Mapping[tuple[str, ...], Mapping[str, Option]] = {
 }
 
 _ONCE = "yes step repair list junit update-baseline here all older caches stand-in bundle build markdown"
-_ONCE += " write values prove"
-_UNNAMED = "output root redact no-gpu source data models tests operators minutes results baseline require"
+_ONCE += " write values prove accept"
+_UNNAMED = "output root redact no-gpu source select data operators minutes results baseline require"
 _UNNAMED += " html tag to torch patch sarif"
 #: Never in a file: they ask for one deed, or answer for a person.
 DEEDS = frozenset((*_ONCE.split(), "dry-run", "json", "status.jobs"))

@@ -9,11 +9,8 @@ import click
 
 from xpubuild.cli import options
 
-#: Options that only some suites read.
-_OF_SUITES = {
-    "source": ("dynamo", "upstream"), "models": ("dynamo",), "tests": ("upstream",),
-    **dict.fromkeys(("operators", "minutes", "results"), ("operators",)),
-}  # fmt: skip
+#: Options that the suite operators alone reads.
+_OF_OPERATORS = ("operators", "minutes", "results")
 
 
 @options.command("verify")
@@ -38,7 +35,7 @@ def verify(
     from xpubuild.verify.catalogue import list_checks, select
     from xpubuild.verify.harness import run_suite
     from xpubuild.verify.reports import checks_document, failure, require_places, write_reports
-    from xpubuild.verify.target import check_options, resolve_target
+    from xpubuild.verify.target import resolve_target
     from xpubuild.workspace.check import require_installed
     from xpubuild.workspace.layout import Layout
 
@@ -59,18 +56,18 @@ def verify(
     if root is not None:
         with options.interruptible() as cancel:
             require_installed(root, cancel)
+    of_them = {
+        "data": of_checks["data"], "operators": ",".join(of_checks["operators"]),
+        "minutes": of_checks["minutes"],
+        "results": results or (Layout(root).verify_operators if root else None),
+        "accepted": None if update_baseline else baseline,
+    }  # fmt: skip
     with options.interruptible() as cancel, scratch_folder("verify") as scratch:
         report = run_suite(
             target.python, device=target.device, env=target.env, work=scratch, suite=suite, only=only,
             skip=skip, require=require, emit=printer.emit, progress=printer.progress, baseline=earlier,
             cancel=cancel, stand_in=target.stand_in,
-            options=check_options(
-                of_checks["source"] or target.source, of_checks["models"], of_checks["tests"],
-                data=of_checks["data"], operators=",".join(of_checks["operators"]),
-                minutes=of_checks["minutes"],
-                results=results or (Layout(root).verify_operators if root else None),
-                accepted=None if update_baseline else baseline,
-            ),
+            options={name: str(value) for name, value in of_them.items() if value},
         )  # fmt: skip
     document = report.to_json()
     summarise(f"xpubuild verify: {document['status']}", verify_summary_view(document))
@@ -86,13 +83,13 @@ def _given(suite: str, *, no_gpu: bool) -> list[str]:
     context = click.get_current_context()
     if context.params["update_baseline"] and context.params["baseline"] is None:
         raise click.UsageError("--update-baseline needs --baseline FILE")
-    needs = {name: f"has no effect without --suite {' or '.join(of)}" for name, of in _OF_SUITES.items()}
-    foreign = {name: why for name, why in needs.items() if no_gpu or suite not in _OF_SUITES[name]}
+    alone = suite == "operators" and not no_gpu
+    foreign = {} if alone else dict.fromkeys(_OF_OPERATORS, "has no effect without --suite operators")
     image = "has no effect with --no-gpu, which runs the checks of an image"
     empty = {} if context.params["only"] else {"only": "is empty; name checks, or omit it"}
     options.refuse({**(dict.fromkeys(("stand-in", "suite"), image) if no_gpu else {}), **foreign, **empty})
     words = ["--stand-in"] if context.params["stand_in"] else []
-    for name in (*_OF_SUITES, "data", "baseline", "require"):
+    for name in (*_OF_OPERATORS, "data", "baseline", "require"):
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
             value = context.params[name]
             words += [f"--{name}", ",".join(value) if isinstance(value, tuple) else str(value)]

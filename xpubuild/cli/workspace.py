@@ -191,8 +191,7 @@ class CommandAfterDashes(options.Command):
         except click.UsageError as error:
             if "unexpected extra argument" not in error.message:
                 raise
-            message = "put -- before the command: xpubuild run [WORKSPACE] -- COMMAND"
-            raise click.UsageError(message, ctx) from error
+            raise click.UsageError(f"put -- before the command: {ctx.get_usage()[7:]}", ctx) from error
 
 
 @options.command("run", CommandAfterDashes)

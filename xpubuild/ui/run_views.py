@@ -18,7 +18,7 @@ from xpubuild.ui.invocation import how_called
 from xpubuild.ui.parts import Commands, Facts, Part, Sentences, Table, facts, listed, table
 from xpubuild.ui.supply_views import wheel_table
 from xpubuild.ui.terminal import Terminal, one_line
-from xpubuild.ui.views import cache_table
+from xpubuild.ui.views import cache_table, when
 
 Document = Mapping[str, Any]
 Parts = tuple[Part, ...]
@@ -317,3 +317,31 @@ def verify_summary_view(document: Document) -> Parts:
 def verify_checks_view(document: Document) -> Parts:
     """Return the table of all checks of verify."""
     return (listed("", document["checks"], {"check": "id", "suites": "suites", "what it checks": "title"}),)
+
+
+def test_view(document: Document) -> Parts:
+    """Return what is bad in an ``xpubuild.test/1`` document, new failures first, and the result."""
+    columns = {"test": "id", "result": "outcome", "detail": "detail"}
+    tables = (
+        listed(title, [case for case in document["cases"] if case["id"] in bad], columns)
+        for bad, title in (
+            (set(document["new"]), "New failures"),
+            (set(document["known"]), "Failures of the accepted run, too"),
+        )
+    )
+    accepted = document["accepted"]
+    counts = ", ".join(f"{count} {outcome}" for outcome, count in sorted(document["summary"].items()))
+    return (
+        *tables,
+        Sentences(tuple(document["fixed"]), "Failed in the accepted run, pass now"),
+        facts({
+            "result": f"{document['status']} ({counts})",
+            "compared with": f"the accepted run of {when(accepted['when'])}, torch {accepted['torch']}"
+            if accepted else "no run was accepted yet",
+            "torch": document["torch"],
+            "device": document["device"],
+            "devices": document["lanes"] if document["lanes"] > 1 else "",
+            "time": wording.duration(document["duration_s"]),
+            "output of pytest": document["logs"],
+        }),
+    )  # fmt: skip

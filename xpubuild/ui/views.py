@@ -29,7 +29,7 @@ def status_view(document: Document) -> Parts:
             "step": "id",
             "status": lambda step: _state(step["status"], held),
             ">time": lambda step: "" if step["duration_s"] is None else wording.duration(step["duration_s"]),
-            "when": lambda step: _when(step["started"]),
+            "when": lambda step: when(step["started"]),
             "detail": lambda step: step["detail"] or (
                 f"from the store {step['store']}" if step.get("store") else ""
             ),
@@ -39,7 +39,7 @@ def status_view(document: Document) -> Parts:
             "run": "id",
             "recipe": "recipe",
             "status": lambda run: _state(run["status"] or "running", run in last),
-            "when": lambda run: _when(run["started"]),
+            "when": lambda run: when(run["started"]),
         }),
     )  # fmt: skip
 
@@ -49,7 +49,8 @@ def _state(word: str, held: object) -> str:
     return "interrupted" if word == "cancelled" or (word == "running" and not held) else word
 
 
-def _when(moment: float) -> str:
+def when(moment: float) -> str:
+    """Return a moment (seconds since the epoch) as people write it, in local time."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
 
 

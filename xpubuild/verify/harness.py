@@ -70,8 +70,8 @@ def run_suite(
         started: called with the id of each check that begins.
         progress: called with the id of a long check and how far it is.
         deadline_s: timeout for each check, instead of its own.
-        options: options of single checks: ``source`` (a tree of PyTorch), ``models``, ``tests``, and those of
-            ``check_database.py``; ``results`` is the folder of its table, by default below ``work``.
+        options: options of single checks, those of ``check_database.py``; ``results`` is the folder of its
+            table, by default below ``work``.
         baseline: speeds to compare with; a slower one is a warning.
         cancel: interrupts the run from another thread.
         stand_in: ``env`` is that of the stand-in for a GPU: what it cannot prove is skipped.

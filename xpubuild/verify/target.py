@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -84,15 +83,6 @@ def _found(python: str | None, workspace: Path | None, device: str | None) -> Ta
     built_for = read_receipt(workspace).get("summary", {}).get("target", DEFAULT_DEVICE)
     tree = Layout(workspace).src / "torch"
     return Target(Layout(workspace).python, env, device or str(built_for), tree if tree.is_dir() else None)
-
-
-def check_options(
-    source: Path | None, models: Sequence[str] = (), tests: Sequence[str] = (), **more: object
-) -> dict[str, str]:
-    """Return the options of single checks for the harness, without those that were not passed."""
-    given = {"source": str(source or ""), "models": ",".join(models), "tests": ",".join(tests)}
-    given |= {name: str(value) for name, value in more.items() if value}
-    return {name: value for name, value in given.items() if value}
 
 
 def _decides(name: str) -> bool:

@@ -41,6 +41,8 @@ class Layout:
         "build/verify-operators", "The states of operators of ``verify --suite operators``, and its table."
     )
 
+    tests = Place("build/tests", "The last run of ``test`` and the accepted one, with pytest's output.")
+
     def pip_report(self, step: str, requirements: str) -> Path:
         """Return where pip says what it installed of a requirements file in a step; that folder exists."""
         return self.build / "requirements" / f"{step}+{requirements}.installed.json"

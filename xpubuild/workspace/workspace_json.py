@@ -264,3 +264,55 @@ class PlanDocument(TypedDict):
     """Absent where nothing would run."""
     obstacles: NotRequired[list[Error]]
     """What would stop an install before its first step: too little space, a file that nobody has."""
+
+
+class TestCase(TypedDict):
+    """One of upstream's tests, or a model in one mode."""
+
+    id: str
+    """The file below the source tree, and what follows it in pytest's node id."""
+    outcome: Literal["passed", "failed", "skipped", "crashed", "timed out"]
+    seconds: float
+    detail: str
+    """The message of a failure, the reason of a skip."""
+
+
+class TestAccepted(TypedDict):
+    """The accepted run that this one is compared with."""
+
+    when: float
+    """When it ended, in seconds since the epoch."""
+    torch: str
+    device: str
+    bad: list[str]
+    """Tests that are known to fail; those of earlier accepted runs too, if they did not run in this one."""
+
+
+class TestDocument(TypedDict):
+    """What upstream's tests found."""
+
+    schema: Literal["xpubuild.test/1"]
+    """Name and version."""
+    status: Literal["pass", "fail"]
+    """`fail`: there are new failures, or nothing has run."""
+    source: str
+    python: str
+    torch: str
+    device: str
+    """Name of the device."""
+    lanes: int
+    """How many devices, or tiles of one, tests ran on side by side."""
+    when: float
+    duration_s: float
+    summary: dict[str, int]
+    """How many tests ended in each outcome."""
+    new: list[str]
+    """Tests that are bad and were not in the accepted run."""
+    known: list[str]
+    """Tests that are bad and were in the accepted run."""
+    fixed: list[str]
+    """Tests that passed and were bad in the accepted run."""
+    accepted: TestAccepted | None
+    logs: str
+    """Folder with the output of pytest, a file for each file of tests."""
+    cases: list[TestCase]

@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from . import database
-from .check_upstream import need_packages
 from .context import CheckFailedError, CheckSkippedError, SuiteContext, require
 from .database_shards import Limits, Pool
 from .database_table import BAD, STATES, Table, known_failures
 from .hardware import has_float64
 from .references import SAME_ORDER
-from .registry import PACKAGES, check
+from .registry import check
 
 _MOST_NAMED = 4
 #: The options of the check: ``results`` (folder), ``minutes``, ``operators`` and ``types`` (names),
@@ -40,7 +39,6 @@ _REPORT_S = 20.0
 )
 def operators(context: SuiteContext) -> None:
     """Run each operator of torch's own database in each type, with gradients, in-place and out= forms."""
-    need_packages("torch.testing._internal", PACKAGES["database"])
     chosen = _chosen(context, database.load())
     facts = _facts(context)
     with tempfile.TemporaryDirectory(prefix="operators-") as scratch:

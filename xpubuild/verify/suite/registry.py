@@ -18,12 +18,12 @@ FULL = ("full",)
 SPEED = ("full", "speed")
 #: For building images: no check needs a device.
 IMAGE = ("image",)
-SUITES = ("smoke", "full", "speed", "image", "dynamo", "upstream", "operators")
+SUITES = ("smoke", "full", "speed", "image", "operators")
 
 #: Groups in the order they run; one that is not named here comes last.
 GROUPS = (
     "import", "device", "runtime", "aten", "operators", "onednn", "ops", "compile", "model", "workloads",
-    "vision", "audio", "profiler", "distributed", "speed", "image", "dynamo", "upstream", "database",
+    "vision", "audio", "profiler", "distributed", "speed", "image", "database",
 )  # fmt: skip
 
 #: Groups that only compute run in lanes beside each other on a device with cores to spare, each lane in this

@@ -1,0 +1,340 @@
+"""``test``: runs upstream's tests in the interpreter of a workspace, and compares them with the accepted run.
+
+Each file runs in a process of its own, on one tile of one GPU; a test that ends its process or hangs is the
+result of that test, and the next process goes on behind it (``upstream_pytest``, which the target runs).
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import csv
+import json
+import os
+import shlex
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from xpubuild.engine.files import write_atomic
+from xpubuild.engine.junit import Case, junit
+from xpubuild.engine.process import Cancel, ProcessResult, query, run
+from xpubuild.engine.temporary import scratch_folder
+from xpubuild.errors import InterruptedByUserError, UsageError, VerifyError
+from xpubuild.untrusted import json_value, read_bytes
+from xpubuild.workspace.upstream_selection import Unit
+from xpubuild.workspace.workspace_json import TestAccepted, TestCase, TestDocument
+
+#: Not imported here: it needs pytest, which the target has.
+_IN_TARGET = Path(__file__).with_name("upstream_pytest.py")
+#: What PyTorch's tests import beside torch.
+_PACKAGES = ("pytest", "expecttest", "hypothesis")
+_MASKS = {"xpu": "ZE_AFFINITY_MASK", "cuda": "CUDA_VISIBLE_DEVICES"}
+#: Upstream's CI gives a test ten minutes; a model is downloaded or compiled first.
+_TEST_S, _MODEL_S = 600.0, 1800.0
+#: How many tests of a file may end their process before the rest is given up.
+_MOST_ENDS = 50
+_BAD = ("failed", "crashed", "timed out")
+_MOST_NAMED = 5
+#: What a script of benchmarks/dynamo writes for a model that is right, or that cannot be judged.
+_RIGHT = frozenset({"pass", "pass_due_to_skip"})
+_PROBE = """\
+import importlib.util, json, sys
+missing = [name for name in sys.argv[2:] if importlib.util.find_spec(name) is None]
+import torch
+api = getattr(torch, sys.argv[1])
+count = 1 if sys.argv[1] == "cpu" else api.device_count()
+name = api.get_device_name(0) if count and sys.argv[1] != "cpu" else sys.argv[1]
+print(json.dumps({"torch": torch.__version__, "count": count, "device": name, "missing": missing}))
+"""
+
+
+@dataclass
+class UpstreamTests:
+    """One run. ``place`` is the folder of the last and the accepted run; ``words`` are options of pytest."""
+
+    python: Path
+    device: str
+    env: Mapping[str, str]
+    source: Path
+    place: Path
+    cancel: Cancel
+    tell: Callable[[str], None] = lambda _: None
+    expression: str = ""
+    words: Sequence[str] = ()
+    _cases: dict[str, TestCase] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def run(self, units: Sequence[Unit]) -> TestDocument:
+        """Run them and return the document, which is kept as the last run.
+
+        Raises:
+            VerifyError: nothing can run: no torch, no device, no pytest.
+            InterruptedByUserError: it was asked to stop.
+        """
+        began, about = time.time(), self._probe()
+        given = self.env.get(_MASKS.get(self.device, ""), "")
+        masks = [mask for mask in given.split(",") if mask] or list(map(str, range(about["count"])))
+        accepted = accepted_run(self.place)
+        # Tests of several devices have all of them, after the others.
+        alone = [unit for unit in units if "/distributed/" in f"/{unit.name}"]
+        with scratch_folder("test") as scratch:
+            beside = [unit for unit in units if unit not in alone]
+            work = deque((unit, part) for unit in beside for part in self._parts(unit, beside, len(masks)))
+            with concurrent.futures.ThreadPoolExecutor(len(masks)) as pool:
+                lanes = [pool.submit(self._lane, work, mask, len(masks), scratch) for mask in masks]
+            for lane in lanes:
+                lane.result()
+            self._lane(deque((unit, (0, 1)) for unit in alone), "", 1, scratch)
+        bad = [name for name, case in self._cases.items() if case["outcome"] in _BAD]
+        before = set(accepted["bad"]) if accepted else set[str]()
+        counts = Counter(str(case["outcome"]) for case in self._cases.values())
+        new = [name for name in bad if name not in before]
+        document: TestDocument = {
+            "schema": "xpubuild.test/1",
+            "status": "fail" if new or not counts.total() - counts["skipped"] else "pass",
+            "source": str(self.source), "python": str(self.python), "torch": about["torch"],
+            "device": about["device"], "lanes": len(masks), "when": time.time(),
+            "duration_s": round(time.time() - began, 3), "summary": dict(counts), "new": new,
+            "known": [name for name in bad if name in before],
+            "fixed": [name for name, case in self._cases.items()
+                      if name in before and case["outcome"] == "passed"],
+            "accepted": accepted, "logs": str(self.place / "logs"), "cases": [*self._cases.values()],
+        }  # fmt: skip
+        write_atomic(self.place / "last.json", json.dumps(document).encode())
+        return document
+
+    def _probe(self) -> Any:
+        argv = [str(self.python), "-c", _PROBE, self.device, *_PACKAGES]
+        found = query(argv, env=self.env, cwd=Path("/"), deadline_s=_TEST_S, cancel=self.cancel)
+        self.cancel.stop_here()
+        lines = found.stdout.splitlines()
+        if not found.ok or not lines:
+            said = (found.stderr.strip().splitlines() or [f"it exited with code {found.returncode}"])[-1]
+            raise _nothing(f"torch cannot be imported by {self.python}: {said}", "xpubuild verify")
+        about = json.loads(lines[-1])
+        # Without run_test.py it is no whole tree of PyTorch, whose tests need all three.
+        whole = (self.source / "test" / "run_test.py").is_file()
+        missing = [name for name in about["missing"] if whole or name == "pytest"]
+        if missing:
+            add = shlex.join([str(self.python), "-m", "pip", "install", *missing])
+            raise _nothing(f"the environment lacks {', '.join(missing)}, which the tests import", add)
+        if not about["count"]:
+            raise _nothing(f"torch finds no {self.device} device", "xpubuild doctor --profile run")
+        return about
+
+    def _parts(self, unit: Unit, units: Sequence[Unit], lanes: int) -> list[tuple[int, int]]:
+        """Return the parts that a file is run in: one that took long in the last run is for several lanes."""
+        times = Counter[str]()
+        for case in _read(self.place / "last.json").get("cases", ()) if lanes > 1 else ():
+            times[case["id"].partition("::")[0]] += case["seconds"]
+        total = sum(times[item.name] for item in units) or 1.0
+        parts = min(lanes, 1 + int(lanes * times[unit.name] / total)) if not unit.model else 1
+        return [(first, parts) for first in range(parts)]
+
+    def _lane(self, work: deque[tuple[Unit, tuple[int, int]]], mask: str, lanes: int, scratch: Path) -> None:
+        """Run units on one device until none is left, or the user stops it."""
+        env = {
+            **self.env,
+            # Nothing is written into the sources, and nothing is taken from the compiler caches of a build.
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "HYPOTHESIS_STORAGE_DIRECTORY": str(scratch / "hypothesis"),
+            "TORCHINDUCTOR_CACHE_DIR": str(scratch / "inductor"), "TRITON_CACHE_DIR": str(scratch / "triton"),
+            **({_MASKS[self.device]: mask} if mask and self.device in _MASKS else {}),
+            **({"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // lanes))} if lanes > 1 else {}),
+        }  # fmt: skip
+        while work and not self.cancel:
+            try:
+                unit, part = work.popleft()
+            except IndexError:  # another lane was faster
+                return
+            began = time.monotonic()
+            one = _Process(self, unit, part, {**env, **unit.env}, scratch)
+            found = one.model() if unit.model else one.tests()
+            with self._lock:
+                self._cases |= {case["id"]: case for case in found}
+            counts = Counter(str(case["outcome"]) for case in found)
+            said = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
+            self.tell(f"{unit.name}: {said or 'no tests'} ({time.monotonic() - began:.0f} s)")
+        if self.cancel:
+            raise InterruptedByUserError(
+                "the tests were interrupted", why=self.cancel.reason, fix="run the same command again"
+            )
+
+
+@dataclass
+class _Process:
+    """The processes of one unit, with a log and a file of records."""
+
+    run: UpstreamTests
+    unit: Unit
+    part: tuple[int, int]
+    env: Mapping[str, str]
+    scratch: Path
+
+    def __post_init__(self) -> None:
+        words = (self.unit.name, self.unit.nodes, self.unit.model, self.unit.mode, *self.part)
+        self._name = "-".join(filter(None, map(str, words))).replace("/", ".").replace(":", ".")[:200]
+        self._records = self.scratch / f"{self._name}.jsonl"
+        self._log = self.run.place / "logs" / f"{self._name}.log"
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        self._log.unlink(missing_ok=True)
+
+    def _start(self, argv: Sequence[str], limit_s: float) -> ProcessResult:
+        self._records.touch()
+        cancel = _Silence(self.run.cancel, self._records, limit_s)
+        with self._log.open("ab") as log:
+            return run(argv, env=self.env, cwd=self.unit.cwd, log=log, cancel=cancel)
+
+    def tests(self) -> list[TestCase]:
+        """Run a file of tests, again behind each test that ended its process."""
+        unit, asked = self.unit, self.scratch / f"{self._name}.json"
+        asked.write_text(json.dumps({"records": str(self._records), "part": self.part,
+                                     "without": unit.without, "only": unit.only}), "utf-8")  # fmt: skip
+        words = [
+            "-q",
+            "-o",
+            f"cache_dir={self.scratch / 'cache'}",
+            *self.run.words,
+            f"{unit.path}{unit.nodes}",
+        ]
+        if "PYTHONPATH" in unit.env:
+            words.append(f"--rootdir={unit.env['PYTHONPATH']}")
+        words += ["-k", self.run.expression] if self.run.expression else []
+        argv = [str(self.run.python), str(_IN_TARGET), str(asked), *words]
+        for _ in range(_MOST_ENDS):
+            result = self._start(argv, _TEST_S)
+            records = [json.loads(line) for line in self._records.read_text("utf-8").splitlines()]
+            ended = {record["id"] for record in records if "outcome" in record}
+            running = [record["id"] for record in records if record["id"] not in ended]
+            if not running or self.run.cancel:
+                break
+            outcome, how = ("timed out", f"after {_TEST_S:.0f} s") if result.cancelled else (
+                "crashed", f"the process {result.describe()}")  # fmt: skip
+            end = {"id": running[-1], "outcome": outcome, "seconds": 0.0, "detail": how}
+            with self._records.open("a", encoding="utf-8") as stream:
+                stream.write(json.dumps(end) + "\n")
+            records.append(end)
+        found = [self._case(record["id"], record) for record in records if "outcome" in record]
+        # 5: none was collected or left.
+        if result.returncode not in (0, 5) and not any(case["outcome"] in _BAD for case in found):
+            last = next((line for line in reversed(result.tail) if line.strip()), "")
+            how = f"pytest {result.describe()}: {last.strip()}"
+            found.append(self._case("", {"outcome": "crashed", "seconds": 0.0, "detail": how}))
+        return found
+
+    def model(self) -> list[TestCase]:
+        """Run a script of benchmarks/dynamo for one model, and read the word that it writes."""
+        unit, written = self.unit, self.scratch / f"{self._name}.csv"
+        words = ["--accuracy", "--bfloat16", f"--{unit.mode}", "--inductor", "-d", self.run.device,
+                 "--only", unit.model, "--output", str(written), *self.run.words]  # fmt: skip
+        result = self._start([str(self.run.python), str(unit.path), *words], _MODEL_S)
+        rows = list(csv.DictReader(written.read_text("utf-8").splitlines())) if written.is_file() else []
+        said = [row.get("accuracy", "") for row in rows if row.get("name") == unit.model][-1:]
+        detail = said[0] if said else f"no result: the script {result.describe()}"
+        outcome = "timed out" if result.cancelled else "crashed" if result.returncode < 0 else "failed"
+        seconds = round(result.duration_s, 3)
+        if result.ok and detail in _RIGHT:
+            outcome = "passed"
+        return [self._case(f"{unit.model}-{unit.mode}", {"outcome": outcome, "seconds": seconds,
+                                                         "detail": detail})]  # fmt: skip
+
+    def _case(self, name: str, record: Mapping[str, Any]) -> TestCase:
+        return {"id": f"{self.unit.name}::{name}" if name else self.unit.name, "outcome": record["outcome"],
+                "seconds": record["seconds"], "detail": record["detail"]}  # fmt: skip
+
+
+class _Silence(Cancel):
+    """Stops a process whose file of records has not grown for too long, or which the user stops."""
+
+    def __init__(self, above: Cancel, records: Path, limit_s: float) -> None:
+        super().__init__(above)
+        self._records, self._limit_s = records, limit_s
+
+    def __bool__(self) -> bool:
+        return super().__bool__() or time.time() - self._records.stat().st_mtime > self._limit_s
+
+
+def _nothing(why: str, command: str) -> VerifyError:
+    return VerifyError("no test has run", why=why, fix="correct that, then run the same command again",
+                       commands=[command])  # fmt: skip
+
+
+def _read(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        return dict(json_value(read_bytes(path, 1 << 30)))
+    except (TypeError, ValueError) as error:
+        fix = "remove it, run the tests again and accept them"
+        raise UsageError(f"{path} is damaged", why=str(error), fix=fix) from error
+
+
+def accepted_run(place: Path) -> TestAccepted | None:
+    """Return the accepted run of a place; None without one.
+
+    Raises:
+        UsageError: it is damaged.
+    """
+    found: Any = _read(place / "accepted.json")
+    return found or None
+
+
+def accept(place: Path) -> TestDocument:
+    """Make the last run the accepted one, and return it; what did not run stays as it was accepted before.
+
+    Raises:
+        UsageError: there is no last run, or nothing ran in it.
+    """
+    last: Any = _read(place / "last.json")
+    if not set(last.get("summary", ())) - {"skipped"}:
+        raise UsageError("there is no run to accept", fix="run the tests first", commands=["xpubuild test"])
+    ran = {case["id"] for case in last["cases"]}
+    before = accepted_run(place)
+    kept = [name for name in before["bad"] if name not in ran] if before else []
+    accepted: TestAccepted = {"when": last["when"], "torch": last["torch"], "device": last["device"],
+                              "bad": sorted((*kept, *last["new"], *last["known"]))}  # fmt: skip
+    write_atomic(place / "accepted.json", json.dumps(accepted).encode())
+    known = [*last["new"], *last["known"]]
+    last |= {"accepted": accepted, "status": "pass", "new": [], "known": known}
+    document: TestDocument = last
+    return document
+
+
+def failure(document: TestDocument, again: Sequence[str]) -> VerifyError | None:
+    """Return the error of a run with new failures, or of one in which nothing ran; None for a good one."""
+    if document["status"] == "pass":
+        return None
+    details = {case["id"]: case["detail"] for case in document["cases"]}
+    new = document["new"]
+    if not new:
+        skipped = document["summary"].get("skipped", 0)
+        why = f"all {skipped} tests were skipped: {next(iter(details.values()))}" if skipped else (
+            "no test was collected or chosen")  # fmt: skip
+        return VerifyError("no test has run", why=why, fix="choose other files, or another -k",
+                           evidence={"logs": document["logs"]})  # fmt: skip
+    named = "; ".join(f"{name}: {details[name]}" for name in new[:_MOST_NAMED])
+    more = f"; and {len(new) - _MOST_NAMED} more" if len(new) > _MOST_NAMED else ""
+    compared = "" if document["accepted"] else " (no run was accepted yet)"
+    return VerifyError(
+        f"{len(new)} of {len(document['cases'])} tests are new failures{compared}",
+        why=named + more,
+        fix="run the first one again; if these failures are known, accept the run",
+        commands=(shlex.join([*again, new[0]]), shlex.join([*again, "--accept"])),
+        evidence={"new": new, "logs": document["logs"]},
+    )
+
+
+def junit_report(document: TestDocument) -> bytes:
+    """Return a run as JUnit XML, a test suite for each file."""
+    cases = []
+    for case in document["cases"]:
+        file, _, name = case["id"].partition("::")
+        status = {"failed": "fail", "skipped": "skip"}.get(case["outcome"], case["outcome"])
+        bad = case["outcome"] in _BAD
+        cases.append(Case(file, name or file, status, bad, case["detail"], case["seconds"], case["detail"]))
+    about = {key: document[key] for key in ("torch", "device", "python", "source")}
+    return junit("xpubuild test", cases, about, document["duration_s"])
