@@ -28,6 +28,7 @@ _MADE_BY = {
     "verify-operators": "`operators.json` in the folder of `xpubuild verify --suite operators --results DIR`",
     "verify-checks": "`xpubuild verify --list --json`",
     "test": "`xpubuild test --json`",
+    "bisect": "`xpubuild bisect --json`",
     "audit": "`xpubuild check --json`",
     "wheel-repair": "`xpubuild check --repair --json`",
     "rehearsal": "`xpubuild rehearse --json`",

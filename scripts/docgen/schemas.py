@@ -20,7 +20,7 @@ from xpubuild.cli import config, report_json
 from xpubuild.doctor import report as doctor_report
 from xpubuild.explain import explain_json
 from xpubuild.images import make as image_json
-from xpubuild.install import lock, receipt, rehearse
+from xpubuild.install import bisect, lock, receipt, rehearse
 from xpubuild.jobs import folder as jobs_json
 from xpubuild.migrate import migrate_json
 from xpubuild.recipe import matrix_json, recipe_json
@@ -29,7 +29,7 @@ from xpubuild.verify import verify_json
 from xpubuild.workspace import workspace_json
 
 _MODULES = (
-    doctor_report, rehearse, receipt, report_json, verify_json, audit_report, wheel_repair,
+    bisect, doctor_report, rehearse, receipt, report_json, verify_json, audit_report, wheel_repair,
     explain_json, recipe_json, matrix_json, lock, fetch_json, workspace_json, store_json,
     jobs_json, image_json, config, errors_json, migrate_json,
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +14,12 @@ from integration.gitserver import GitServer, Upstream, git, git_server
 from support.cli import Xpubuild
 from support.documents import check
 
+from xpubuild.engine.process import Cancel
+from xpubuild.install.bisect import Bisection
 from xpubuild.recipe.load import load
+from xpubuild.recipe.model import Recipe
+from xpubuild.supply.git.bare import RepositoryStore
+from xpubuild.supply.git.git import Git
 
 OLD = "0d" * 20
 RECIPE = f"""\
@@ -171,3 +177,53 @@ def test_a_server_that_refuses_is_an_error_of_fetching(world: World, xpubuild: X
         assert xpubuild("recipes", "bump", "9.8").status == 30
     finally:
         world.server.faults.fail = 0
+
+
+def test_a_commit_has_the_pins_that_belong_to_it(world: World, tmp_path: Path) -> None:
+    """What ``bisect`` builds: torch at a commit, or torch at its own with a commit of what it clones."""
+    base = tmp_path / "base.yaml"
+    commit = world.commits["pytorch 9.8.0"]
+    text = f"""schema: 1
+name: mine
+title: with a commit that is there
+extends: "9.8"
+components: {{torch: {{source: {{ref: null, commit: {commit}}}}}}}
+"""
+    base.write_text(text)
+    built: list[Recipe] = []
+    store = RepositoryStore(tmp_path / "cache", Git.open())
+
+    def judge(component: str, commit: str) -> Recipe:
+        asked = {"component": component, "command": ["true"], "cwd": "/"}
+        root = tmp_path / component
+        (root / "build" / "bisect").mkdir(parents=True)
+        search = Bisection(
+            root, load(str(base)), store, asked, lambda file: built.append(load(str(file)).recipe),
+            lambda: {"PATH": os.environ["PATH"]}, Cancel(), lambda _: None,
+        )  # fmt: skip
+        assert search.judge(commit)["verdict"] == "good"
+        return built[-1]
+
+    recipe = judge("torch", world.commits["pytorch 9.9.0"])
+    torch, triton = recipe.components["torch"], recipe.components["triton"]
+    assert torch.source is not None
+    assert triton.source is not None
+    assert (recipe.release, torch.source.commit) == ("9.9.0", world.commits["pytorch 9.9.0"])
+    assert (torch.source.version, torch.source.ref) == ("9.9.0a0", None)
+    assert torch.source.configure_time[0].commit == world.ops
+    assert (triton.source.commit, triton.version) == (world.triton, "3.8.1")
+    assert torch.build.env["PYTORCH_BUILD_VERSION"] == "9.9.0"
+    assert recipe.components["vision"].requires == ["torch==9.9.0"]
+
+    other = "0c" * 20
+    recipe = judge("ops", other)
+    source = recipe.components["torch"].source
+    assert source is not None
+    assert (recipe.release, source.commit) == ("9.8.0", commit)
+    assert source.configure_time[0].commit == other
+    (change,) = source.patches
+    folder = tmp_path / "tree"
+    (folder / "third_party").mkdir(parents=True)
+    (folder / "third_party" / "xpu.txt").write_text(f"{world.ops}\n")
+    git("apply", str(tmp_path / "ops" / "build" / "bisect" / str(change.file)), cwd=folder)
+    assert (folder / "third_party" / "xpu.txt").read_text() == f"{other}\n"

@@ -68,6 +68,7 @@ SHOWN: dict[str, tuple[str, Callable[[Any], Any], tuple[str, ...], Given]] = {
     "test": ("test", run_views.test_view,
              ("New failures\nTEST ", "Failures of the accepted run, too\n", "pass now\n", "result:"),
              {"cases[].id": ("a::one", "a::two", "a::three"), "new": (["a::one"],), "known": (["a::two"],)}),
+    "bisect": ("bisect", run_views.bisect_view, ("Commits\nCOMMIT ", "first bad commit: "), {}),
     "explain": ("explain", diagnosis_views.explain_view,
                 ("First error\n", "Finding 1 of 6: ", "confidence: certain",
                  "Next:\n  findings.next_command 1 a"), {}),

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from xpubuild.cli import options
-from xpubuild.cli.workspace import WORDS, CommandAfterDashes
+from xpubuild.cli.workspace import BEFORE, WORDS, CommandAfterDashes
+
+if TYPE_CHECKING:
+    from xpubuild.engine.process import Cancel
+    from xpubuild.install.bisect import Bisection
 
 
 @options.command("test", CommandAfterDashes)
@@ -75,3 +81,98 @@ def test(
     error = upstream_tests.failure(document, ["xpubuild", "test", *again])
     summarise(f"xpubuild test: {document['status']}", test_view(document))
     return options.answer(document, test_view, error)
+
+
+@options.command("bisect", CommandAfterDashes)
+def bisect(
+    recipe: str, workspace: Path | None, good: str | None, bad: str | None, component: str, **build: Any
+) -> int:  # fmt: skip
+    """Search the commit of a component with which COMMAND begins to fail, between --good and --bad.
+
+    Each commit is built in one workspace, with the pins that belong to it; what was built before comes from
+    the store of wheels and the compile cache. COMMAND runs in the environment of the workspace: 0 is good,
+    125 cannot be judged, all else is bad. A commit that does not build is skipped, with the reason. After an
+    interruption the same command continues.
+
+    Exits with code 70 if there is no one first bad commit.
+    """
+    from xpubuild.errors import UsageError
+    from xpubuild.install.bisect import require_revisions
+    from xpubuild.install.options import default_workspace
+    from xpubuild.recipe.load import load
+    from xpubuild.ui.console import summarise
+    from xpubuild.ui.run_views import bisect_view
+
+    context = click.get_current_context()
+    command = context.meta[WORDS]
+    if not command:
+        raise UsageError("bisect needs a command", fix="put it behind --: xpubuild bisect ... -- COMMAND")
+    if good is None or bad is None:
+        raise UsageError("bisect needs two ends", fix="pass --good REV, where COMMAND passes, and --bad REV")
+    require_revisions(good, bad)
+    loaded = load(recipe)
+    root = workspace or default_workspace(f"{loaded.recipe.name}-bisect")
+    asked = {
+        "recipe": recipe, "good": good, "bad": bad, "component": component, "command": list(command),
+        "cwd": str(Path.cwd()), "words": list(context.meta[BEFORE]), "workspace": str(root),
+    }  # fmt: skip
+    step = (sys.executable, "-m", "xpubuild", "plumbing", "bisect-step", str(root))
+    with options.interruptible() as cancel:
+        document = _search(asked, build, cancel).search(step)
+    summarise("xpubuild bisect", bisect_view(document))
+    return options.answer(document, bisect_view)
+
+
+def bisect_step(root: Path) -> int:
+    """Judge a commit for git's bisect run, as the command line asks that made the search of a workspace."""
+    from xpubuild.install.bisect import asked_in
+
+    asked = asked_in(root)
+    words = [*asked["words"], "--", *asked["command"]]
+    with bisect.make_context("bisect", list(words)) as context, options.interruptible() as cancel:
+        ours = ("recipe", "workspace", "good", "bad", "component")
+        build = {name: value for name, value in context.params.items() if name not in ours}
+        return _search(asked, build, cancel).judge_for_git()
+
+
+def _search(asked: dict[str, Any], build: dict[str, Any], cancel: Cancel) -> Bisection:
+    """Return the search that is asked for, whose builds are installs without the step that verifies."""
+    from dataclasses import replace
+
+    import platformdirs
+
+    from xpubuild.cli.configuration import of_caller
+    from xpubuild.install.bisect import Bisection
+    from xpubuild.install.install import apply, open_workspace
+    from xpubuild.install.options import Options
+    from xpubuild.install.resolve import prepare
+    from xpubuild.recipe.load import load
+    from xpubuild.supply.git.bare import RepositoryStore
+    from xpubuild.supply.git.git import Git
+    from xpubuild.workspace.activation import environment
+
+    root = Path(asked["workspace"])
+    open_workspace(root)
+    # What git started has its variables; they are no wish of the user.
+    caller = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+
+    def tell(line: str) -> None:
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
+
+    def install(file: Path) -> None:
+        wanted = Options(str(file), root, **build, telling=options.new_sink)
+        prepared = prepare(wanted, cancel=cancel)
+        steps = tuple(step for step in prepared.plan.steps if step.id != "verify")
+        with options.new_sink() as sink:
+            apply(replace(prepared, plan=replace(prepared.plan, steps=steps)), sink=sink, cancel=cancel)
+
+    mirror = (build["mirror"],) if isinstance(build["mirror"], Path) else ()
+    store = RepositoryStore(
+        platformdirs.user_cache_path("xpubuild"), Git.open(dict(os.environ)), offline=build["offline"],
+        stocks=mirror, cancel=cancel,
+    )  # fmt: skip
+    return Bisection(
+        root, load(asked["recipe"]), store, asked, install, lambda: environment(root, of_caller(caller)),
+        cancel, tell,
+    )  # fmt: skip

@@ -106,6 +106,10 @@ OPTIONS: Mapping[str, Option] = {
         "migrate": "Report only findings that are not in FILE."}),
     "update-baseline": O(FLAG, "Write the speeds or operators of this run to the --baseline file.", of={
         "migrate": "Write the findings of this run to the --baseline file."}),
+    "bisect.good": O(TEXT, "Revision with which COMMAND passes: a tag, branch or commit.", "REV"),
+    "bisect.bad": O(TEXT, "Revision with which it fails.", "REV"),
+    "bisect.component": O(TEXT, "Component, or repository that its build clones, such as torch-xpu-ops.",
+        "NAME", "torch"),
     "verify.only": O(NAMES, "Run only these checks: ids, groups or patterns.", complete="verify_checks"),
     "verify.skip": O(NAMES, "Skip these checks: ids, groups or patterns.", complete="verify_checks"),
     "require": O(NAMES, "Optional components that must be present and pass: ops, vision, audio, triton."),
@@ -266,7 +270,7 @@ _ONCE += " write values prove accept"
 _UNNAMED = "output root redact no-gpu source select data operators minutes results baseline require"
 _UNNAMED += " html tag to torch patch sarif"
 #: Never in a file: they ask for one deed, or answer for a person.
-DEEDS = frozenset((*_ONCE.split(), "dry-run", "json", "status.jobs"))
+DEEDS = frozenset((*_ONCE.split(), "dry-run", "json", "status.jobs", "bisect.good", "bisect.bad"))
 #: Without a variable of the environment.
 NO_VARIABLE = frozenset((*_ONCE.split(), *_UNNAMED.split()))
 # fmt: on

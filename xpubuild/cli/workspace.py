@@ -14,7 +14,8 @@ from xpubuild.cli import options
 from xpubuild.errors import ToolchainError, UsageError, did_you_mean
 
 _JOURNAL = "journal.db"
-WORDS = f"{__name__}.words"
+#: Keys of a context's meta: the words behind ``--``, and those before it.
+WORDS, BEFORE = f"{__name__}.words", f"{__name__}.before"
 
 
 def workspace_of(given: str | None, workspace: Path | None = None) -> Path:
@@ -185,7 +186,7 @@ class CommandAfterDashes(options.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Keep what follows ``--`` away from click."""
         place = args.index("--") if "--" in args else len(args)
-        ctx.meta[WORDS] = tuple(args[place + 1 :])
+        ctx.meta[WORDS], ctx.meta[BEFORE] = tuple(args[place + 1 :]), tuple(args[:place])
         try:
             return super().parse_args(ctx, args[:place])
         except click.UsageError as error:

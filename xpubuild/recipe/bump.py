@@ -227,15 +227,48 @@ def _companion(found: _Bump, name: str) -> None:
     found.add(f"components.{name}.version", str(tag), f"tag v{tag} of {url}")
 
 
-def _recipe_text(found: _Bump) -> str:
-    """Return a recipe with all pins, those that stay among them: what it extends may change, it does not."""
-    base = found.base.recipe
+def pinned_at(base: LoadedRecipe, name: str, commit: str, store: RepositoryStore) -> dict[str, Any]:
+    """Return what a recipe changes to have a component at another commit, with the pins that belong to it.
+
+    These are the pins and versions in the files of that commit; for torch, those of triton too.
+
+    Raises:
+        FetchError, RecipeError, InterruptedByUserError: of the repositories.
+    """
+    component = base.recipe.components[name]
+    tree = Tree.fetched(store, _url(component) or "", commit)
+    version = parse(next(iter(tree.text("version.txt").split()), None))
+    found = _Bump(base.recipe.release or "", base, store)
+    if version is not None and name == "torch" and base.recipe.release:
+        found.release = version.base_version
+        found.add("release", found.release, _at("version.txt", tree))
+    elif version is not None and component.version:
+        found.add(f"components.{name}.version", version.base_version, _at("version.txt", tree))
+    found.add(f"components.{name}.source.commit", commit, f"a commit of {tree.url}")
+    found.add_said(f"components.{name}.source.version", tree, "version.txt")
+    _pin_files(found, name, tree)
+    if name == "torch":
+        _triton(found, tree)
+    values = _values(found)
+    if commit != (component.source and component.source.commit):
+        values["components"][name]["source"] |= dict.fromkeys(("ref", "tree", "requires_python"))
+    return values
+
+
+def _values(found: _Bump) -> dict[str, Any]:
+    """Return the proposals as parts of a recipe, and what follows from them."""
     values: dict[str, Any] = {"components": {}}
     for key, item in found.proposals.items():
         _put(found, values, key, item["upstream"])
-    for name, component in base.components.items():
+    for name, component in found.base.recipe.components.items():
         if name in values["components"]:
             _follow(found, component, values["components"][name])
+    return values
+
+
+def _recipe_text(found: _Bump) -> str:
+    """Return a recipe with all pins, those that stay among them: what it extends may change, it does not."""
+    base, values = found.base.recipe, _values(found)
     line = ".".join(map(str, Version(found.release).release[:2]))
     changed = {key: item for key, item in found.proposals.items() if item["changed"] and key != "release"}
     recipe = {

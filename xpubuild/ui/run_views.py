@@ -345,3 +345,24 @@ def test_view(document: Document) -> Parts:
             "output of pytest": document["logs"],
         }),
     )  # fmt: skip
+
+
+def bisect_view(document: Document) -> Parts:
+    """Return the commits of an ``xpubuild.bisect/1`` document that were built, and the first bad one."""
+    first = document["first_bad"]
+    evidence = [step for step in document["steps"] if step["commit"] == first]
+    return (
+        listed("Commits", document["steps"], {
+            "commit": lambda step: step["commit"][:_DIGITS],
+            "result": "verdict",
+            ">time": lambda step: wording.duration(step["seconds"]),
+            "detail": "why",
+        }),
+        facts({
+            "component": f"{document['component']} ({document['url']})",
+            "first bad commit": first or f"one of {len(document['candidates'])}",
+            "subject": document["subject"],
+            "fails with": evidence[0]["why"] if evidence else "",
+            "log": evidence[0]["log"] if evidence else "",
+        }),
+    )  # fmt: skip

@@ -1,0 +1,393 @@
+"""``bisect``: the first commit of a component with which a command fails, each built by an install.
+
+git searches (``git bisect run``) in a bare repository with the history of the component. For each commit that
+git asks about, a recipe is written: the given one with that commit and the pins that belong to it. Verdicts
+are kept in the workspace and given again without a build, so that a search that was killed is continued by
+searching again.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import re
+import shlex
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from typing_extensions import TypedDict
+
+from xpubuild.engine.files import write_atomic
+from xpubuild.engine.journal import Journal
+from xpubuild.engine.process import Cancel, run
+from xpubuild.errors import (
+    AuditError,
+    BuildError,
+    NoXpuError,
+    RecipeError,
+    SourceIntegrityError,
+    UnsatisfiableError,
+    UsageError,
+    VerifyError,
+    XpuBuildError,
+    did_you_mean,
+)
+from xpubuild.recipe.bump import Tree, pinned_at
+from xpubuild.recipe.model import LoadedRecipe
+from xpubuild.supply.git.bare import RepositoryStore, remove_leftovers
+from xpubuild.supply.git.failures import Failure, diagnose, error_for, require
+from xpubuild.supply.git.pin import is_local
+from xpubuild.untrusted import json_value, read_bytes
+from xpubuild.workspace.layout import Layout
+
+Verdict = Literal["good", "bad", "skip"]
+#: What is wrong with a commit and no reason to stop: it does not build, or is not what was asked for.
+_OF_COMMIT = (AuditError, BuildError, NoXpuError, RecipeError, SourceIntegrityError, UnsatisfiableError)
+#: As git's bisect run: the command says itself that a commit cannot be judged.
+_CANNOT_JUDGE = 125
+#: Of the process that judges; what else it may end with is none of them, such as 1 after a bug.
+_STATUS: Mapping[Verdict, int] = {"good": 100, "bad": 101, "skip": _CANNOT_JUDGE}
+#: What git is answered with: it stops the search at any status from 128 on.
+_ANSWER = "case $? in 100) exit 0;; 101) exit 1;; 125) exit 125;; esac; exit 255"
+#: What a recipe that extends another does not repeat.
+_OF_THE_BASE = frozenset({"extends", "abstract", "patches", "facts"})
+
+
+class BisectStep(TypedDict):
+    """A commit that was built and judged."""
+
+    commit: str
+    verdict: Verdict
+    """`skip`: it does not build, or the command ended with 125."""
+    why: str
+    """Why it does not build, or the last line of the command."""
+    seconds: float
+    log: str
+    """Output of the command; of a build that failed, its log."""
+
+
+class BisectDocument(TypedDict):
+    """What a search has found."""
+
+    schema: Literal["xpubuild.bisect/1"]
+    """Name and version."""
+    component: str
+    url: str
+    workspace: str
+    command: list[str]
+    good: str
+    """The commit of --good."""
+    bad: str
+    first_bad: str | None
+    """The first bad commit; null where there is none or more than one is left."""
+    subject: str
+    """What its author wrote about it: the first line."""
+    candidates: list[str]
+    """Commits that may be it; several where those between cannot be judged."""
+    steps: list[BisectStep]
+
+
+@dataclass
+class Bisection:
+    """A search: what is asked (``asked``), and what is known (``state``, kept in the workspace).
+
+    ``build`` installs a recipe that was written; ``env`` is that of the command in the workspace then.
+    """
+
+    root: Path
+    base: LoadedRecipe
+    store: RepositoryStore
+    asked: Mapping[str, Any]
+    build: Callable[[Path], None]
+    env: Callable[[], Mapping[str, str]]
+    cancel: Cancel
+    tell: Callable[[str], None]
+    state: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.folder = _folder(self.root)
+        self._history = self.folder / "history.git"
+        self._owner, self._index, self._url = _place(self.base, str(self.asked["component"]))
+        self._load()
+
+    def _load(self) -> None:
+        kept = _kept(self.root)
+        new: dict[str, Any]
+        new = {"asked": dict(self.asked), "ends": [], "steps": {}, "error": None, "ended": False}
+        self.state = kept if kept.get("asked") == self.asked else new
+
+    def search(self, step: Sequence[str]) -> BisectDocument:
+        """Search, or continue, and return what was found; ``step`` is a command that calls ``judge_for_git``.
+
+        Raises:
+            VerifyError: the ends are not as they were said to be, or there is no one first bad commit.
+            XpuBuildError: what stops any build.
+        """
+        with Journal(Layout(self.root).journal) as journal:
+            journal.add_made("bisect", [str(self.folder)])
+        self.folder.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(self._history)
+        if not self.state["ends"]:
+            self.state["ends"] = self._ends()
+        elif self.state["ended"]:
+            # Asked again after its end: what could not be judged may have had another cause.
+            self.state["steps"] = {
+                name: one for name, one in self.state["steps"].items() if one["verdict"] != "skip"
+            }
+        self.state |= {"error": None, "ended": False}
+        good, bad = self.state["ends"]
+        for commit, said, option in ((good, "good", "--good"), (bad, "bad", "--bad")):
+            found = self.judge(commit)
+            if found["verdict"] != said:
+                raise self._failed(
+                    f"the commit of {option} is not {said} but {found['verdict']}", found["why"]
+                )
+        self._git("update-ref", "--no-deref", "HEAD", bad)
+        self._git("bisect", "start", "--no-checkout", bad, good)
+        self._keep()
+        words = ["bisect", "run", "sh", "-c", f"{shlex.join(step)}; {_ANSWER}"]
+        ran = self.store.git.run(words, git_dir=self._history, report=self.tell, cancel=self.cancel,
+                                 stall_s=float("inf"))  # fmt: skip
+        self._load()  # the steps were judged by other processes
+        if self.state["error"] is not None:
+            raise XpuBuildError.from_json(self.state["error"])
+        self.state["ended"] = True
+        document = self.document()
+        if document["first_bad"] is None:
+            left, steps = document["candidates"], self.state["steps"]
+            if any(name not in steps for name in left):
+                raise BuildError("the search ended before its end", why="\n".join(ran.lines[-3:]),
+                                 fix="run the same command again")  # fmt: skip
+            self._keep()
+            why = f"those before the last cannot be judged: {', '.join(left)}"
+            raise self._failed(f"the first bad commit is one of {len(left)}", why)
+        self._keep()
+        return document
+
+    def judge(self, commit: str) -> BisectStep:
+        """Build a commit, run the command, and keep the verdict; a commit that is known is not built again.
+
+        Raises:
+            XpuBuildError: what is no fault of the commit.
+        """
+        known: BisectStep | None = self.state["steps"].get(commit)
+        if known is not None:
+            return known
+        began, log = time.monotonic(), self.folder / f"{commit[:12]}.log"
+        self.tell(f"bisect: {commit} ({len(self.state['steps']) + 1}. commit)")
+        try:
+            self.build(self._recipe(commit))
+        except _OF_COMMIT as error:
+            verdict: Verdict = "skip"
+            # Explain comes first, where it knows the failure.
+            why = "; ".join(filter(None, (error.likely_cause(), f"{error.what}: {error.why}")))
+            log = error.log or log
+        else:
+            with log.open("wb") as stream:
+                ended = run(self.asked["command"], env=self.env(), cwd=Path(self.asked["cwd"]), log=stream,
+                            on_line=self.tell, cancel=self.cancel)  # fmt: skip
+            self.cancel.stop_here()
+            bad: Verdict = "skip" if ended.returncode == _CANNOT_JUDGE else "bad"
+            verdict = "good" if ended.ok else bad
+            last = next((line.strip() for line in reversed(ended.tail) if line.strip()), "")
+            why = last if ended.ok else f"the command {ended.describe()}: {last}"
+        seconds = round(time.monotonic() - began, 1)
+        found = BisectStep(commit=commit, verdict=verdict, why=why[:500], seconds=seconds, log=str(log))
+        self.state["steps"][commit] = found
+        self._keep()
+        self.tell(f"bisect: {commit[:12]} is {verdict} ({seconds:.0f} s){': ' + why if why else ''}")
+        return found
+
+    def judge_for_git(self) -> int:
+        """Judge the commit that git is at, and return the status for git; what stops the search is kept."""
+        try:
+            return _STATUS[self.judge(self.store.git.parse(self._history, "BISECT_HEAD"))["verdict"]]
+        except XpuBuildError as error:
+            self.state["error"] = error.to_json()
+            self._keep()
+            return error.exit_code
+
+    def document(self) -> BisectDocument:
+        """Return what is known now."""
+        good, bad = self.state["ends"]
+        last, goods = bad, [good]
+        if self.state["ended"]:
+            last = self.store.git.parse(self._history, "refs/bisect/bad")
+            goods = self._git("for-each-ref", "--format=%(objectname)", "refs/bisect/good-*").split()
+        left = self._git("rev-list", last, "--not", *goods).split()
+        first = left[0] if len(left) == 1 and self.state["ended"] else None
+        return {
+            "schema": "xpubuild.bisect/1", "component": str(self.asked["component"]), "url": self._url,
+            "workspace": str(self.root), "command": list(self.asked["command"]), "good": good, "bad": bad,
+            "first_bad": first, "subject": self._git("show", "-s", "--format=%s", first) if first else "",
+            "candidates": left, "steps": [*self.state["steps"].values()],
+        }  # fmt: skip
+
+    def _failed(self, what: str, why: str) -> VerifyError:
+        error = VerifyError(what, why=why, fix="read the log of that commit; choose other ends",
+                            evidence={"steps": self.state["steps"]})  # fmt: skip
+        error.document = dict(self.document())
+        return error
+
+    def _keep(self) -> None:
+        write_atomic(self.folder / "search.json", json.dumps(self.state, indent=1).encode())
+
+    def _git(self, *words: str) -> str:
+        answer = self.store.git.query(words, git_dir=self._history)
+        require(answer, "searching")
+        return answer.text
+
+    def _ends(self) -> list[str]:
+        """Fetch the history of both ends, without trees where the server can, and return their commits."""
+        if self.store.offline and not is_local(self._url):
+            raise error_for(Failure("offline"), self._url, str(self.asked["bad"]))
+        if not (self._history / "HEAD").is_file():
+            answer = self.store.git.query(["init", "--quiet", "--bare", str(self._history)])
+            require(answer, "making a repository")
+        bad, good = (self._fetched(name, str(self.asked[name])) for name in ("bad", "good"))
+        return [good, bad]
+
+    def _fetched(self, which: str, revision: str) -> str:
+        name, rest = re.fullmatch(r"([^~^]*)(.*)", revision, re.DOTALL).groups()  # type: ignore[union-attr]
+        ref = f"refs/xpubuild/{which}"
+        words = ["fetch", "--no-tags", "--progress", "--filter=tree:0", "--", self._url, f"+{name}:{ref}"]
+        fetched = self.store.git.run(words, git_dir=self._history, report=self.tell, cancel=self.cancel)
+        known = f"{ref}{rest}" if fetched.ok else revision
+        commit = self.store.git.parse(self._history, f"{known}^{{commit}}")
+        if not commit:
+            raise (
+                error_for(diagnose(fetched), self._url, revision)
+                if not fetched.ok
+                else UsageError(
+                    f"--{which} {revision} is no commit of {self._url}",
+                    fix="pass a tag, a branch or the full id of a commit",
+                )
+            )
+        return commit
+
+    def _recipe(self, commit: str) -> Path:
+        """Write the recipe of a commit, and return its file."""
+        name = self._owner
+        values = (
+            pinned_at(self.base, name, commit, self.store)
+            if self._index is None
+            else {"components": {name: {"source": self._cloned(commit, self._index)}}}
+        )
+        whole = {key: value for key, value in self.base.document.items() if key not in _OF_THE_BASE}
+        about = {"title": f"{self.base.recipe.title}, {self.asked['component']} at {commit[:12]}"}
+        extends = {"extends": str(self.base.path.with_suffix(""))}
+        path = self.folder / "recipe.yaml"
+        text = yaml.safe_dump(_over(whole, {**values, **about, **extends}), sort_keys=False, width=4096)
+        write_atomic(path, text.encode())
+        return path
+
+    def _cloned(self, commit: str, index: int) -> dict[str, Any]:
+        """Return the source of a component whose build clones a repository, for another commit of that one.
+
+        The file in which the tree pins it is patched, since upstream's configure step checks that pin out.
+        """
+        source = self.base.recipe.components[self._owner].source
+        said = _source_of(self.base, self._owner)
+        clones = [dict(item) for item in said["configure_time"]]
+        clones[index] |= {"commit": commit, "ref": None}
+        item = source.configure_time[index] if source is not None else None
+        if source is None or item is None or item.pin_file is None or item.commit == commit:
+            return {"configure_time": clones}
+        before = Tree.fetched(self.store, source.url or "", source.commit or "").text(item.pin_file)
+        lines = before.splitlines(keepends=True)
+        after = [f"{commit}\n"]
+        diff = difflib.unified_diff(lines, after, f"a/{item.pin_file}", f"b/{item.pin_file}")
+        text = "".join(
+            line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in diff
+        )
+        file = self.folder / f"pin-{commit}.patch"
+        write_atomic(file, text.encode())
+        change = {"what": f"{item.pin_file} names {commit}", "file": file.name,
+                  "sha256": hashlib.sha256(text.encode()).hexdigest()}  # fmt: skip
+        return {"configure_time": clones, "patches": [*said.get("patches", ()), change]}
+
+
+def _folder(root: Path) -> Path:
+    return Layout(root).build / "bisect"
+
+
+def _kept(root: Path) -> dict[str, Any]:
+    """Return what a workspace knows of its search.
+
+    Raises:
+        UsageError: it is damaged.
+    """
+    file = _folder(root) / "search.json"
+    try:
+        return dict(json_value(read_bytes(file, 1 << 28))) if file.is_file() else {}
+    except (TypeError, ValueError) as error:
+        fix = "remove it; what was built comes from the store of wheels"
+        raise UsageError(f"{file} is damaged", why=str(error), fix=fix) from error
+
+
+def asked_in(root: Path) -> dict[str, Any]:
+    """Return what the search of a workspace was asked for.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if asked := _kept(root).get("asked"):
+        return dict(asked)
+    raise UsageError(f"there is no search in {root}", fix="begin one with xpubuild bisect")
+
+
+def _over(base: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay values over a document; a null stays, to remove what the extended recipe has."""
+    laid = {
+        key: _over(base[key], value)
+        if isinstance(value, Mapping) and isinstance(base.get(key), Mapping)
+        else value
+        for key, value in values.items()
+    }
+    return {**base, **laid}
+
+
+def _source_of(base: LoadedRecipe, component: str) -> dict[str, Any]:
+    document: Any = base.document
+    return dict(document["components"][component]["source"])
+
+
+def _place(base: LoadedRecipe, wanted: str) -> tuple[str, int | None, str]:
+    """Return the component that a name means, its URL, and where it is one that a build clones, its number.
+
+    Raises:
+        UsageError: there is none with a repository.
+    """
+    known: dict[str, tuple[str, int | None, str]] = {}
+    for name, component in base.recipe.components.items():
+        source = component.source if component.kind == "source" else None
+        if source is not None and source.url is not None:
+            known[name] = (name, None, source.url)
+            for index, item in enumerate(source.configure_time):
+                short = item.url.rstrip("/").rpartition("/")[2].removesuffix(".git")
+                known.setdefault(short, (name, index, item.url))
+    if wanted not in known:
+        raise UsageError(
+            f"recipe '{base.recipe.name}' has no repository of '{wanted}'",
+            why=f"it has: {', '.join(known) or 'none'}" + did_you_mean(wanted, known),
+            fix="use one of these with --component",
+        )
+    return known[wanted]
+
+
+def require_revisions(good: str, bad: str) -> None:
+    """Refuse what git would take for an option, and one end for both.
+
+    Raises:
+        UsageError: naming it.
+    """
+    for option, revision in (("--good", good), ("--bad", bad)):
+        if revision.startswith("-") or ":" in revision or not revision.strip():
+            raise UsageError(f"{option} '{revision}' is no revision", fix="pass a tag, a branch or a commit")
+    if good == bad:
+        raise UsageError("--good and --bad are the same revision", fix="pass two ends of a history")
