@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from xpubuild.engine.process import Cancel
     from xpubuild.install.bisect import Bisection
 
+#: Options of bisect by which a search is no other one.
+_SHOWN = frozenset({"--json", "-q", "--quiet", "-v", "--verbose"})
+
 
 @options.command("test", CommandAfterDashes)
 def test(
@@ -96,6 +99,7 @@ def bisect(
 
     Exits with code 70 if there is no one first bad commit.
     """
+    from xpubuild.engine.fingerprint import digest
     from xpubuild.errors import UsageError
     from xpubuild.install.bisect import require_revisions
     from xpubuild.install.options import default_workspace
@@ -114,7 +118,8 @@ def bisect(
     root = workspace or default_workspace(f"{loaded.recipe.name}-bisect")
     asked = {
         "recipe": recipe, "good": good, "bad": bad, "component": component, "command": list(command),
-        "cwd": str(Path.cwd()), "words": list(context.meta[BEFORE]), "workspace": str(root),
+        "cwd": str(Path.cwd()), "words": [word for word in context.meta[BEFORE] if word not in _SHOWN],
+        "workspace": str(root), "digest": digest(loaded.document),
     }  # fmt: skip
     step = (sys.executable, "-m", "xpubuild", "plumbing", "bisect-step", str(root))
     with options.interruptible() as cancel:

@@ -28,6 +28,7 @@ from xpubuild.engine.process import Cancel, run
 from xpubuild.errors import (
     AuditError,
     BuildError,
+    InterruptedByUserError,
     NoXpuError,
     RecipeError,
     SourceIntegrityError,
@@ -134,7 +135,7 @@ class Bisection:
         remove_leftovers(self._history)
         if not self.state["ends"]:
             self.state["ends"] = self._ends()
-        elif self.state["ended"]:
+        elif self.state["ended"] and self.document()["first_bad"] is None:
             # Asked again after its end: what could not be judged may have had another cause.
             self.state["steps"] = {
                 name: one for name, one in self.state["steps"].items() if one["verdict"] != "skip"
@@ -144,15 +145,25 @@ class Bisection:
         for commit, said, option in ((good, "good", "--good"), (bad, "bad", "--bad")):
             found = self.judge(commit)
             if found["verdict"] != said:
-                raise self._failed(
+                error = self._failed(
                     f"the commit of {option} is not {said} but {found['verdict']}", found["why"]
                 )
+                # The cause may be mended before the same command is asked again.
+                del self.state["steps"][commit]
+                self._keep()
+                raise error
         self._git("update-ref", "--no-deref", "HEAD", bad)
         self._git("bisect", "start", "--no-checkout", bad, good)
         self._keep()
         words = ["bisect", "run", "sh", "-c", f"{shlex.join(step)}; {_ANSWER}"]
-        ran = self.store.git.run(words, git_dir=self._history, report=self.tell, cancel=self.cancel,
-                                 stall_s=float("inf"))  # fmt: skip
+        try:
+            ran = self.store.git.run(words, git_dir=self._history, report=self.tell, cancel=self.cancel,
+                                     stall_s=float("inf"))  # fmt: skip
+        except InterruptedByUserError as error:
+            fix = "run the same command again, which continues; what was judged is kept"
+            raise InterruptedByUserError(
+                "the search was interrupted", why=self.cancel.reason, fix=fix
+            ) from error
         self._load()  # the steps were judged by other processes
         if self.state["error"] is not None:
             raise XpuBuildError.from_json(self.state["error"])
