@@ -142,8 +142,6 @@ def bisect_step(root: Path) -> int:
 
 def _search(asked: dict[str, Any], build: dict[str, Any], cancel: Cancel) -> Bisection:
     """Return the search that is asked for, whose builds are installs without the step that verifies."""
-    from dataclasses import replace
-
     import platformdirs
 
     from xpubuild.cli.configuration import of_caller
@@ -166,11 +164,10 @@ def _search(asked: dict[str, Any], build: dict[str, Any], cancel: Cancel) -> Bis
         sys.stderr.flush()
 
     def install(file: Path) -> None:
-        wanted = Options(str(file), root, **build, telling=options.new_sink)
+        wanted = Options(str(file), root, **{**build, "quick": True}, telling=options.new_sink)
         prepared = prepare(wanted, cancel=cancel)
-        steps = tuple(step for step in prepared.plan.steps if step.id != "verify")
         with options.new_sink() as sink:
-            apply(replace(prepared, plan=replace(prepared.plan, steps=steps)), sink=sink, cancel=cancel)
+            apply(prepared, sink=sink, cancel=cancel)
 
     mirror = (build["mirror"],) if isinstance(build["mirror"], Path) else ()
     store = RepositoryStore(

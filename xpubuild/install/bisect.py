@@ -8,8 +8,6 @@ searching again.
 
 from __future__ import annotations
 
-import difflib
-import hashlib
 import json
 import re
 import shlex
@@ -38,7 +36,7 @@ from xpubuild.errors import (
     XpuBuildError,
     did_you_mean,
 )
-from xpubuild.recipe.bump import Tree, pinned_at
+from xpubuild.recipe.bump import pinned_at
 from xpubuild.recipe.model import LoadedRecipe
 from xpubuild.supply.git.bare import RepositoryStore, remove_leftovers
 from xpubuild.supply.git.failures import Failure, diagnose, error_for, require
@@ -283,12 +281,15 @@ class Bisection:
 
     def _recipe(self, commit: str) -> Path:
         """Write the recipe of a commit, and return its file."""
-        name = self._owner
-        values = (
-            pinned_at(self.base, name, commit, self.store)
-            if self._index is None
-            else {"components": {name: {"source": self._cloned(commit, self._index)}}}
-        )
+        values: dict[str, Any]
+        if self._index is None:
+            values = pinned_at(self.base, self._owner, commit, self.store)
+        else:
+            document: Any = self.base.document
+            clones = [dict(item) for item in document["components"][self._owner]["source"]["configure_time"]]
+            # As with a fork, the file in which the tree names a commit is made to follow.
+            clones[self._index] |= {"commit": commit, "ref": None, "replaces": clones[self._index]["url"]}
+            values = {"components": {self._owner: {"source": {"configure_time": clones}}}}
         whole = {key: value for key, value in self.base.document.items() if key not in _OF_THE_BASE}
         about = {"title": f"{self.base.recipe.title}, {self.asked['component']} at {commit[:12]}"}
         extends = {"extends": str(self.base.path.with_suffix(""))}
@@ -296,31 +297,6 @@ class Bisection:
         text = yaml.safe_dump(_over(whole, {**values, **about, **extends}), sort_keys=False, width=4096)
         write_atomic(path, text.encode())
         return path
-
-    def _cloned(self, commit: str, index: int) -> dict[str, Any]:
-        """Return the source of a component whose build clones a repository, for another commit of that one.
-
-        The file in which the tree pins it is patched, since upstream's configure step checks that pin out.
-        """
-        source = self.base.recipe.components[self._owner].source
-        said = _source_of(self.base, self._owner)
-        clones = [dict(item) for item in said["configure_time"]]
-        clones[index] |= {"commit": commit, "ref": None}
-        item = source.configure_time[index] if source is not None else None
-        if source is None or item is None or item.pin_file is None or item.commit == commit:
-            return {"configure_time": clones}
-        before = Tree.fetched(self.store, source.url or "", source.commit or "").text(item.pin_file)
-        lines = before.splitlines(keepends=True)
-        after = [f"{commit}\n"]
-        diff = difflib.unified_diff(lines, after, f"a/{item.pin_file}", f"b/{item.pin_file}")
-        text = "".join(
-            line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in diff
-        )
-        file = self.folder / f"pin-{commit}.patch"
-        write_atomic(file, text.encode())
-        change = {"what": f"{item.pin_file} names {commit}", "file": file.name,
-                  "sha256": hashlib.sha256(text.encode()).hexdigest()}  # fmt: skip
-        return {"configure_time": clones, "patches": [*said.get("patches", ()), change]}
 
 
 def _folder(root: Path) -> Path:
@@ -361,11 +337,6 @@ def _over(base: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
         for key, value in values.items()
     }
     return {**base, **laid}
-
-
-def _source_of(base: LoadedRecipe, component: str) -> dict[str, Any]:
-    document: Any = base.document
-    return dict(document["components"][component]["source"])
 
 
 def _place(base: LoadedRecipe, wanted: str) -> tuple[str, int | None, str]:
