@@ -250,6 +250,11 @@ def pinned_at(base: LoadedRecipe, name: str, commit: str, store: RepositoryStore
     if name == "torch":
         _triton(found, tree)
     values = _values(found)
+    for other, item in base.recipe.components.items():
+        if other not in values["components"]:
+            mine: dict[str, Any] = {"source": {}}
+            _follow(found, item, mine)
+            values["components"] |= {other: mine} if len(mine) > 1 else {}
     if commit != (component.source and component.source.commit):
         values["components"][name]["source"] |= dict.fromkeys(("ref", "tree", "requires_python"))
     return values
