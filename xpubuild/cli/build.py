@@ -40,8 +40,8 @@ def install(
 ) -> int:  # fmt: skip
     """Build RECIPE (a name, a file or a lock) in a workspace and verify the result.
 
-    Without RECIPE, builds the newest release that this host can build or, in an activated workspace, the
-    recipe of that workspace.
+    Without RECIPE, builds the newest release that upstream builds with the oneAPI of this host, else the
+    newest that can be built, or in an activated workspace the recipe of that workspace.
 
     To resume after a failure or an interruption, run the same command again: finished steps are kept.
     """

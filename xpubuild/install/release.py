@@ -117,7 +117,7 @@ def choose_release(
         against, line = _against(verdict), verdict.toolkit
         paired = line is None or line.kind == "pairing"
         if not against and release.pinned and paired:
-            return Chosen(release.name, found, _why(release, found, passed))
+            return Chosen(release.name, found, _why(release, found, passed, paired=line is not None))
         asked = f"its commit is not in the recipe ('xpubuild install {release.name}' looks it up)"
         if not against and release.pinned:
             asked = f"oneAPI {verdict.oneapi} is tolerated by upstream; ask for it by name"
@@ -169,8 +169,9 @@ def _against(verdict: Verdict) -> str:
     return "; ".join(reason.text for reason in reasons if reason.concern != "note")
 
 
-def _why(release: Release, target: Target, passed: Sequence[str]) -> str:
+def _why(release: Release, target: Target, passed: Sequence[str], *, paired: bool = False) -> str:
     text = f"{release.version} is the newest release that this host can build for {target}"
+    text += ", with the oneAPI that upstream builds it with" if paired else ""
     text += "" if release.pinned else " (its commit is looked up upstream)"
     return text + (f"; not chosen: {'; '.join(passed)}" if passed else "")
 

@@ -20,7 +20,7 @@ _DIGITS = 12
 _LABELS = {
     "gpu": "GPU", "gpu_targets": "its AOT targets", "oneapi": "oneAPI", "python": "Python", "gcc": "GCC",
     "host_compiler": "host compiler", "cmake": "CMake", "cxx11_abi": "C++ ABI", "arch": "AOT targets",
-    "oneapi_components": "oneAPI components", "gpus": "GPUs",
+    "loader": "Level Zero loader", "oneapi_components": "oneAPI components", "gpus": "GPUs",
 }  # fmt: skip
 _NEEDS = ("python", "host_compiler", "gcc", "cmake", "oneapi", "oneapi_components", "drivers", "gpus")
 

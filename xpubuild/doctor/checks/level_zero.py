@@ -164,14 +164,16 @@ def level_zero_versions(look: Look) -> Outcome:
     # One that has all that adapters are linked with is recent enough for each, whatever it calls itself.
     known = loader if loader and older(loader, FIRST_WITH_LINKED) else "1.12"
     against = refused_by(look, "loader", loader=known) if LINKED in lacks else {}
+    newer = [api for api in apis if spec and older(spec, api)]
+    behind = f"it supports version {spec} of Level Zero, the driver has {newer[0]}" if newer else ""
     if against:
         reason = next(iter(against.values()))
-        detail = f"the loader {loader} lacks {LINKED}: {', '.join(against)} {reason.text}"
+        lacking = f"the loader {loader} lacks {LINKED}: {', '.join(against)} {reason.text}"
+        detail = "; ".join(filter(None, (lacking, behind)))
         return finding(detail, recent_loader(look, reason.todo), **evidence)
-    if newer := [api for api in apis if spec and older(spec, api)]:
+    if behind:
         fix = todo("install a newer loader from the repository of the driver", *install_need(look, "loader"))
-        detail = f"the loader {loader} supports version {spec} of Level Zero, the driver has {newer[0]}"
-        return warn(detail, fix, **evidence)
+        return warn(f"the loader is {loader}: {behind}", fix, **evidence)
     if not loader:
         return skip("the loader does not state its version", **evidence)
     return ok(f"loader {loader}, driver API {commas(apis) or 'unknown'}", **evidence)
