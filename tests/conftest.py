@@ -178,18 +178,6 @@ def xpubuild(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
         time.sleep(0.02)
 
 
-@pytest.fixture(autouse=True)
-def no_index_is_asked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let plan and install of this process find every prebuilt wheel: a test may not reach an index.
-
-    That they ask is held by the tests marked ``asks_indexes``, which have an index on loopback.
-    """
-    if request.node.get_closest_marker("asks_indexes") is None:
-        monkeypatch.setattr(
-            "xpubuild.supply.uv.settings.Asker.first_lacking", lambda *_args, **_options: None
-        )
-
-
 def pytest_unconfigure() -> None:
     """Remove the folder of the session."""
     if _root:

@@ -35,7 +35,7 @@ components:
     kind: wheel
     dist: pytorch-triton-xpu
     version: 3.4.0
-    indexes: ["http://127.0.0.1:9/whl"]
+    requirements: triton.txt
     targets: [cpu]
 """
 
@@ -102,7 +102,8 @@ class World:
         return self.upstreams.url(name)
 
     def write(self, pin: str, url: str | None = None) -> None:
-        (self.folder / "build.txt").write_text(f"cmake==3.31 --hash=sha256:{HASH}\n")
+        for name, line in (("build", "cmake==3.31"), ("triton", "pytorch-triton-xpu==3.4.0")):
+            (self.folder / f"{name}.txt").write_text(f"{line} --hash=sha256:{HASH}\n")
         text = RECIPE.format(url=url or self.upstreams.root.as_uri() + "/", pin=pin)
         (self.folder / "mine.yaml").write_text(text)
 

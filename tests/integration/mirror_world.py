@@ -74,7 +74,6 @@ class World:
             repositories=(Repository("top", pin, (ops,)),),
             embedded=(),
             requirements=(RequirementFile("requirements/demo.txt", "".join(lines)),),
-            wheels=(),
         )
 
     def fetch(self, mirror: Path, inputs: Inputs | None = None, *, offline: bool = False) -> Fetch:

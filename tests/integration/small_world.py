@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from integration.gitserver import Upstream, git_server
-from integration.test_components_held import wheel
+from integration.test_components_held import pins, wheel
 from support.cli import Result, here
 from support.indexes import PackageIndex
 
@@ -23,6 +23,7 @@ components:
     kind: wheel
     dist: tiny-wheel
     version: 1.0+cpu
+    requirements: tiny.txt
     indexes: ["{index}"]
   mine:
     kind: source
@@ -113,6 +114,7 @@ def small_world(folder: Path, more: Mapping[str, str] | None = None) -> Iterator
     tiny = wheel(folder / "built", "tiny-wheel", "1.0+cpu", "tiny.py", "tiny_data.py")
     with PackageIndex() as index, git_server(upstream.path.parent) as server:
         index.add(tiny.name, tiny.read_bytes())
+        (folder / "tiny.txt").write_text(pins(tiny))
         recipe = folder / "small.yaml"
         recipe.write_text(RECIPE.format(index=index.url(), url=server.url("mine.git"), commit=commit))
         yield SmallWorld(folder, recipe, folder / "ws")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,9 +12,9 @@ from support.conda_environments import work
 from support.conda_tools import served
 
 from xpubuild.errors import FetchError, SourceIntegrityError
-from xpubuild.supply.archives import Archive, Supply, bring
+from xpubuild.supply.archives import Archive
 from xpubuild.supply.conda.environment import CondaEnvironmentProof, make_conda_env
-from xpubuild.supply.conda.lockfile import read_lock, resolve, with_access
+from xpubuild.supply.conda.lockfile import read_lock
 
 
 def test_a_mirror_is_enough(conda: tuple[Path, str], env: Path, tmp_path: Path) -> None:
@@ -82,22 +81,3 @@ class TestOverHttp:
             assert make_conda_env(work(env, text, tmp_path / "cache", offline=False)) is True
         shutil.rmtree(env)
         assert make_conda_env(work(env, text, tmp_path / "cache")) is True
-
-    def test_a_token_is_used_and_not_shown(self, conda: tuple[Path, str], tmp_path: Path) -> None:
-        channel, text = conda
-
-        def fetched(archive: Archive, *channels: str) -> Path:
-            given = resolve(channels)
-            supply = Supply(tmp_path, access=lambda url: with_access(url, given))
-            return bring(archive, supply, lambda line: None).path
-
-        with served(channel, password="tk-secret-77") as url:
-            archive = read_lock(text.replace(channel.as_uri(), url)).packages[0].archive
-            with pytest.raises(FetchError) as caught:
-                fetched(archive)
-            assert "404" in caught.value.why
-            assert fetched(archive, f"{url}/t/tk-secret-77").is_file()
-        with pytest.raises(FetchError) as caught:
-            fetched(replace(archive, sha256="0" * 64), f"{url}/t/tk-secret-77")
-        assert caught.value.exit_code == 30
-        assert "tk-secret" not in str(caught.value.to_json())

@@ -18,7 +18,7 @@ from xpubuild.engine.process import Cancel, run
 from xpubuild.engine.reporter import Teller
 from xpubuild.errors import FetchError, RecipeError, SourceIntegrityError, XpuBuildError
 from xpubuild.install.fetch_packages import fetch_wheels, lacking, needs_of, wheels_here
-from xpubuild.install.inputs import Inputs, OpenWheel, RequirementFile
+from xpubuild.install.inputs import Inputs, RequirementFile
 from xpubuild.machine.make_env import make_env
 from xpubuild.machine.python_environment import env_python, install_command
 from xpubuild.machine.pythons import resolve_python
@@ -60,7 +60,7 @@ class Site:
 
     def inputs(self, text: str = "", *indexes: str) -> Inputs:
         file = RequirementFile("requirements/site.txt", text or self.text, indexes)
-        return Inputs("site", f"{HERE}.1", (), (), (file,), ())
+        return Inputs("site", f"{HERE}.1", (), (), (file,))
 
 
 @pytest.fixture
@@ -199,24 +199,6 @@ def test_the_recipes_indexes_are_asked_where_pips_have_nothing(
             fetched(site, tmp_path / "mirror")
         assert caught.value.exit_code == 30
         assert len(fetched(site, tmp_path / "mirror", site.inputs("", served.url()))) == 3
-
-
-def test_a_wheel_without_a_known_hash_comes_from_its_own_index_alone(
-    site: Site, served: PackageIndex, tmp_path: Path
-) -> None:
-    wheel = OpenWheel("demo", "demo", "1.0", (served.url(),))
-    inputs = Inputs("site", f"{HERE}.1", (), (), (), (wheel,))
-    with (
-        PackageIndex() as other,
-        mock.patch.dict(
-            os.environ,
-            settings(
-                PIP_INDEX_URL=other.url(), PIP_EXTRA_INDEX_URL=other.url(), PIP_FIND_LINKS=str(tmp_path)
-            ),
-        ),
-    ):
-        assert fetched(site, tmp_path / "mirror", inputs) == {"demo-1.0-py3-none-any.whl"}
-        assert other.requests == []
 
 
 def test_a_login_reaches_the_index_and_is_never_shown(site: Site, tmp_path: Path) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -23,9 +21,6 @@ from xpubuild.errors import (
     RecipeError,
     SourceIntegrityError,
 )
-from xpubuild.supply.depot.location import Location
-from xpubuild.supply.depot.served import Served
-from xpubuild.supply.index import transfer
 from xpubuild.supply.index.files import RemoteFile
 from xpubuild.supply.index.transfer import download
 
@@ -151,54 +146,6 @@ def test_a_transfer_can_be_stopped_while_the_server_is_silent(
     assert time.monotonic() - started < 20
     index.faults.stall.set()
     assert not (tmp_path / NAME).exists()
-
-
-HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 900000\r\n\r\n"
-
-
-@pytest.mark.parametrize(
-    ("first", "then"),
-    [
-        (b"", b""),
-        (b"HTTP/1.1 200 OK\r\n", b"X-One: more\r\n"),
-        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
-        (HEAD, b"x"),
-    ],
-    ids=["silent", "header", "continue", "body"],
-)
-def test_a_server_that_sends_hardly_anything_is_given_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bytes, then: bytes
-) -> None:
-    configure(monkeypatch, PIP_TIMEOUT="0.5", PIP_RETRIES="99")
-    monkeypatch.setattr(transfer, "GRACE_S", 1.0)
-    over = threading.Event()
-
-    def drip(connection: socket.socket) -> None:
-        with connection, contextlib.suppress(OSError):
-            connection.sendall(first)
-            while not over.wait(0.05):
-                connection.sendall(then)
-
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def accept() -> None:
-            with contextlib.suppress(OSError):
-                while True:
-                    threading.Thread(target=drip, args=server.accept()[:1], daemon=True).start()
-
-        threading.Thread(target=accept, daemon=True).start()
-        url = f"http://127.0.0.1:{server.getsockname()[1]}"
-        started = time.monotonic()
-        try:
-            with pytest.raises(FetchError, match=NAME.replace("+", r"\+")) as caught:
-                download(RemoteFile("demo", "1.0", NAME, sha256(DATA), len(DATA), f"{url}/x"), tmp_path)
-            assert caught.value.exit_code == 30
-            assert "not waited for any longer" in caught.value.why
-            with pytest.raises(FetchError, match="cannot be reached"):
-                Served(Location("http", "127.0.0.1", "", server.getsockname()[1])).index()
-        finally:
-            over.set()
-    assert time.monotonic() - started < 15
 
 
 _ON_A_FULL_DISK = """

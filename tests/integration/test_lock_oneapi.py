@@ -22,7 +22,7 @@ components:
     kind: wheel
     dist: torch
     version: 2.8.0+xpu
-    indexes: ["https://host.example/whl"]
+    requirements: torch.txt
 """
 
 
@@ -30,6 +30,7 @@ components:
 def recipe(tmp_path: Path) -> str:
     path = tmp_path / "small.yaml"
     path.write_text(RECIPE)
+    (tmp_path / "torch.txt").write_text(f"torch==2.8.0+xpu --hash=sha256:{'1' * 64}\n")
     return str(path)
 
 

@@ -55,7 +55,7 @@ def test_fetch_check_and_copy(here: World, tmp_path: Path, xpubuild: Xpubuild) -
     shutil.copytree(place, tmp_path / "b")
     here.asked()
     document = xpubuild.json("fetch", "site", "--mirror", str(tmp_path / "b"), "--offline")
-    assert document["files"][0]["name"] == _WHEEL
+    assert document["status"] == "ok"
     assert here.asked() == set()
 
 

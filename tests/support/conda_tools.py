@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,18 +40,17 @@ def solved(
 
 
 @contextmanager
-def served(folder: Path, *, password: str = "") -> Iterator[str]:
-    """Serve a folder on loopback; with a password, only below ``/t/PASSWORD``."""
+def served(folder: Path, *, login: str = "") -> Iterator[str]:
+    """Serve a folder on loopback, to who has the ``login`` (user:password) where there is one."""
 
     class Quiet(SimpleHTTPRequestHandler):
         def log_message(self, *arguments: object) -> None:
             pass
 
         def translate_path(self, path: str) -> str:
-            prefix = f"/t/{password}" if password else ""
-            if not path.startswith(prefix):
-                return str(folder / "no such file")
-            return super().translate_path(path.removeprefix(prefix))
+            wanted = f"Basic {base64.b64encode(login.encode()).decode()}"
+            known = not login or self.headers.get("Authorization") == wanted
+            return super().translate_path(path) if known else str(folder / "no such file")
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)

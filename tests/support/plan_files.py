@@ -157,15 +157,14 @@ PLANS: dict[str, Callable[[], Plan]] = {
         "2.13", workspace="/somewhere/builds", with_=("vision",),
         facts={"compile_cache": _CCACHE, "admission": _ADMISSION},
     ),
-    "2.13-xpu-portable-compilers-uv": lambda: plan_for(
-        "2.13", oneapi="2025.3", portable=True,
+    "2.13-xpu-compilers-uv": lambda: plan_for(
+        "2.13", oneapi="2025.3",
         facts={
-            "runtime": Path("/somewhere/else/site-packages"), "compile_cache": _CCACHE, "compilers": _CHOSEN,
-            "installer": _LINKED, "downloads": _SERVED,
+            "compile_cache": _CCACHE, "compilers": _CHOSEN, "installer": _LINKED, "downloads": _SERVED,
         },
     ),
     "2.8-cpu-waiting-sccache": lambda: plan_for(
-        "2.8", workspace="/somewhere/builds", with_=("vision",), portable=True,
+        "2.8", workspace="/somewhere/builds", with_=("vision",),
         facts={"compile_cache": _SCCACHE, "admission": _ADMISSION},
     ),
     "2.13-xpu-rehearsed": lambda: planned(
@@ -173,7 +172,7 @@ PLANS: dict[str, Callable[[], Plan]] = {
     ).plan,
 }  # fmt: skip
 #: The files that have the script of their plan too.
-_SCRIPTS = frozenset({"2.13-cpu-waiting-ccache", "2.13-xpu-portable-compilers-uv"})
+_SCRIPTS = frozenset({"2.13-cpu-waiting-ccache", "2.13-xpu-compilers-uv"})
 
 
 def text_of(name: str) -> str:

@@ -33,7 +33,7 @@ BASE: dict[str, Any] = {
     "abi": {"default": 1, "note": "see its CMakeLists.txt"},
     "components": {
         "torch": {"kind": "source", "dist": "torch", "source": {"url": "/x", "version": "9.9.0a0"}},
-        "triton": {"kind": "wheel", "dist": "triton-xpu", "version": "3.9", "indexes": ["https://i"],
+        "triton": {"kind": "wheel", "dist": "triton-xpu", "version": "3.9", "requirements": "t.txt",
                    "cxx11_abi": 1, "optional": True},
         "vision": {"kind": "source", "dist": "torchvision", "version": "0.99.0", "optional": True,
                    "requires": ["torch==9.9.0", "not a requirement >", "pillow>=5"],

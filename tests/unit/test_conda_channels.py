@@ -1,4 +1,4 @@
-"""Channels: the user's own mirrors and credentials, which are used and never shown."""
+"""Channels: names, folders and URLs; credentials are refused and not shown."""
 
 from __future__ import annotations
 
@@ -6,57 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from xpubuild.errors import RecipeError, ToolchainError
-from xpubuild.supply.conda.lockfile import (
-    Channel,
-    read_condarc,
-    redactor,
-    resolve,
-    with_access,
-    without_credentials,
-)
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return tmp_path
-
-
-def condarc(home: Path, text: str, **variables: str) -> tuple[str, ...]:
-    (home / ".condarc").write_text(text)
-    settings = read_condarc({"HOME": str(home), **variables})
-    return tuple(item.address for item in resolve(["conda-forge", "defaults", "intel/label/x"], settings))
-
-
-def test_without_settings_names_stay_names(home: Path) -> None:
-    assert read_condarc({"HOME": str(home)}).channel_alias == ""
-    assert condarc(home, "") == ("conda-forge", "defaults", "intel/label/x")
-
-
-def test_a_sites_mirror_stands_in_for_every_channel(home: Path) -> None:
-    text = "channel_alias: https://mirror.example.invalid/conda/\ndefault_channels: [main, https://d.invalid/r]\n"
-    assert condarc(home, text) == (
-        "https://mirror.example.invalid/conda/conda-forge",
-        "https://mirror.example.invalid/conda/main",
-        "https://d.invalid/r",
-        "https://mirror.example.invalid/conda/intel/label/x",
-    )
-
-
-def test_a_channel_of_its_own_place_and_a_token_from_the_environment(home: Path) -> None:
-    text = "custom_channels:\n  intel: https://host.invalid/t/$MY_TOKEN\n"
-    assert condarc(home, text, MY_TOKEN="tk-1234567")[2] == "https://host.invalid/t/tk-1234567/intel/label/x"
-
-
-def test_which_channels_are_asked_is_never_the_users(home: Path) -> None:
-    assert condarc(home, "channels: [nvidia]\n") == ("conda-forge", "defaults", "intel/label/x")
-
-
-@pytest.mark.parametrize("text", ["a: [", "- a\n", "custom_channels: [a]\n", "channel_alias: [x]\n"])
-def test_a_broken_file_is_named_and_not_quoted(home: Path, text: str) -> None:
-    with pytest.raises(ToolchainError, match=r"\.condarc cannot be read") as caught:
-        condarc(home, f"{text}# https://u:secret-word@host\n")
-    assert "secret" not in str(caught.value.to_json())
+from xpubuild.errors import RecipeError
+from xpubuild.supply.conda.lockfile import resolve, without_credentials
 
 
 @pytest.mark.parametrize(
@@ -68,16 +19,12 @@ def test_a_broken_file_is_named_and_not_quoted(home: Path, text: str) -> None:
         ("https://onlytoken@h.invalid/c?sig=abcdefgh", "https://h.invalid/c", "onlytoken"),
     ],
 )
-def test_credentials_are_used_and_never_shown(url: str, shown: str, secret: str) -> None:
-    channel = Channel(url)
-    assert channel.shown == without_credentials(url) == shown
-    assert secret not in repr(channel)
-    assert secret not in redactor([Channel(url)])(f"GET {url}/linux-64/repodata.json: 403; {secret}")
-    if "?" not in url:
-        package = f"{shown}/linux-64/a-1-0.conda"
-        assert (
-            with_access(package, [Channel("https://other.invalid"), channel]) == f"{url}/linux-64/a-1-0.conda"
-        )
+def test_credentials_are_refused_and_never_shown(url: str, shown: str, secret: str) -> None:
+    assert without_credentials(url) == shown
+    with pytest.raises(RecipeError, match=r"has a login or a token") as caught:
+        resolve([url])
+    assert ".netrc" in caught.value.fix
+    assert secret not in str(caught.value.to_json())
 
 
 def test_a_folder_named_t_is_no_token() -> None:
@@ -86,7 +33,7 @@ def test_a_folder_named_t_is_no_token() -> None:
 
 def test_folders_become_urls(tmp_path: Path) -> None:
     folder = tmp_path / "chän nel"
-    assert resolve([str(folder)])[0].shown == folder.as_uri()
+    assert resolve([str(folder), "conda-forge"]) == (folder.as_uri(), "conda-forge")
     assert "%20" in folder.as_uri()
 
 

@@ -7,8 +7,6 @@ import hashlib
 
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
 
 from xpubuild.errors import RecipeError
 from xpubuild.supply.conda.lockfile import CondaLock, CondaPackage, read_lock, write_lock
@@ -60,30 +58,6 @@ def test_it_is_conda_locks_format_and_names_what_is_installed() -> None:
         ("python", "h0", "linux-64", None),
     ]
     assert found[0].channel == BASE
-
-
-NAMES = st.from_regex(r"[a-z0-9_][a-z0-9_.+-]{0,8}", fullmatch=True)
-VERSIONS = st.from_regex(r"[0-9][A-Za-z0-9_.+!]{0,8}", fullmatch=True)
-PACKAGES = st.builds(
-    lambda name, version, needs, subdir, size: package(
-        name, version, subdir=subdir, dependencies=dict(sorted(needs.items())), size=size
-    ),
-    NAMES,
-    VERSIONS,
-    st.dictionaries(NAMES, st.text(alphabet="><=.0123456789*|,", max_size=6), max_size=3),
-    st.sampled_from(["linux-64", "noarch"]),
-    st.none() | st.integers(min_value=0, max_value=10**9),
-)
-
-
-@given(st.lists(PACKAGES, min_size=1, max_size=6, unique_by=lambda item: item.name))
-def test_writing_and_reading_is_the_identity(packages: list[CondaPackage]) -> None:
-    made = lock(*sorted(packages, key=lambda item: item.name))
-    text = write_lock(made)
-    assert read_lock(text) == made
-    assert write_lock(read_lock(text)) == text
-    # The order in which a solver answers is not part of it.
-    assert write_lock(lock(*reversed(packages))) == text
 
 
 def entry(**changes: object) -> str:

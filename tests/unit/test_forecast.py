@@ -20,7 +20,7 @@ from xpubuild.engine.events import (
 from xpubuild.engine.forecast import Estimate, Forecaster, edge_key, total
 from xpubuild.engine.model import Step
 from xpubuild.install.estimate import edge_weights, estimates
-from xpubuild.supply.depot.keeping import NotKept
+from xpubuild.supply.depot.keeping import Found, WheelKeeper
 from xpubuild.ui import wording
 
 
@@ -145,9 +145,9 @@ def test_a_wheel_of_a_store_takes_no_build(tmp_path: Path) -> None:
     assert (found.source, found.seconds) == ("taken from the store /s", 3.0)
 
 
-class _Kept(NotKept):
+class _Kept(WheelKeeper):
     def __init__(self) -> None:
-        super().__init__("")
+        super().__init__("", Found(), (), str, lambda *_: pytest.fail("nothing is built"))
 
     def to_json(self) -> dict[str, Any]:
         return {"answer": "kept", "store": "/s"}

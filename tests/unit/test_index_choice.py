@@ -5,10 +5,6 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from packaging.tags import Tag, compatible_tags, cpython_tags
-from packaging.utils import parse_wheel_filename
 
 from xpubuild.errors import RecipeError
 from xpubuild.resources import recipes_dir
@@ -52,27 +48,6 @@ def test_free_threaded_builds() -> None:
     assert fits("demo-1.0-cp313-cp313t-manylinux_2_17_x86_64.whl", "3.13t")
     assert not fits("demo-1.0-cp313-cp313-manylinux_2_17_x86_64.whl", "3.13t")
     assert not fits("demo-1.0-cp39-abi3-manylinux_2_17_x86_64.whl", "3.13t")
-
-
-@given(
-    python=st.integers(7, 15),
-    other=st.integers(5, 16),
-    kind=st.sampled_from(["cp{o}-cp{o}", "cp{o}-abi3", "py3-none", "cp{o}-none", "py3{m}-none"]),
-    glibc=st.integers(5, 45),
-)
-def test_the_answer_is_that_of_the_tags_of_a_machine_with_a_newer_glibc(
-    python: int, other: int, kind: str, glibc: int
-) -> None:
-    """Against the tags that ``packaging`` (and so pip) lists for an interpreter, platform by platform."""
-    tags = kind.format(o=f"3{other}", m=other)
-    filename = f"demo-1.0-{tags}-manylinux_2_{glibc}_x86_64.whl"
-    platforms = [f"manylinux_2_{number}_x86_64" for number in range(5, 60)]
-    version = (3, python)
-    known: set[Tag] = {
-        *cpython_tags(version, abis=[f"cp3{python}"], platforms=platforms),
-        *compatible_tags(version, f"cp3{python}", platforms),
-    }
-    assert fits(filename, f"3.{python}") == bool(parse_wheel_filename(filename)[3] & known)
 
 
 PINS = f"""\

@@ -23,7 +23,7 @@ from xpubuild.supply.depot.record import TAKEN
 from xpubuild.workspace.activation import read_receipt
 from xpubuild.workspace.layout import Layout
 
-STEPS = ("env", "torch", "ops.source", "ops.wheel", "vision.wheel", "vision.portable", "verify")
+STEPS = ("env", "torch", "ops.source", "ops.wheel", "vision.wheel", "verify")
 TOLD = {"id": "a-warning", "text": "text", "lines": ["one", "two"], "more": "is not in a receipt"}
 COMMAND: Any = SimpleNamespace(
     duration_s=2.00049, user_s=1.23456, system_s=0.98765, max_rss_bytes=5, peak_tree_bytes=7, returncode=0,
@@ -38,9 +38,8 @@ EVIDENCE: dict[str, list[dict[str, Any]]] = {
         {"proof": WATCHED, "warnings": [TOLD]},
         {"proof": TAKEN, "store": "/a store"},
     ],
-    "vision.wheel": [{"proof": "audit", "audit": {"wheel": "vision-1.whl"}}],
-    "vision.portable": [
-        {"proof": "audit", "audit": {"wheel": "vision-1-many.whl"}},
+    "vision.wheel": [
+        {"proof": "audit", "audit": {"wheel": "vision-1.whl"}},
         {"proof": "other", "audit": "none"},
     ],
     "verify": [],
@@ -121,8 +120,7 @@ def test_a_receipt_says_what_was_done_and_found(tmp_path: Path) -> None:
         "wheels": [
             {"file": "ops-1.whl", "path": f"{tmp_path}/wheels/ops-1.whl", "wheel": "ops-1.whl",
              "status": "ok", "sha256": "a"},
-            {"file": "vision-1-many.whl", "path": f"{tmp_path}/wheels/portable/vision-1-many.whl",
-             "wheel": "vision-1-many.whl"},
+            {"file": "vision-1.whl", "path": f"{tmp_path}/wheels/vision-1.whl", "wheel": "vision-1.whl"},
         ],
         "warnings": [{"step": "ops.wheel", "id": "a-warning", "text": "text", "lines": ["one", "two"]}],
         "compile_cache": [],
@@ -158,7 +156,7 @@ def test_without_a_report_a_receipt_says_nothing_of_verify(tmp_path: Path, damag
     assert receipt["verify"] is None
     assert receipt["status"] == ("partial" if damage == "not done" else "complete")
     assert [item["file"] for item in receipt["wheels"]][1:] == (
-        [] if damage == "not done" else ["vision-1-many.whl"]
+        [] if damage == "not done" else ["vision-1.whl"]
     )
 
 

@@ -39,8 +39,6 @@ HERE: dict[str, tuple[Any, tuple[str, ...]]] = {
     "oneapi_mode": ("setvars", ("--oneapi-mode", "setvars")),
     "extra_path": ((Path("/a"), Path("/b")), ("--extra-path", "/a:/b")),
     "extra_library_path": ((Path("/c"),), ("--extra-library-path", "/c")),
-    "portable": (True, ("--portable",)),
-    "runtime": (Path("/env"), ("--runtime", "/env")),
     "allow_dirty": (True, ("--allow-dirty",)),
 }
 

@@ -23,7 +23,7 @@ from xpubuild.install.lock_file import (
     validated,
     write_lock,
 )
-from xpubuild.install.locked import options_of, require_archives, require_served, require_wheel
+from xpubuild.install.locked import options_of, require_archives, require_served
 from xpubuild.install.options import Options, Policy, is_lock
 
 
@@ -82,10 +82,6 @@ WHOLE: dict[str, Any] = {
                 'filelock; python_version < "3.11"': {"version": "4.1", "hashes": [f"sha256:{sha(0)}"]},
             },
         }
-    },
-    "wheels": {
-        "torch": {"dist": "torch", "version": "2.8.0", "hashes": [f"sha256:{sha(4)}"]},
-        "triton": {"dist": "pytorch-triton-xpu", "version": "3.4.0"},
     },
     "conda": {"cmake": {"version": "3.31.6", "file": "f/linux-64/a.conda", "hashes": ["md5:" + "0" * 32]}},
     "archives": {
@@ -173,7 +169,6 @@ def test_files(tmp_path: Path) -> None:
     changed = on(glibc="2.39")
     document, _ = write_lock(changed, path)
     assert [item["path"] for item in document["differences"]] == ["machine.glibc"]
-    assert document["open"] == ["triton"]
     path.write_bytes(b"\xff")
     assert not is_lock(str(path))
     with pytest.raises(RecipeError) as caught:
@@ -303,9 +298,6 @@ def test_what_a_build_would_clone_is_what_the_lock_says(change: str) -> None:
 def test_files_of_a_build_are_those_of_the_lock() -> None:
     item = {"name": "llvm", "url": LOCK.archives["triton.llvm"].url, "sha256": sha("llvm")}
     require_archives(LOCK, "triton", {"archives": [item]})
-    require_wheel(LOCK, "torch", {"sha256": sha(4)})
     for changed in ({**item, "sha256": "0" * 64}, {**item, "name": "json"}):
         with pytest.raises(SourceIntegrityError):
             require_archives(LOCK, "triton", {"archives": [item, changed]})
-    with pytest.raises(SourceIntegrityError):
-        require_wheel(LOCK, "torch", {"sha256": None})

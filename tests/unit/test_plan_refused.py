@@ -17,7 +17,8 @@ from xpubuild.install.resolve import conda_lock_of
 from xpubuild.install.target import OneapiFacts, Prepared
 from xpubuild.install.xpu_toolchain import site_folders
 
-WHEEL = {"kind": "wheel", "dist": "torch", "version": "2.0", "cxx11_abi": 0, "indexes": ["https://host/i"]}
+WHEEL = {"kind": "wheel", "dist": "torch", "version": "2.0", "cxx11_abi": 0,
+         "requirements": "requirements/torch-2.13.0-cpu.txt"}  # fmt: skip
 GPU_ONLY = pinned("ops", more={"needs": ["torch"], "optional": True, "targets": ["xpu"]})
 SETUP = {"front_end": "setup.py", "config_settings": {"a": "b"}}
 TRITONS = {"one": pinned("triton"), "two": pinned("triton-xpu"), "three": pinned("pytorch-triton")}
@@ -51,8 +52,6 @@ TORCH = {"torch": pinned("torch")}
             "a note of the recipe",
         ),
         ({"components": {"torch": WHEEL}}, {"cxx11_abi": "1"}, "torch 2.0 has ABI 0"),
-        ({}, {"portable": True, "editable": True}, "--portable cannot be combined with --editable"),
-        ({}, {"portable": True, "runtime": Path("/nothing")}, "/nothing is neither a Python environment"),
     ],
 )  # fmt: skip
 def test_what_the_recipe_does_not_have(changes: dict[str, Any], asked: dict[str, Any], words: str) -> None:
@@ -87,9 +86,10 @@ def test_only_a_pytorch_of_sources_is_rehearsed() -> None:
         {"components": {"torch": WHEEL}, "abi": {"default": 0}},
         {"components": {"ops": pinned("ops")}},
     ):
-        target = target_of(**changes)
+        facts = {"requirements": {WHEEL["requirements"]: ""}}
+        target = target_of(facts=facts, **changes)
         with pytest.raises(XpuBuildError, match="does not build PyTorch from source"):
-            planned(Prepared(target, plan_of(**changes), 1.0))
+            planned(Prepared(target, plan_of(facts=facts, **changes), 1.0))
     target = target_of(facts=resolved("3" * 40))
     found = planned(Prepared(target, plan_of(facts=resolved("3" * 40)), 1.0))
     step = found.plan.steps[-1]

@@ -56,7 +56,7 @@ def test_an_llvm_that_is_gone_is_refused_unless_the_user_has_one() -> None:
     document["components"]["triton"]["build"]["env"]["LLVM_SYSPATH"] = "/opt/llvm"
     assert "triton" in _chosen(validated(document, loaded.path, loaded.folders)).components
     document["components"]["triton"]["build"]["env"]["LLVM_SYSPATH"] = ""
-    document["components"]["triton"] |= {"kind": "wheel", "version": "3.0.0"}
+    document["components"]["triton"] |= {"kind": "wheel", "version": "3.0.0", "requirements": "t.txt"}
     assert "triton" in _chosen(validated(document, loaded.path, loaded.folders)).components
 
 

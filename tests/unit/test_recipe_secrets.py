@@ -18,7 +18,7 @@ name: mine
 title: a wheel of an index with a login
 target: cpu
 components:
-  tiny: {{kind: wheel, dist: tiny, version: "1.0", indexes: ["{url}"]}}
+  tiny: {{kind: wheel, dist: tiny, version: "1.0", requirements: t.txt, indexes: ["{url}"]}}
 """
 GIT = """
 schema: 1

@@ -79,7 +79,7 @@ def rehearse(dry_run: bool, **build: Any) -> int:
     from xpubuild.ui.console import show, summarise
     from xpubuild.ui.run_views import rehearsal_view
 
-    build["editable"] = build["portable"] = False
+    build["editable"] = False
     with options.interruptible() as cancel:
         prepared = _prepared(build, cancel)
         if dry_run:

@@ -59,7 +59,7 @@ COMMANDS: Mapping[str, Command] = {
         "| Build: cxx11-abi editable allow-dirty source-dir quick update until compile-cache lock-timeout"
         "| oneAPI: oneapi-root oneapi-mode extra-path extra-library-path"
         "| Sources and packages: store store-read-only installer packages conda-lock conda-channel"
-        f"{_LOCKS} | Results for others: wheel-dir portable runtime module-dir module-format depends-on"
+        f"{_LOCKS} | Results for others: wheel-dir module-dir module-format depends-on"
         f"{_ALL}", "recipe"),
     "rehearse": Command("build", "Configure a build without compiling, and report what it would make.",
         f"{_PLAN} dry-run {_LOCKS} {_ALL}", "recipe", builds=True),
@@ -72,11 +72,11 @@ COMMANDS: Mapping[str, Command] = {
     "store": Command("store", "Show, copy and collect the wheels that builds have kept."),
     "store list": Command("store", "List the wheels that are kept.", "store"),
     "store size": Command("store", "Show how large the stores are.", "store"),
-    "store push": Command("store", "Copy kept wheels to another store.", "workspace store", "workspace"),
+    "store push": Command("store", "Copy kept wheels to another store.", "store"),
     "store pull": Command("store", "Copy the wheels of a recipe from other stores to your own.",
         f"{_PLAN} store", "recipe", builds=True),
-    "store gc": Command("store", "Remove kept wheels that nothing uses any more.",
-        "store older lock workspace dry-run yes"),
+    "store gc": Command("store", "Remove kept wheels that nothing has used for some time.",
+        "store older dry-run yes"),
     "check": Command("check", "Hash and audit what was built: workspaces, wheels, locks, mirrors.",
         "workspace repair | Wheels: cxx11-abi forbid-needed allow-missing search installed-in arch"
         "| Wheels with --repair: kind bundle runtime builder output"

@@ -92,21 +92,6 @@ def leave_out(env: Path, names: tuple[str, ...]) -> None:
 
 
 @_plumbing
-def make_portable(
-    wheels: Path, dist: str, output: Path, *, runtime: Path, builder: tuple[Path, ...] = ()
-) -> None:
-    """Repair the wheel of a distribution for other machines."""
-    from xpubuild.artifacts.repair_decide import RepairRequest
-    from xpubuild.artifacts.step_proofs import find_wheel
-    from xpubuild.artifacts.wheel_repair import repair_wheel
-
-    done = repair_wheel(find_wheel(wheels, dist), RepairRequest(runtime=runtime, builder=builder), output)
-    for pin in done["pins"]:
-        _say(f"requires {pin['name']}=={pin['version']} for {', '.join(pin['libraries'])}")
-    _say(f"{Path(done['wheel']).name} is for {done['platform']}")
-
-
-@_plumbing
 def bisect_step(root: Path) -> int:
     """Build and judge the commit that git's bisect run is at, in the search of a workspace."""
     from xpubuild.cli.develop import bisect_step as step
@@ -263,23 +248,6 @@ def link_packages(
 
 
 @_plumbing
-def conda_lock(specs: tuple[str, ...], *, channel: tuple[str, ...], cache: Path, output: Path) -> None:
-    """Solve conda specifications; write a conda-lock.yml without packages that conflict with an XPU build."""
-    from xpubuild.engine.environment import base_environment
-    from xpubuild.engine.files import write_atomic
-    from xpubuild.supply.conda.lockfile import read_condarc, resolve
-    from xpubuild.supply.conda.solve import Wanted, find_engines, make_lock
-    from xpubuild.supply.conda.traps import machine_need
-
-    need = machine_need()
-    wanted = Wanted(specs, resolve(channel, read_condarc(os.environ)), need.version if need else None)
-    engines, environment = find_engines(os.environ), base_environment()
-    text = make_lock(wanted, engines, environment=environment, cache=cache, report=_say)
-    write_atomic(output, text.encode())
-    _say(f"{output} is written")
-
-
-@_plumbing
 def conda_env(
     env: Path, *, lock: Path, cache: Path, mirror: Path | None = None, offline: bool = False
 ) -> None:
@@ -287,14 +255,13 @@ def conda_env(
     from xpubuild.engine.environment import base_environment
     from xpubuild.supply.archives import Supply
     from xpubuild.supply.conda.environment import Installation, make_conda_env
-    from xpubuild.supply.conda.lockfile import read_condarc, read_lock, resolve, with_access
+    from xpubuild.supply.conda.lockfile import read_lock
     from xpubuild.supply.conda.solve import find_engines
     from xpubuild.supply.depot.folder import archives_in
 
     document = read_lock(lock.read_text("utf-8"), name=str(lock))
-    channels = resolve(document.channels, read_condarc(os.environ))
     find = archives_in(mirror and mirror.absolute())
-    supply = Supply(cache, find, offline, access=lambda url: with_access(url, channels))
+    supply = Supply(cache, find, offline)
     engines, environment = find_engines(os.environ), base_environment()
     done = make_conda_env(Installation(env, document, supply, engines, environment, _say))
     _say(f"{env} {'was created' if done else 'exists'}")

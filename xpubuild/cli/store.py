@@ -29,13 +29,11 @@ store = options.group("store", _store)
 @options.command("store list", parent=store)
 def list_(store: Places) -> int:
     """List the wheels in your own store and in those of --store."""
-    from xpubuild.install.store_work import folder_stores, used_by
+    from xpubuild.install.store_work import folder_stores
     from xpubuild.supply.depot.keeping import contents_document
-    from xpubuild.ui.console import warn
     from xpubuild.ui.supply_views import store_view
 
-    used = used_by((), unread=lambda error: warn(f"{error.what}: {error.why}"))
-    rows = [contents_document(item, used) for item in folder_stores(store)]
+    rows = [contents_document(item) for item in folder_stores(store)]
     return options.answer({"schema": "xpubuild.store/1", "stores": rows}, store_view)
 
 
@@ -51,13 +49,11 @@ def size(store: Places) -> int:
 
 
 @options.command("store push", parent=store)
-def push(recipe: str | None, workspace: Path | None, store: Places) -> int:
-    """Copy the wheels of your own store, or those of the workspace of RECIPE, to the store of --store."""
-    from xpubuild.cli.workspace import workspace_of
+def push(store: Places) -> int:
+    """Copy the wheels of your own store to the store of --store."""
     from xpubuild.install import store_work
 
-    root = workspace_of(recipe, workspace) if workspace is not None or recipe is not None else None
-    return _copied(store_work.push(store, root))
+    return _copied(store_work.push(store))
 
 
 @options.command("store pull", parent=store)
@@ -79,35 +75,27 @@ def _copied(copies: Copies) -> int:
 
 
 @options.command("store gc", parent=store)
-def gc(
-    store: Places, older: str, locks: tuple[Path, ...], workspaces: tuple[Path, ...], dry_run: bool, yes: bool
-) -> int:
-    """Remove wheels of your own that no workspace and no lock refers to and that were not used for some time.
+def gc(store: Places, older: str, dry_run: bool, yes: bool) -> int:
+    """Remove wheels of your own that no install took for some time.
 
-    Workspaces are those of the default folder and of --workspace. Shows what would go, and asks; where nobody
-    can be asked, --yes is required.
+    Shows what would go, and asks; where nobody can be asked, --yes is required.
     """
     import shlex
 
-    from xpubuild.cli.workspace import workspace_of
-    from xpubuild.install.lock_file import read_lock
-    from xpubuild.install.store_work import folder_stores, require_there, used_by
+    from xpubuild.install.store_work import folder_stores, require_there
     from xpubuild.supply.depot.keeping import collectable, remove
     from xpubuild.workspace.overview import age_of
 
-    roots = [workspace_of(None, path) for path in workspaces]
-    used = used_by(roots, [read_lock(path).plan for path in locks])
     seconds = age_of(older).total_seconds()
     stores = folder_stores(store)
     require_there(stores)
-    rubbish = [item for one in stores for item in collectable(one, used, seconds)]
+    rubbish = [item for one in stores for item in collectable(one, seconds)]
 
     def document(found: Sequence[Any], kept: Sequence[str], *, dry: bool = False) -> dict[str, Any]:
         removed = [item.to_json() for item in found]
         return {"schema": "xpubuild.store-gc/1", "dry_run": dry, "removed": removed, "kept": list(kept)}
 
-    named = (("--store", store), ("--lock", locks), ("--workspace", workspaces))
-    words = [word for name, values in named for value in values for word in (name, str(value))]
+    words = [word for place in store for word in ("--store", str(place))]
     question = options.Question(
         f"Remove {len(rubbish)} files from the store?", f"store gc would remove {len(rubbish)} files",
         shlex.join(["xpubuild", "store", "gc", "--older", older, *words]),

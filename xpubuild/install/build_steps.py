@@ -289,18 +289,17 @@ def _installing(target: Target, name: str, command: Command, before: tuple[Comma
 def install_step(target: Target, name: str) -> Step:
     """Return the step that installs a built wheel into the environment, exactly that file."""
     dist, layout, site = target.component(name).dist, target.layout, target.site_packages
-    wheels, made = (layout.portable, "portable") if target.options.portable else (layout.wheels, "wheel")
     argv = (
         str(layout.python), "-m", "pip", "install",
         "--no-deps", "--no-index", "--pre", "--no-input", "--force-reinstall",
-        "--disable-pip-version-check", "--find-links", str(wheels), dist,
+        "--disable-pip-version-check", "--find-links", str(layout.wheels), dist,
     )  # fmt: skip
     step = _installing(target, name, Command(argv=argv, env=_OWN_WHEELS_ALONE))
     return replace(
         step,
-        needs=(f"{name}.{made}",),
-        proofs=(SameWheelProof(str(wheels), dist, str(site)), *step.proofs),
-        inputs=(str(wheels), *step.inputs),
+        needs=(f"{name}.wheel",),
+        proofs=(SameWheelProof(str(layout.wheels), dist, str(site)), *step.proofs),
+        inputs=(str(layout.wheels), *step.inputs),
         outputs_stamp=functools.partial(installed_stamp, site, (dist,)),
         explain=functools.partial(explain_held, indexes=()),
     )
@@ -363,34 +362,3 @@ def verify_step(target: Target, needs: tuple[str, ...]) -> Step:
         witnesses=(str(layout.verify_report),),
         relevant={"require": require},
     )  # fmt: skip
-
-
-_NOT_WITHOUT = (
-    "echo 'portable wheels are made by xpubuild: plan without --portable, or install with it' >&2; exit 1",
-)
-
-
-def portable_step(target: Target, name: str) -> Step:
-    """Return the step between building a wheel and installing it.
-
-    What it publishes is audited as if it lay in the environment that its requirements were taken from.
-    """
-    layout, dist = target.layout, target.component(name).dist
-    stage = layout.portable / f".stage-{name}"
-    runtime = target.runtime or target.site_packages
-    policy = _policy(target, name, absolute_rpath="error")
-    argv = (
-        XPUBUILD, "plumbing", "make-portable", str(layout.wheels), dist, str(stage),
-        "--runtime", str(runtime), "--builder", str(layout.root),
-    )  # fmt: skip
-    torch = (str(target.site_packages / "torch" / "lib"),)
-    return Step(
-        id=f"{name}.portable",
-        title=f"make the {dist} wheel portable",
-        needs=(f"{name}.wheel",),
-        commands=(Command(argv=argv, portable=_NOT_WITHOUT),),
-        proofs=(WheelProof(str(stage), "*.whl", policy, torch, str(runtime)),),
-        inputs=(str(layout.wheels),),
-        fresh=(str(stage),),
-        publish=Publish(stage=str(stage), folder=str(layout.portable), pattern="*.whl"),
-    )

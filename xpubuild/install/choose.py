@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from xpubuild.artifacts.site_packages import runtime_folder
 from xpubuild.errors import RecipeError, UnsatisfiableError, UsageError
 from xpubuild.install.options import Options, default_workspace
 from xpubuild.install.release import refused
@@ -37,12 +36,6 @@ def choose(options: Options, loaded: LoadedRecipe) -> Choice:
         UnsatisfiableError: the recipe cannot be built as asked.
     """
     recipe, variant = loaded.recipe, options.variant
-    if options.portable and options.editable:
-        raise UsageError(
-            "--portable cannot be combined with --editable",
-            why="an editable install makes no wheel",
-            fix="omit one of them",
-        )
     if recipe.abstract:
         raise UsageError(
             f"recipe '{recipe.name}' can only be extended, not built",
@@ -75,7 +68,6 @@ def choose(options: Options, loaded: LoadedRecipe) -> Choice:
         variant=variant,
         arch=options.named_arch or tuple(recipe.arch),
         switches={name: _switches(recipe, name, variant) for name in components},
-        runtime=None if options.runtime is None else runtime_folder(options.runtime),
     )
     _require_archives(choice)
     for name, folder in options.source_dir.items():

@@ -21,7 +21,7 @@ from xpubuild.install.target import Choice, Target
 from xpubuild.machine.envmark import MARK
 from xpubuild.recipe.model import Toolchain
 from xpubuild.supply.conda.environment import CondaEnvironmentProof, mkl_proof
-from xpubuild.supply.conda.lockfile import CondaLock, read_condarc, read_lock, resolve, split_filename
+from xpubuild.supply.conda.lockfile import CondaLock, read_lock, resolve, split_filename
 from xpubuild.supply.conda.solve import Wanted, find_engines, make_lock
 from xpubuild.supply.conda.traps import kind_of, machine_need
 from xpubuild.supply.depot.folder import Depot
@@ -99,7 +99,7 @@ def _wanted(choice: Choice) -> Wanted:
     need = machine_need()
     return Wanted(
         specifications(tools, _minor(choice.options.python)),
-        resolve(choice.options.conda_channel or tools.conda.channels, read_condarc(os.environ)),
+        resolve(choice.options.conda_channel or tools.conda.channels),
         need.version if need else None,
     )
 

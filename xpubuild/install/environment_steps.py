@@ -26,7 +26,6 @@ from xpubuild.machine.envmark import MARK as ENV_MARK
 from xpubuild.machine.mkl import MklStaticProof
 from xpubuild.machine.pip_failures import explain_pip_failure
 from xpubuild.machine.python_environment import (
-    env_python,
     install_command,
     leave_out_command,
     make_env_command,
@@ -232,11 +231,8 @@ def wheel_component_step(target: Target, name: str, needs: tuple[str, ...]) -> S
     """Return the step that installs a prebuilt wheel at its pin."""
     component, held = target.component(name), held_file(target, name)
     title = f"install prebuilt {component.dist} {component.version}"
-    if component.requirements is None:
-        step = _unhashed_step(target, name, title, needs)
-    else:
-        files, indexes = [component.requirements], component.indexes
-        step = _requirements_step(target, files, name, title, needs=needs, component=name, indexes=indexes)
+    files, indexes = [str(component.requirements)], component.indexes
+    step = _requirements_step(target, files, name, title, needs=needs, component=name, indexes=indexes)
     proofs: tuple[Proof, ...] = (*step.proofs, held_proof(target, name))
     if component.cxx11_abi is not None:
         folder = target.site_packages / component.dist.replace("-", "_") / "lib"
@@ -248,39 +244,4 @@ def wheel_component_step(target: Target, name: str, needs: tuple[str, ...]) -> S
         proofs=proofs,
         outputs=(*step.outputs, held),
         witnesses=(*step.witnesses, held),
-    )
-
-
-def _unhashed_step(target: Target, name: str, title: str, needs: tuple[str, ...]) -> Step:
-    """Install a wheel whose hash is not known beforehand: from the recipe's own index only, and alone.
-
-    Not even an index that is configured: another project might have taken the name there. What was installed
-    is in pip's report, with its hash, and so in the receipt.
-    """
-    component, env, site = target.component(name), target.layout.env, target.site_packages
-    pin, report, held = f"{component.dist}=={component.version}", target.layout.pip_report(name, name), (
-        constraints_of(target, name)
-    )  # fmt: skip
-    argv = (
-        env_python(env), "-I", "-u", "-m", "pip", "install", "--only-binary", ":all:", "--no-deps",
-        "--no-input", "--disable-pip-version-check", "--no-warn-script-location",
-    )  # fmt: skip
-    lines = tuple(
-        (*argv, "--index-url", index, pin, "--report", str(report), *words("--constraint", held))
-        for index in component.indexes
-    )
-    return Step(
-        id=name,
-        title=f"{title} (no hash known)",
-        needs=needs,
-        commands=(
-            repair_env_command(str(env)),
-            Command(argv=lines[0], alternatives=lines[1:], tuning=target.downloads.pip),
-        ),
-        proofs=(InstalledProof(str(site), (pin,)),),
-        inputs=held,
-        outputs=(str(env), str(report)),
-        witnesses=(str(site / dist_info(component.dist, str(component.version)) / "RECORD"),),
-        outputs_stamp=functools.partial(installed_stamp, site, (component.dist,)),
-        explain=functools.partial(explain_held, indexes=tuple(component.indexes)),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,6 @@ from xpubuild.errors import FetchError, SourceIntegrityError, XpuBuildError
 from xpubuild.frozen import frozen
 from xpubuild.install.choose import choose
 from xpubuild.install.fetch_packages import (
-    as_remote,
     entry_of,
     fetch_files,
     fetch_wheels,
@@ -30,9 +29,8 @@ from xpubuild.install.fetch_packages import (
     lacking,
     needs_of,
     remote_files,
-    wheels_here,
 )
-from xpubuild.install.inputs import Inputs, Tree, inputs_of, missing_repositories, trees, unknown_archives
+from xpubuild.install.inputs import Inputs, Tree, inputs_of, trees, unknown_archives
 from xpubuild.install.lock import recipe_of, requirement_file
 from xpubuild.install.lock_file import compare, read_lock
 from xpubuild.install.locked import conda_lock_beside, mismatch, options_of
@@ -45,7 +43,16 @@ from xpubuild.recipe.choices import python_lines
 from xpubuild.recipe.load import load
 from xpubuild.supply.conda.lockfile import read_lock as read_conda_lock
 from xpubuild.supply.depot.bytes import Damage
-from xpubuild.supply.depot.entries import DepotSet, Entry, Index, RepositoryUse, described, index_of
+from xpubuild.supply.depot.entries import (
+    GIT,
+    DepotSet,
+    Entry,
+    Index,
+    RepositoryUse,
+    described,
+    git_id,
+    index_of,
+)
 from xpubuild.supply.depot.examine import (
     damages,
     is_indexed,
@@ -53,7 +60,7 @@ from xpubuild.supply.depot.examine import (
     named_in,
     pins_in,
     relisted,
-    set_aside,
+    repositories_in,
 )
 from xpubuild.supply.depot.folder import Depot, damage_error
 from xpubuild.supply.git.bare import RepositoryStore
@@ -178,36 +185,33 @@ class Fetch:
         ):
             with teller.doing(*_CHECK):
                 damaged = _checked(depot, teller)
-                for damage in damaged:
-                    teller.notice(f"damaged: {damage}; repaired or fetched again", "warning")
-                before = relisted(depot, damaged, self.git, self.cancel) if damaged else depot.index()
+                before = self._repaired(depot, damaged, teller) if damaged else depot.index()
             store = RepositoryStore(self.path, self.git, stocks=self.wanted.stocks, cancel=self.cancel)
             try:
-                with set_aside(self.path, before.entries):
-                    for item, step in zip(repositories, sources, strict=True):
-                        with teller.doing(*step):
-                            found += (here := list(trees(item, store, teller.line)))
-                            pins = {(tree.pin.url, tree.pin.commit) for tree in here if tree.pin}
-                            for (url, ref), commit in self.wanted.named.items():
-                                if (url, commit) in pins:
-                                    remember(store, url, ref, commit)
-                    unknown = [tree.note for tree in found if tree.pin is None]
-                    unknown += unknown_archives(self.wanted.inputs)
-                    for note in unknown:
-                        teller.notice(f"{note}; it cannot be fetched", "warning")
-                    with teller.doing("packages", _PACKAGES):
-                        files = self._fetch_files(depot, before, teller)
-                    needed = self._set([use for tree in found for use in tree.uses()], files)
-                    others = self._satisfy(depot, before, files, store, teller)
+                for item, step in zip(repositories, sources, strict=True):
+                    with teller.doing(*step):
+                        found += (here := list(trees(item, store, teller.line)))
+                        pins = {(tree.pin.url, tree.pin.commit) for tree in here if tree.pin}
+                        for (url, ref), commit in self.wanted.named.items():
+                            if (url, commit) in pins:
+                                remember(store, url, ref, commit)
+                unknown = [tree.note for tree in found if tree.pin is None]
+                unknown += unknown_archives(self.wanted.inputs)
+                for note in unknown:
+                    teller.notice(f"{note}; it cannot be fetched", "warning")
+                with teller.doing("packages", _PACKAGES):
+                    files = self._fetch_files(depot, before, teller)
+                needed = self._set([use for tree in found for use in tree.uses()], files)
             except XpuBuildError:
                 if not damaged:
                     # A repository that was listed, and has more objects now.
                     uses = [use for tree in found for use in tree.uses() if use.id in before.entries]
                     depot.publish(self._listed(before, uses))
                 raise
-            sets = (*others.sets.values(), needed)
-            every = index_of([*before.entries.values(), *others.entries.values(), *files], sets)
-            after = self._listed(every, [use for one in sets for use in one.repositories])
+            every = index_of([*before.entries.values(), *files], ())
+            every = self._listed(every, needed.repositories)
+            earlier = self._whole(every, before.sets.values(), teller)
+            after = index_of(every.entries.values(), (*earlier, needed))
             depot.publish(after)
         fetched = {url for tree in found for url in tree.fetched}
         return self._document(
@@ -220,6 +224,16 @@ class Fetch:
             summary=_totals(after, before),
         )
 
+    def _repaired(self, depot: Depot, damaged: Sequence[Damage], teller: Teller) -> Index:
+        """Return what is sound of a damaged depot; repositories that are not are removed."""
+        for damage in damaged:
+            teller.notice(f"damaged: {damage}; repaired or fetched again", "warning")
+        index = relisted(depot, damaged, self.git, self.cancel)
+        for name in repositories_in(self.path):
+            if git_id(name) not in index.entries:
+                remove_tree(self.path / GIT / name)
+        return index
+
     def _fetch_files(self, depot: Depot, before: Index, teller: Teller) -> list[Entry]:
         inputs, lock, cancel = self.wanted.inputs, self.wanted.conda_lock, self.cancel
         entries = fetch_wheels(depot, inputs, self.wanted.pythons, before.files(), teller, cancel=cancel)
@@ -227,8 +241,8 @@ class Fetch:
         entries += fetch_files(depot, remotes, before.files(), teller, cancel=cancel)
         return entries + ([keep_conda_lock(depot, inputs.recipe, lock)] if lock is not None else [])
 
-    def _set(self, uses: Iterable[RepositoryUse], files: Iterable[Entry]) -> DepotSet:
-        ordered = sorted(set(uses), key=lambda use: (use.component, use.configure_time, use.url, use.path))
+    def _asked(self) -> str:
+        """Return one number for what is asked for."""
         inputs = self.wanted.inputs
         asked = {
             "repositories": [
@@ -241,40 +255,32 @@ class Fetch:
                 for one in inputs.repositories
             ],
             "requirements": [[one.name, one.text] for one in inputs.requirements],
-            "wheels": [[one.component, one.dist, one.version] for one in inputs.wheels],
             # Not the hash: a recipe often has none where a lock of it does.
             "archives": [[one.key, one.url] for one in inputs.archives],
             "conda": self.wanted.conda_lock,
         }
+        return digest(asked)
+
+    def _set(self, uses: Iterable[RepositoryUse], files: Iterable[Entry]) -> DepotSet:
+        ordered = sorted(set(uses), key=lambda use: (use.component, use.configure_time, use.url, use.path))
         return DepotSet(
-            recipe=inputs.recipe,
+            recipe=self.wanted.inputs.recipe,
             pythons=self.wanted.pythons,
             repositories=tuple(ordered),
             files=tuple({entry.id: entry for entry in files}.values()),
-            inputs=digest(asked),
+            inputs=self._asked(),
         )
 
-    def _satisfy(
-        self, depot: Depot, before: Index, files: Iterable[Entry], store: RepositoryStore, teller: Teller
-    ) -> Index:
-        """Fetch what the sets of earlier fetches lack; leave those out of which a file has no origin."""
-        lost: dict[str, Entry] = {}
-        here, sets = {*before.entries, *(entry.id for entry in files)}, []
-        for one in before.sets.values():
-            gone = [entry for entry in one.files if entry.id not in here]
-            if any(not entry.url for entry in gone):
-                what = f"a file of {one.path} is lost, and it is not known where it came from"
-                teller.notice(f"{what}; removed: fetch {one.recipe} again", "warning")
+    def _whole(self, index: Index, sets: Iterable[DepotSet], teller: Teller) -> Iterator[DepotSet]:
+        """Yield the sets of earlier fetches that have all they need; the others have to be fetched again."""
+        for one in sets:
+            pins = {use.id: index.entries[use.id].pins for use in one.repositories if use.id in index.entries}
+            lost = one.needs - index.entries.keys()
+            if lost or any(use.commit not in pins[use.id] for use in one.repositories):
+                teller.notice(f"{one.path} lacks what was damaged: fetch {one.recipe} again", "warning")
                 remove_tree(self.path / one.path)
-                continue
-            lost |= {entry.id: entry for entry in gone}
-            sets.append(one)
-            for use in one.repositories:
-                entry = before.entries.get(use.id)
-                if entry is None or use.commit not in entry.pins:
-                    store.mirror(use.url, use.commit).ensure(use.commit, report=teller.line)
-        remotes = [as_remote(entry) for entry in lost.values()]
-        return index_of(fetch_files(depot, remotes, (), teller, cancel=self.cancel), sets)
+            else:
+                yield one
 
     def _listed(self, index: Index, uses: Iterable[RepositoryUse]) -> Index:
         """Return an index with the repositories of ``uses`` as they are now."""
@@ -300,21 +306,22 @@ class Fetch:
                 raise damage_error(self.path, damaged)
             index = depot.index()
             for row in self._missing(index):
-                at, recipe = row["commit"] or row["ref"], shlex.quote(self.wanted.inputs.recipe)
-                what = f"{row['name']} at {at}" if at else row["name"]
-                raise FetchError(
-                    f"{what} is not in the mirror {self.path}",
-                    why="it was not fetched" + (f" from {row['url']}" if row["url"] else ""),
-                    fix="fetch the recipe on a machine with a network",
-                    commands=(f"xpubuild fetch {recipe} --mirror {shlex.quote(str(self.path))}",),
-                    evidence={"reason": "offline", "mirror": str(self.path), **row},
-                )
-        wheels = wheels_here(depot, self.wanted.inputs, self.wanted.pythons)
-        remotes = remote_files(self.wanted.inputs, self.wanted.conda_lock)
-        here = [entry_of(index.files(), file) for file in remotes]
-        files = [*(entry for entry in index.files() if entry.sha256 in wheels), *filter(None, here)]
-        rows = [_file_row(entry, index) for entry in files]
-        return self._document("fetch", files=rows, summary=_totals(index, index))
+                at = row["commit"]
+                raise self._lacks(f"{row['name']} at {at}" if at else row["name"], **row)
+            if self._asked() not in {one.inputs for one in index.sets.values()}:
+                # Submodules, and what builds clone, are known to a fetch alone.
+                raise self._lacks(f"all of {self.wanted.inputs.recipe}, as it is asked for,")
+        return self._document("fetch", summary=_totals(index, index))
+
+    def _lacks(self, what: str, **evidence: Any) -> FetchError:
+        recipe, mirror = shlex.quote(self.wanted.inputs.recipe), shlex.quote(str(self.path))
+        return FetchError(
+            f"{what} is not in the mirror {self.path}",
+            why="it was not fetched",
+            fix="fetch the recipe on a machine with a network",
+            commands=(f"xpubuild fetch {recipe} --mirror {mirror}",),
+            evidence={"reason": "offline", "mirror": str(self.path), **evidence},
+        )
 
     def dry_run(self) -> dict[str, Any]:
         """Return what a fetch would download, as far as it is not in the depot; nobody is asked for it.
@@ -329,12 +336,14 @@ class Fetch:
 
     def _missing(self, index: Index) -> Iterator[dict[str, Any]]:
         """Yield what the depot lacks: repositories, wheels, conda packages and archives."""
-        inputs, nothing = self.wanted.inputs, ("commit", "ref", "component", "path", "sha256", "size")
+        inputs, nothing = self.wanted.inputs, ("commit", "component", "sha256", "size")
         unknown: dict[str, Any] = dict.fromkeys(nothing)
-        store = RepositoryStore(self.path, self.git, offline=True, cancel=self.cancel)
-        for use in missing_repositories(store, inputs):
-            at = {"commit": use.commit or None, "ref": use.ref, "component": use.component, "path": use.path}
-            yield {"kind": "git", "name": use.url, "url": use.url, **unknown, **at}
+        for item in inputs.repositories:
+            use = RepositoryUse(item.component, item.pin.url, item.pin.commit)
+            entry = index.entries.get(use.id)
+            if entry is None or use.commit not in entry.pins:
+                at = {"commit": use.commit, "component": use.component}
+                yield {"kind": "git", "name": use.url, "url": use.url, **unknown, **at}
         needs = [need for some in needs_of(inputs, self.wanted.pythons) for need in some]
         # Which file of it pip will choose is not known; two requirement files may have one pin.
         for name in dict.fromkeys(need.name for need in lacking(index.files(), needs)):

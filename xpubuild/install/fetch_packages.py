@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from packaging.specifiers import SpecifierSet
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion
 
@@ -35,7 +34,7 @@ from xpubuild.supply.requirements import HashedPin, hashed_pins, require_hashes
 
 @frozen
 class Need:
-    """A pin for one interpreter; a wheel without a known hash is asked of its own ``indexes`` alone."""
+    """A pin for one interpreter; its ``indexes`` are asked after the configured ones have failed."""
 
     pin: HashedPin
     python: str
@@ -50,7 +49,7 @@ class Need:
     def line(self) -> str:
         """The pin as a line of a requirement file, without its marker."""
         hashes = " ".join(f"--hash=sha256:{digest}" for digest in sorted(self.pin.hashes))
-        return f"{self.pin.name}=={self.pin.version} {hashes}".strip()
+        return f"{self.pin.name}=={self.pin.version} {hashes}"
 
     def met_by(self, name: str, sha256: str) -> bool:
         """Return whether a wheel of this name and hash is what is needed."""
@@ -61,7 +60,7 @@ class Need:
         return (
             dist == canonicalize_name(self.pin.name)
             and self.pin.specifier.contains(version, prereleases=True)
-            and (not self.pin.hashes or sha256 in self.pin.hashes)
+            and sha256 in self.pin.hashes
             and can_install(name, self.python)
         )
 
@@ -79,10 +78,6 @@ def needs_of(inputs: Inputs, pythons: Sequence[str]) -> list[list[Need]]:
             pins = [pin for pin in hashed_pins(file.text) if pin.applies(python.removesuffix("t"))]
             require_hashes(pins)
             found.append([Need(pin, python, file.indexes) for pin in pins])
-        for wheel in inputs.wheels:
-            asked = SpecifierSet(f"=={wheel.version}")
-            pin = HashedPin(wheel.dist, wheel.version, asked, None, frozenset())
-            found.append([Need(pin, python, wheel.indexes)])
     return found
 
 
@@ -151,7 +146,7 @@ def fetch_wheels(
         if not left:
             continue
         lines, first = tuple(need.line for need in left), left[0]
-        asked = Wheels(lines, first.python, first.indexes, hashed=bool(first.pin.hashes))
+        asked = Wheels(lines, first.python, first.indexes)
         with explained(waiting, "fetching Python packages"):
             waiting.mkdir(parents=True, exist_ok=True)
             with scratch_folder("wheels", waiting) as folder:
@@ -254,11 +249,3 @@ def _key(file: RemoteFile) -> str:
     if file.is_archive and file.sha256 is None:
         return f"{hashlib.sha256(file.url.encode()).hexdigest()}.unhashed"
     return file.sha256 or f"{file.filename}.unhashed"
-
-
-def as_remote(entry: Entry) -> RemoteFile:
-    """Return a file of a depot as one that can be fetched again, where it came from."""
-    return RemoteFile(
-        entry.dist, entry.version, entry.name, entry.sha256, entry.size, entry.url,
-        is_archive=entry.kind == "archive",
-    )  # fmt: skip

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 
-from xpubuild.errors import FetchError
 from xpubuild.frozen import frozen
 from xpubuild.install.choose import needed_archives
 from xpubuild.install.source_steps import pin_of
@@ -16,7 +15,7 @@ from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.git import Report
 from xpubuild.supply.git.pin import Pin
 from xpubuild.supply.git.serving import ConfigurePin, configure_time_pins, named_commit, remember
-from xpubuild.supply.git.submodules import Node, discover, read_links
+from xpubuild.supply.git.submodules import Node, discover
 
 _JOBS = 4
 _SOME_ID = "0" * 40
@@ -40,16 +39,6 @@ class RequirementFile:
     name: str
     text: str
     indexes: tuple[str, ...] = ()
-
-
-@frozen
-class OpenWheel:
-    """A prebuilt wheel whose hash nobody has written down: its own ``indexes`` alone are asked."""
-
-    component: str
-    dist: str
-    version: str
-    indexes: tuple[str, ...]
 
 
 @frozen
@@ -79,7 +68,6 @@ class Inputs:
     repositories: tuple[Repository, ...]
     embedded: tuple[Repository, ...]
     requirements: tuple[RequirementFile, ...]
-    wheels: tuple[OpenWheel, ...]
     archives: tuple[Archive, ...] = ()
 
 
@@ -113,11 +101,6 @@ def inputs_of(target: Target) -> Inputs:
         requirements=tuple(
             RequirementFile(name, target.requirements[name], indexes.get(name, ()))
             for name in target.requirement_names()
-        ),
-        wheels=tuple(
-            OpenWheel(name, item.dist, str(item.version), tuple(item.indexes))
-            for name, item in chosen.items()
-            if item.kind == "wheel" and item.requirements is None
         ),
         archives=tuple(
             Archive(name, key, item.url, item.sha256)
@@ -191,50 +174,6 @@ def _base(item: Repository, pin: Pin, store: RepositoryStore, report: Report) ->
     if base is not None:
         store.mirror(pin.url, base).ensure(base, report=report)
     return base
-
-
-def missing_repositories(store: RepositoryStore, inputs: Inputs) -> Iterator[RepositoryUse]:
-    """Yield the repositories that a depot lacks, as far as can be known; nothing is asked or written.
-
-    The submodules of one that is missing are not known before it is here.
-    """
-    for item in inputs.repositories:
-        url, commit = item.pin.url, item.pin.commit
-        yield from _lacking(store, RepositoryUse(item.component, url, commit), item.pin)
-        git_dir = store.mirror(url, commit).path
-        here = store.mirror(url, commit).holds(commit)
-        for pin in configure_time_pins(store.git, git_dir, commit, item.configure_time) if here else ():
-            found = pin.commit or _remembered(store, pin)
-            use = RepositoryUse(item.component, pin.url, found or "", pin.path or "", pin.ref, True)
-            if found is not None:
-                yield from _lacking(store, use, Pin(url=pin.url, commit=found))
-            elif pin.ref is not None:
-                yield use
-
-
-def _remembered(store: RepositoryStore, pin: ConfigurePin) -> str | None:
-    if pin.ref is None or not store.mirror(pin.url, _SOME_ID).path.is_dir():
-        return None
-    try:
-        return named_commit(store, pin.url, pin.ref)
-    except FetchError:
-        return None
-
-
-def _lacking(
-    store: RepositoryStore, use: RepositoryUse, pin: Pin, below: str = ""
-) -> Iterator[RepositoryUse]:
-    """Yield what is missing at and below ``use``; ``below`` is its place in the tree of ``pin``."""
-    mirror = store.mirror(use.url, use.commit)
-    if not mirror.holds(use.commit):
-        yield use
-        return
-    for link in read_links(store.git, mirror.path, use.commit, use.url) if pin.submodules else ():
-        place = f"{below}/{link.path}".strip("/")
-        if place not in pin.skip:
-            path = f"{use.path}/{link.path}".strip("/")
-            child = replace(use, url=link.url, commit=link.commit, path=path, ref=None)
-            yield from _lacking(store, child, pin, place)
 
 
 def unknown_archives(inputs: Inputs) -> list[str]:

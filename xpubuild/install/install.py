@@ -18,7 +18,6 @@ from typing import Any
 
 from xpubuild import __version__
 from xpubuild.engine import files
-from xpubuild.engine.environment import base_environment
 from xpubuild.engine.events import Sink
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.lock import workspace_lock
@@ -218,8 +217,8 @@ def entered(
             journal.add_made("adopted", [str(layout.build), str(layout.env)])
         states = plan_states(prepared.plan, journal)
         todo = [step.id for step in needed_for(prepared.plan, until) if not states[step.id].done]
-        for error in before_steps(prepared, todo, cancel):
-            raise error
+        if full := no_room(prepared, todo):
+            raise full
         _warn(prepared, sink)
         redact = Redactor.from_environment(os.environ)
         journal.start_run(prepared.plan.recipe, [redact(item) for item in sys.argv], __version__)
@@ -288,38 +287,18 @@ def check_until(plan: Plan, until: str | None) -> None:
         )
 
 
-def before_steps(
-    prepared: Prepared, todo: Collection[str], cancel: Cancel, *, hasty: bool = False
-) -> Iterator[XpuBuildError]:
-    """Yield why the steps ``todo`` cannot all end well: no space, a wheel that nobody has.
-
-    Nothing is downloaded or written; indexes are asked for the prebuilt wheels that are not installed yet,
-    and get little time to answer if ``hasty``.
-
-    Raises:
-        InterruptedByUserError: ``cancel`` was set.
-    """
+def no_room(prepared: Prepared, todo: Collection[str]) -> NoSpaceError | None:
+    """Return the error of a disk that has too little space for the steps ``todo`` from the first one on."""
     target, root = prepared.target, Path(prepared.plan.workspace)
     free, needs = target.host["disk"]["free_bytes"], prepared.disk_gib
-    if prepared.plan.steps[0].id in todo and free is not None and free < needs * _GIB:
-        yield NoSpaceError(
-            f"{root} has {free / _GIB:.1f} GiB free,"
-            f" recipe '{prepared.plan.recipe}' needs about {needs:g} GiB",
-            why="sources, build trees, the Python environment and wheels are all kept in the workspace",
-            fix="free some space, or use a folder on a larger disk with --workspace",
-            commands=(f"df -h {existing_quoted(root)}",),
-        )
-    wanted = [target.component(name) for name in target.components if name in todo]
-    # pip could only download them.
-    if not target.downloads.offline and target.installer.uv and any(item.kind == "wheel" for item in wanted):
-        from xpubuild.recipe.prebuilt import prebuilt
-        from xpubuild.supply.uv.settings import Asker
-
-        environment = {**base_environment(), **target.downloads.pip}
-        asker = Asker(target.installer.uv, target.python_version, environment, cancel)
-        lacking = asker.first_lacking(prebuilt(wanted, target.requirements.__getitem__), hasty=hasty)
-        if lacking is not None:
-            yield lacking
+    if prepared.plan.steps[0].id not in todo or free is None or free >= needs * _GIB:
+        return None
+    return NoSpaceError(
+        f"{root} has {free / _GIB:.1f} GiB free, recipe '{prepared.plan.recipe}' needs about {needs:g} GiB",
+        why="sources, build trees, the Python environment and wheels are all kept in the workspace",
+        fix="free some space, or use a folder on a larger disk with --workspace",
+        commands=(f"df -h {existing_quoted(root)}",),
+    )
 
 
 def foreseen(prepared: Prepared, todo: Collection[str], cancel: Cancel) -> tuple[XpuBuildError, ...]:
@@ -327,7 +306,8 @@ def foreseen(prepared: Prepared, todo: Collection[str], cancel: Cancel) -> tuple
 
     Whether the content of a mirror is intact is left to the install: that takes minutes.
     """
-    found = [*before_steps(prepared, todo, cancel, hasty=True)]
+    full = no_room(prepared, todo)
+    found: list[XpuBuildError] = [full] if full else []
     if prepared.target.downloads.offline:
         # What reads mirrors and package indexes takes a quarter of a second to import.
         from xpubuild.install.inventory import require_all

@@ -36,7 +36,7 @@ def take_stock(
     """
     downloads = prepared.target.downloads
     inputs, conda = _still_needed(prepared, done)
-    if not (inputs.repositories or inputs.requirements or inputs.wheels or inputs.archives or conda):
+    if not (inputs.repositories or inputs.requirements or inputs.archives or conda):
         return
     if downloads.mirror is not None:
         mirror = Depot.open(downloads.mirror)
@@ -114,7 +114,6 @@ def _still_needed(prepared: Prepared, done: Collection[str]) -> tuple[Inputs, st
         whole,
         repositories=tuple(i for i in whole.repositories if runs(i.component, "source", "repositories")),
         requirements=tuple(i for i in whole.requirements if str(target.requirement_path(i.name)) in read),
-        wheels=tuple(i for i in whole.wheels if i.component in todo),
         archives=tuple(i for i in whole.archives if runs(i.component, "archives", "wheel", "install")),
     )
     return needed, target.conda_lock if "env" in todo else None

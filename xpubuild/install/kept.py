@@ -21,13 +21,13 @@ from xpubuild.artifacts.configure import look
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.engine.journal import Journal
-from xpubuild.engine.model import Keeper, Plan, Step
+from xpubuild.engine.model import Plan, Step
 from xpubuild.engine.state import from_journal
 from xpubuild.errors import AuditError, XpuBuildError
 from xpubuild.install.build_steps import source_folder
 from xpubuild.install.target import Prepared, Stores, Target
 from xpubuild.supply.depot.build_reads import Reads, build_reads, unlike
-from xpubuild.supply.depot.keeping import NotKept, Store, WheelKeeper, look_up
+from xpubuild.supply.depot.keeping import Store, WheelKeeper, look_up
 from xpubuild.supply.depot.kept_wheels import FolderStore
 from xpubuild.supply.depot.location import Location, Trust, trust_from
 from xpubuild.supply.depot.machine import Contents, Toolchain, machine_inputs, search_places, system_inputs
@@ -91,18 +91,16 @@ def with_stores(prepared: Prepared, done: Collection[str] | None = None) -> Prep
     steps = [step for step in plan.steps if step.id in builds]
     ready = _done(plan, steps) if done is None else done
     wanted = [step for step in steps if step.id not in ready]
-    if not wanted or not target.stores.every:
+    options = target.options
+    edits = options.editable or options.allow_dirty or options.source_dir
+    if not wanted or not target.stores.every or edits:
         return prepared
     try:
         contents = Contents(platformdirs.user_cache_path("xpubuild") / "contents.json")
         machine = _Machine(_toolchain(target), contents)
-        why = _never(target)
-        keepers: dict[str, Keeper] = {
-            step.id: NotKept(why) if why else _keeper(prepared, step, builds[step.id], machine)
-            for step in wanted
-        }
-    except XpuBuildError as error:
-        keepers = {step.id: NotKept(error.what) for step in wanted}
+        keepers = {step.id: _keeper(prepared, step, builds[step.id], machine) for step in wanted}
+    except XpuBuildError:  # of tools without which nothing is built either
+        return prepared
     every = tuple(replace(step, keeper=keepers.get(step.id, step.keeper)) for step in plan.steps)
     return replace(prepared, plan=replace(plan, steps=every))
 
@@ -126,17 +124,6 @@ def _done(plan: Plan, steps: Sequence[Step]) -> set[str]:
     return set()
 
 
-def _never(target: Target) -> str:
-    """Return why no wheel of this plan has an identity."""
-    if target.options.editable or target.options.allow_dirty or target.options.source_dir:
-        return "a build with edits is not kept (--editable, --allow-dirty, --source-dir)"
-    for name in target.components:
-        component = target.component(name)
-        if component.kind == "wheel" and component.requirements is None:
-            return f"the recipe has no hash of the wheel of {name}"
-    return ""
-
-
 class _Machine:
     """What of this machine decides a build: the tools alone, or all of the system, which takes longer."""
 
@@ -149,7 +136,7 @@ class _Machine:
         return {**(tools or self.short), **system_inputs(self.tools, self.contents)}
 
 
-def _keeper(prepared: Prepared, step: Step, name: str, machine: _Machine) -> Keeper:
+def _keeper(prepared: Prepared, step: Step, name: str, machine: _Machine) -> WheelKeeper:
     target, plan = prepared.target, prepared.plan
     dist, places = canonicalize_name(target.component(name).dist), places_of(target)
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from typing_extensions import TypedDict
 
@@ -17,7 +16,7 @@ from xpubuild.engine.process import Cancel
 from xpubuild.engine.redact import Redactor
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import RecipeError, SourceIntegrityError, UsageError
-from xpubuild.install.inputs import OpenWheel, Repository, inputs_of, trees
+from xpubuild.install.inputs import Repository, inputs_of, trees
 from xpubuild.install.inputs import Tree as Found
 from xpubuild.install.lock_file import Archive, Difference, Lock, Tree, clean_url, validated
 from xpubuild.install.options import Policy
@@ -27,14 +26,13 @@ from xpubuild.install.target import Prepared, Target
 from xpubuild.resources import ops_project_dir
 from xpubuild.safe_yaml import read_yaml
 from xpubuild.supply import archives
-from xpubuild.supply.depot.folder import Depot, archives_in
+from xpubuild.supply.depot.folder import archives_in
 from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.embedded import materialise
 from xpubuild.supply.git.git import Git, Report
 from xpubuild.supply.git.pin import repository_name
 from xpubuild.supply.git.submodules import read_links
 from xpubuild.supply.requirements import hashed_pins
-from xpubuild.supply.uv.settings import Asker, Prebuilt, find_uv
 
 _UNKNOWN = "unknown"
 _REDACT = Redactor()
@@ -56,20 +54,14 @@ def make_lock(prepared: Prepared, *, report: Report, cancel: Cancel | None = Non
             fix="commit them to a repository, pin that commit in your own recipe, and lock that recipe",
         )
     found, store = inputs_of(target), git_store(target, cancel=cancel)
-    wheels = dict(_open_wheels(found.wheels, target, report, cancel))
     repositories = {item.component: _fetched(item, store, report) for item in found.repositories}
     repositories = {name: _with_patch(tree, target) for name, tree in repositories.items()}
     repositories |= {item.component: _embedded(item) for item in found.embedded}
-    return lock_of(prepared, repositories, dict(_archives(target, report, cancel)), wheels)
+    return lock_of(prepared, repositories, dict(_archives(target, report, cancel)))
 
 
-def lock_of(
-    prepared: Prepared,
-    repositories: Mapping[str, Tree],
-    unpacked: Mapping[str, Archive],
-    wheels: Mapping[str, Sequence[str]],
-) -> Lock:
-    """Return the lock with what is known already: nothing is fetched. ``wheels`` are hashes of open ones.
+def lock_of(prepared: Prepared, repositories: Mapping[str, Tree], unpacked: Mapping[str, Archive]) -> Lock:
+    """Return the lock with what is known already: nothing is fetched.
 
     Raises:
         RecipeError: a requirement file is not one of exact pins with hashes, or a value has no place in it.
@@ -89,10 +81,6 @@ def lock_of(
         },
         "repositories": {name: tree.model_dump() for name, tree in repositories.items()},
         "requirements": {one.name: requirement_file(one.name, one.text) for one in found.requirements},
-        "wheels": {
-            item.component: {"dist": item.dist, "version": item.version, "hashes": wheels.get(item.component)}
-            for item in found.wheels
-        },
         "conda": None if target.conda_lock is None else _conda(read_yaml(target.conda_lock)),
         "archives": {name: item.model_dump() for name, item in unpacked.items()},
         "machine": _machine(target),
@@ -225,32 +213,6 @@ def _archives(target: Target, report: Report, cancel: Cancel) -> Iterator[tuple[
         )  # fmt: skip
 
 
-def _open_wheels(
-    wheels: Iterable[OpenWheel], target: Target, report: Callable[[str], None], cancel: Cancel
-) -> Iterator[tuple[str, list[str]]]:
-    """Yield component and the hashes of every file of its wheel's release: of the mirror, else of indexes."""
-    downloads = target.downloads
-    mirror = Depot.open(downloads.mirror) if downloads.mirror is not None else None
-    for wheel in wheels:
-        found = {f"sha256:{item}" for item in in_depot(mirror, wheel)}
-        if not found and not downloads.offline and (uv := find_uv().path):
-            asker = Asker(uv, target.python_version, base_environment(), cancel)
-            found = set(asker.hashes(Prebuilt(wheel.dist, wheel.version, wheel.indexes)))
-        if found:
-            yield wheel.component, sorted(found)
-        else:
-            report(f"no hash of {wheel.dist} {wheel.version} was found; the lock leaves it open")
-
-
-def in_depot(depot: Depot | None, wheel: OpenWheel) -> Iterable[str]:
-    """Yield the sha256 of every file of a wheel that a mirror has; 1.0 is found as 1.0+xpu too, as by pip."""
-    asked = SpecifierSet(f"=={wheel.version}")
-    for entry in depot.files() if depot is not None else ():
-        is_named = entry.kind == "wheel" and entry.dist == canonicalize_name(wheel.dist)
-        if is_named and asked.contains(entry.version, prereleases=True):
-            yield entry.sha256
-
-
 def requirement_file(name: str, text: str) -> dict[str, Any]:
     """Return a hashed requirement file as a lock has it.
 
@@ -362,8 +324,6 @@ class LockDocument(TypedDict):
     """Archives in it that builds would download themselves."""
     pins: int
     """Python requirements in it."""
-    open: list[str]
-    """Components that are wheels without a hash."""
     changed: bool
     """Whether the file was not there, or is another one now."""
     differences: list[Difference]
@@ -382,5 +342,3 @@ class VerifyLockDocument(TypedDict):
     policy: Policy
     """How the machine was compared."""
     differences: list[Difference]
-    open: list[str]
-    """Components that are wheels without a hash."""

@@ -75,14 +75,13 @@ class Tree(_Strict):
 
 
 class Package(_Strict):
-    """A package; of a prebuilt wheel with its ``dist``, of conda with channel, folder and file.
+    """A package; of conda with channel, folder and file.
 
-    ``hashes`` are those of all files that an installer may choose from; none where nobody knows them.
+    ``hashes`` are those of all files that an installer may choose from.
     """
 
     version: str
-    hashes: list[Hash] | None = None
-    dist: str | None = None
+    hashes: list[Hash]
     file: str | None = None
 
 
@@ -125,7 +124,6 @@ class Lock(_Strict):
     options: Options
     repositories: dict[str, Tree]
     requirements: dict[str, RequirementFile]
-    wheels: dict[str, Package]
     conda: dict[str, Package] | None = None
     archives: dict[str, Archive]
     plan: Sha256
@@ -140,10 +138,6 @@ class Lock(_Strict):
     def digest(self) -> str:
         """The digest of everything but the machine."""
         return digest(self.model_dump(mode="json", exclude={"machine"}))
-
-    def open(self) -> list[str]:
-        """Return the components that are wheels without a known hash."""
-        return [name for name, wheel in self.wheels.items() if wheel.hashes is None]
 
 
 # --- the file --------------------------------------------------------------------------------------------
@@ -269,7 +263,6 @@ def write_lock(lock: Lock, path: Path) -> tuple[dict[str, Any], str]:
         "repositories": sum(1 + len(tree.submodules) for tree in trees),
         "archives": len(lock.archives),
         "pins": sum(len(file.pins) for file in lock.requirements.values()),
-        "open": lock.open(),
         "changed": old != lock,
         "differences": plain(tuple(differences(old, lock, "exact")) if old is not None else ()),
     }

@@ -10,11 +10,8 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
-
-from packaging.utils import canonicalize_name
 
 from xpubuild.documents import plain
 from xpubuild.engine.model import Proof, Step
@@ -27,7 +24,6 @@ from xpubuild.install.inputs import inputs_of
 from xpubuild.install.lock import embedded_url, lock_of, make_lock
 from xpubuild.install.lock_file import Difference, Lock, Tree, clean_url, compare, differences, read_lock
 from xpubuild.install.options import Options, Policy, Resolved
-from xpubuild.install.receipt import pip_installed, sha256_of
 from xpubuild.install.resolve import prepare
 from xpubuild.install.target import Prepared
 from xpubuild.recipe.load import load
@@ -56,7 +52,7 @@ def prepare_locked(options: Options, path: Path, policy: Policy, *, cancel: Canc
     found = prepare(replace(asked, conda_lock=conda_lock), cancel=cancel)
     require_match(lock, found, policy)
     summary = {**found.plan.summary, "locked": f"by {path}, {lock.digest[:12]}; machine: {policy}"}
-    steps = tuple(_proved(step, lock, found) for step in found.plan.steps)
+    steps = tuple(_proved(step, lock) for step in found.plan.steps)
     return replace(found, plan=replace(found.plan, steps=steps, summary=summary))
 
 
@@ -81,12 +77,7 @@ def check_lock(
             why = f"{error.what}. {error.why}" if error.why else error.what
             raise changed(lock, "the recipe cannot be built as locked", why) from error
         here = make_lock(prepared, report=report, cancel=cancel)
-    # Hashes that only an index states, which may be out of reach now.
-    wheels = {
-        name: wheel.model_copy(update={"hashes": wheel.hashes or _known_hashes(lock).get(name)})
-        for name, wheel in here.wheels.items()
-    }
-    found = differences(lock, here.model_copy(update={"wheels": wheels}), policy)
+    found = differences(lock, here, policy)
     document = {
         "schema": "xpubuild.verify-lock/1",
         "status": "differs" if found else "ok",
@@ -94,7 +85,6 @@ def check_lock(
         "lock": lock.digest,
         "policy": policy,
         "differences": plain(tuple(found)),
-        "open": lock.open(),
     }
     if not found:
         return document, None
@@ -224,14 +214,9 @@ def require_match(lock: Lock, prepared: Prepared, policy: Policy = "compatible")
         url = embedded_url(item.pin.url) if item in found.embedded else clean_url(item.pin.url)
         here = {"url": url, "ref": item.pin.ref, "commit": item.pin.commit}
         repositories[item.component] = known.model_copy(update=here)
-    planned = lock_of(prepared, repositories, lock.archives, _known_hashes(lock))
+    planned = lock_of(prepared, repositories, lock.archives)
     if different := differences(lock, planned, policy):
         raise mismatch(lock, different)
-
-
-def _known_hashes(lock: Lock) -> dict[str, list[str]]:
-    """Return the hashes of open wheels that the lock has: only a fetch finds these."""
-    return {name: wheel.hashes for name, wheel in lock.wheels.items() if wheel.hashes is not None}
 
 
 def mismatch(lock: Lock, found: Sequence[Difference]) -> LockMismatchError:
@@ -284,17 +269,14 @@ class _LockedProof:
         return evidence
 
 
-def _proved(step: Step, lock: Lock, prepared: Prepared) -> Step:
+def _proved(step: Step, lock: Lock) -> Step:
     """Return a step of a plan whose proofs also ask the lock."""
-    component, wheel = step.id.partition(".")[0], lock.wheels.get(step.id)
+    component = step.id.partition(".")[0]
     checks = {TreeProof: require_tree, ServedProof: require_served, UnpackedProof: require_archives}
     proofs = [
         _LockedProof(proof, lock, component, checks[type(proof)]) if type(proof) in checks else proof
         for proof in step.proofs
     ]
-    if wheel is not None and wheel.hashes:
-        report = prepared.target.layout.pip_report(step.id, step.id)
-        proofs[0] = _LockedProof(step.proofs[0], lock, component, partial(_require_installed, report))
     # Also of what an install without the lock has left here; the stamp says nothing of a lock.
     always = step.always_prove or any(isinstance(proof, _LockedProof) for proof in proofs)
     return replace(step, proofs=tuple(proofs), always_prove=always, guard_stamp=None)
@@ -357,21 +339,6 @@ def require_archives(lock: Lock, component: str, evidence: Mapping[str, Any]) ->
         has = known.sha256 if known is not None else "no such archive"
         if has != item["sha256"]:
             raise _other_file(f"{item['url']} does not match the lock", item["sha256"], has)
-
-
-def _require_installed(report: Path, lock: Lock, component: str, evidence: Mapping[str, Any]) -> None:
-    """Compare what pip says that it installed with the lock."""
-    name = canonicalize_name(str(lock.wheels[component].dist))
-    named = [item for item in pip_installed([report]) if canonicalize_name(item["metadata"]["name"]) == name]
-    require_wheel(lock, component, {**evidence, "sha256": sha256_of(named[-1]) if named else None})
-
-
-def require_wheel(lock: Lock, component: str, evidence: Mapping[str, Any]) -> None:
-    """Compare the wheel that pip installed with the lock."""
-    wheel = lock.wheels[component]
-    if f"sha256:{evidence['sha256']}" not in (wheel.hashes or ()):
-        what = f"the installed wheel of {wheel.dist} does not match the lock"
-        raise _other_file(what, evidence["sha256"], ", ".join(wheel.hashes or ()))
 
 
 def _other_file(what: str, found: str | None, has: str) -> SourceIntegrityError:

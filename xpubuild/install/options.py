@@ -65,8 +65,6 @@ class Options:
     allow_dirty: bool = False
     source_dir: Mapping[str, Path] = field(default_factory=dict)
     quick: bool = False
-    portable: bool = False
-    runtime: Path | None = None
     update: bool = False
     mirror: Path | Location | None = None
     store: tuple[Path | Location, ...] = ()

@@ -126,9 +126,8 @@ def _source_steps(target: Target, name: str, needs: tuple[str, ...]) -> list[Ste
         needs = (*needs, steps[-1].id)
     if target.options.editable:
         return [*steps, build_steps.editable_step(target, name, needs)]
-    portable = [build_steps.portable_step(target, name)] if target.options.portable else []
     wheel, install = build_steps.wheel_step(target, name, needs), build_steps.install_step(target, name)
-    return [*steps, wheel, *portable, install]
+    return [*steps, wheel, install]
 
 
 def _files(target: Target) -> dict[str, str]:

@@ -74,10 +74,7 @@ def make_receipt(prepared: Prepared, journal: Journal) -> dict[str, Any]:
         "wheels": [
             wheel
             for name in done
-            if f"{name.removesuffix('.wheel')}.portable" not in ids
-            for wheel in _wheels(
-                records[name].evidence, layout.portable if name.endswith(".portable") else layout.wheels
-            )
+            for wheel in _wheels(records[name].evidence, layout.wheels)
         ],
         "warnings": [
             {"step": name, **{key: warning[key] for key in ("id", "text", "lines")}}

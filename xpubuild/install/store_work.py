@@ -1,27 +1,22 @@
-"""The work of ``xpubuild store``: wheels from one store to another, and who refers to them."""
+"""The work of ``xpubuild store``: wheels from one store to another."""
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from xpubuild.engine.fingerprint import file_sha256
-from xpubuild.engine.journal import Journal
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import FetchError, SourceIntegrityError, ToolchainError, UsageError, XpuBuildError
 from xpubuild.install.kept import own_store, with_stores
-from xpubuild.install.options import default_workspace
 from xpubuild.install.target import Prepared
-from xpubuild.supply.depot.keeping import NotKept, Store, Used, WheelKeeper, why_not
+from xpubuild.supply.depot.keeping import Store, WheelKeeper, why_not
 from xpubuild.supply.depot.kept_wheels import NOT_A_FOLDER, NOT_THERE, FolderStore
 from xpubuild.supply.depot.location import Location, trust_from
-from xpubuild.supply.depot.record import Record, identity_of
-from xpubuild.workspace.activation import read_receipt
-from xpubuild.workspace.layout import Layout
-from xpubuild.workspace.overview import workspaces_in
+from xpubuild.supply.depot.record import Record
 
 
 @dataclass
@@ -90,8 +85,8 @@ def require_there(stores: Iterable[FolderStore]) -> None:
             raise UsageError(f"there is no store at {store.name}", why=why, fix=fix)
 
 
-def push(places: Sequence[Path | Location], workspace: Path | None) -> Copies:
-    """Copy wheels from the user's own store to others: all, or those of a workspace. Folders are made.
+def push(places: Sequence[Path | Location]) -> Copies:
+    """Copy the wheels of the user's own store to others. Folders are made.
 
     Raises:
         UsageError: a store is on a server or no folder, or none was named.
@@ -110,30 +105,14 @@ def push(places: Sequence[Path | Location], workspace: Path | None) -> Copies:
                 fix="if you trust all who can write to it, add it to trust.stores of a configuration file",
                 commands=("xpubuild config",),
             )
-    wanted = identities_in(workspace) if workspace is not None else {}
-    there, copies = {path.stem: (path, found) for path, found in own.records()}, Copies()
-    for store in others:
-        for key, (path, found) in there.items():
-            if workspace is not None and key not in wanted:
-                continue
-            if isinstance(found, Record):
-                copies.copy(own, found, store)
-            else:
-                fix = "remove it from the store; what it was for is built again"
-                copies.add(
-                    path.parent.name,
-                    "",
-                    store,
-                    SourceIntegrityError(f"{path} is damaged", why=found, fix=fix),
-                )
-        for key in sorted(set(wanted).difference(there)):
-            # A wheel of a workspace that the user's own store lacks; a folder may have it all the same.
-            here = next((item for path, item in store.records() if path.stem == key), None)
-            lost = FetchError("your own store does not have it", fix="install it again")
-            is_here = isinstance(here, Record)
-            copies.add(
-                wanted[key], here.file if isinstance(here, Record) else "", store, "" if is_here else lost
-            )
+    copies = Copies()
+    for (path, found), store in itertools.product(list(own.records()), others):
+        if isinstance(found, Record):
+            copies.copy(own, found, store)
+        else:
+            fix = "remove it from the store; what it was for is built again"
+            damaged = SourceIntegrityError(f"{path} is damaged", why=found, fix=fix)
+            copies.add(path.parent.name, "", store, damaged)
     return copies
 
 
@@ -142,9 +121,7 @@ def pull(prepared: Prepared) -> Copies:
     own, copies = own_store(trust_from(os.environ)), Copies()
     for step in with_stores(prepared, ()).plan.steps:
         keeper = step.keeper
-        if isinstance(keeper, NotKept):
-            copies.add(step.id, "", own, FetchError("no store can have it", why=keeper.why))
-        elif isinstance(keeper, WheelKeeper):
+        if isinstance(keeper, WheelKeeper):
             record, store = keeper.found.record, keeper.found.store
             if record is None or store is None:
                 why = "; ".join(keeper.unanswered())
@@ -154,67 +131,3 @@ def pull(prepared: Prepared) -> Copies:
             else:
                 copies.copy(store, record, own)
     return copies
-
-
-def used_by(
-    workspaces: Iterable[Path],
-    digests: Iterable[str] = (),
-    unread: Callable[[XpuBuildError], None] | None = None,
-) -> Used:
-    """Return what the workspaces of the default folder and others refer to, and lock digests.
-
-    ``unread`` is told of each workspace that cannot be read; without it that is an error.
-
-    Raises:
-        UsageError, ToolchainError, FetchError: what a workspace refers to cannot be read.
-    """
-    identities, wheels, locks = set[str](), set[str](), set(digests)
-    for root in dict.fromkeys((*workspaces_in(default_workspace("any").parent), *workspaces)):
-        try:
-            identities |= identities_in(root).keys()
-            if Layout(root).receipt.is_file():
-                locks.add(str(_receipt(root).get("lock_digest")))
-            else:
-                # Of an install that was killed; its wheels count by their content.
-                wheels |= {file_sha256(wheel) for wheel in Layout(root).wheels.glob("*.whl")}
-        except (XpuBuildError, OSError) as error:
-            found = (
-                error
-                if isinstance(error, XpuBuildError)
-                else FetchError(f"{root} cannot be read", why=str(error))
-            )
-            if unread is None:
-                raise found from error
-            unread(found)
-    return Used(frozenset(identities), frozenset(locks), frozenset(wheels))
-
-
-def identities_in(root: Path) -> dict[str, str]:
-    """Return the steps of a workspace by the identities of their wheels: by its journal and its receipt.
-
-    Raises:
-        UsageError, ToolchainError: receipt or journal cannot be read.
-    """
-    found: list[tuple[str, list[dict[str, Any]]]] = []
-    if Layout(root).journal.is_file():
-        with Journal(Layout(root).journal, read_only=True) as journal:
-            found = [(record.step, record.evidence) for record in journal.records()]
-    if Layout(root).receipt.is_file():
-        found += [(step["id"], step["evidence"]) for step in _receipt(root)["steps"]]
-    keys = ((identity_of(evidence), step) for step, evidence in found)
-    return {key: step for key, step in keys if key is not None}
-
-
-def _receipt(root: Path) -> dict[str, Any]:
-    """Return a receipt with the evidence of its steps; a damaged one must not look like one of no wheels."""
-    try:
-        receipt = read_receipt(root)
-        for step in receipt["steps"]:
-            identity_of(dict(item) for item in step["evidence"])
-    except (UsageError, KeyError, TypeError, ValueError) as error:
-        raise UsageError(
-            f"the receipt {Layout(root).receipt} is damaged",
-            why="so the kept wheels that its workspace uses are not known",
-            fix="run the same install again, which writes the receipt again, or remove the workspace",
-        ) from error
-    return receipt

@@ -134,11 +134,7 @@ class Stores:
 
 @frozen
 class Choice:
-    """The options held against the recipe: complete and consistent.
-
-    ``runtime`` is the site-packages folder that portable wheels take their pins from; None for that of the
-    workspace.
-    """
+    """The options held against the recipe: complete and consistent."""
 
     options: Options
     loaded: LoadedRecipe
@@ -149,7 +145,6 @@ class Choice:
     variant: str | None
     arch: tuple[str, ...]
     switches: Mapping[str, Mapping[str, str]]
-    runtime: Path | None = None
 
     @property
     def recipe(self) -> Recipe:

@@ -1,26 +1,22 @@
 """``--wheel-dir``: a folder from which what was built and proved can be installed, and nothing else.
 
 The folder has the wheels that were built, those of the packages that they need, a page of links, and a
-requirement file with the hash of every one. A wheel that cannot be had is in that file only, with its hash:
-pip then takes it from an index, or fails, but takes no other build of it. A prebuilt wheel counts only if its
-content is what is installed, file by file: an index may have another build of the same version by now.
+requirement file with the hash of every one. A prebuilt wheel counts only if it has the hash of what was
+installed: an index may have another build of the same version by now. One that cannot be had is in the
+requirement file only, with its hash: pip then takes it from an index, or fails, but takes no other build.
 """
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from html import escape
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
-from packaging.version import InvalidVersion, Version
+from packaging.utils import canonicalize_name, parse_wheel_filename
 
-from xpubuild.artifacts.installed import wheel_matches_installed
 from xpubuild.artifacts.site_packages import InstalledDist, declared, installed_dists
-from xpubuild.artifacts.wheel import read_wheel
 from xpubuild.engine import files
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.execution import damaged_wheel
@@ -30,13 +26,13 @@ from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import AuditError
 from xpubuild.install.receipt import pip_installed, sha256_of
 from xpubuild.install.target import Prepared, Target
+from xpubuild.supply.depot.entries import file_id
 from xpubuild.supply.depot.folder import Depot
+from xpubuild.supply.index.pipconf import links_page
 from xpubuild.supply.requirements import hashed_pins
 
 REQUIREMENTS = "requirements.txt"
 PAGE = "index.html"
-#: What an audit of a wheel calls content that is not what its RECORD says.
-_DAMAGE = ("record", "changed", "damaged", "duplicate")
 
 
 def fill_wheel_folder(
@@ -109,11 +105,7 @@ def _write(
     ]
     head = f"# Install in an empty environment:\n#   {command}\n"
     files.write_atomic(folder / REQUIREMENTS, "\n".join([head, *lines, ""]).encode())
-    links = [
-        f'<a href="{quote(path.name)}#sha256={hashes[path]}">{escape(path.name)}</a><br>'
-        for path in sorted(found.values())
-    ]
-    text = "\n".join(["<!DOCTYPE html>", "<title>Wheels</title>", *links, ""])
+    text = links_page((quote(path.name), path.name, hashes[path]) for path in found.values())
     files.write_atomic(folder / PAGE, text.encode())
 
 
@@ -150,33 +142,35 @@ def needed(site_packages: Path, names: Sequence[str]) -> list[InstalledDist]:
 def _wheel_of(
     target: Target, dist: InstalledDist, folder: Path, origin: tuple[str, str], cancel: Cancel
 ) -> Path | None:
-    """Put the wheel of a distribution into the folder; None where it cannot be had."""
-    downloads, site, (url, sha256) = target.downloads, target.site_packages, origin
-    for path in sorted(folder.glob("*.whl")):
-        if _is_it(path, dist, site, sha256):
+    """Put the wheel that was installed into the folder; None where it cannot be had, or has no known hash."""
+    downloads, (url, sha256) = target.downloads, origin
+    if not sha256:
+        return None
+    for path in folder.glob("*.whl"):
+        if file_sha256(path) == sha256:
             return path
-    for entry in Depot(downloads.mirror).files() if downloads.mirror is not None else ():
-        path = (downloads.mirror or Path()) / entry.files[0].path
-        if canonicalize_name(entry.dist) == dist.name and _is_it(path, dist, site, sha256):
-            return files.copy_durable(path, folder)
-    # What pip took, from where it came, else that version of an index.
-    asked = [f"{dist.name} @ {url}" + (f"#sha256={sha256}" if sha256 else "")] if url else []
+    if downloads.mirror is not None:
+        depot = Depot(downloads.mirror)
+        if file_id(sha256) in depot.index().entries:
+            return files.copy_durable(depot.file(sha256), folder)
+    # From where it came, else from an index.
+    tries = [f"{dist.name} @ {url} --hash=sha256:{sha256}"] if url else []
     if downloads.offline:
-        asked = asked if urlsplit(url).scheme == "file" else []
+        tries = tries if urlsplit(url).scheme == "file" else []
     else:
-        asked.append(f"{dist.name}=={dist.version}")
-    for requirement in asked:
+        tries.append(f"{dist.name}=={dist.version} --hash=sha256:{sha256}")
+    for line in tries:
         with scratch_folder("wheels", folder) as scratch:
+            (scratch / REQUIREMENTS).write_text(f"{line}\n", "utf-8")
             argv = [
                 str(target.layout.python), "-I", "-m", "pip", "download", "--no-deps", "--only-binary",
                 ":all:", "--no-input", "--disable-pip-version-check", "--quiet", "--dest", str(scratch),
-                requirement,
+                "--require-hashes", "--requirement", str(scratch / REQUIREMENTS),
             ]  # fmt: skip
             run(argv, env=base_environment(), cwd=scratch, cancel=cancel)
             cancel.stop_here()
             for path in scratch.glob("*.whl"):
-                if _is_it(path, dist, site, sha256):
-                    return files.publish_file(path, folder)
+                return files.publish_file(path, folder)
     return None
 
 
@@ -185,19 +179,3 @@ def _hashes(target: Target, dist: InstalledDist) -> tuple[str, ...]:
     pins = (pin for text in target.requirements.values() for pin in hashed_pins(text))
     named = (pin for pin in pins if (canonicalize_name(pin.name), pin.version) == (dist.name, dist.version))
     return tuple(sorted({item for pin in named for item in pin.hashes}))
-
-
-def _is_it(wheel: Path, dist: InstalledDist, site_packages: Path, sha256: str) -> bool:
-    """Whether a wheel is the one that is installed, by its name and then by every file."""
-    try:
-        name, version, _, _ = parse_wheel_filename(wheel.name)
-        if (name, version) != (dist.name, Version(dist.version)):
-            return False
-        # Its RECORD against what is installed, then all that it holds against its RECORD.
-        if wheel_matches_installed(wheel, site_packages):
-            return False
-        if sha256:
-            return file_sha256(wheel) == sha256
-        return not any(problem.kind in _DAMAGE for problem in read_wheel(wheel).problems)
-    except (InvalidWheelFilename, InvalidVersion, AuditError):
-        return False

@@ -35,7 +35,7 @@ _OF_HOST = {
     "cxx11_abi": "", "arch": ",", "store": "", "store_read_only": "", "jobs": "", "installer": "",
     "oneapi_root": "", "compile_cache": "", "oneapi_mode": "",
     "extra_path": os.pathsep, "extra_library_path": os.pathsep,
-    "portable": "", "runtime": "", "allow_dirty": "",
+    "allow_dirty": "",
 }  # fmt: skip
 _Name = Annotated[str, Field(pattern=r"\S")]
 

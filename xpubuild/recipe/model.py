@@ -204,7 +204,7 @@ class Component(Strict):
     optional: bool = Field(False, description="only built if requested with --with")
     requirements: str | None = Field(
         None,
-        description="hashed requirement file of a prebuilt wheel; without one, only its own indexes are used",
+        description="hashed requirement file of a prebuilt wheel",
     )
     indexes: list[Index] = Field(
         default_factory=list, description="package indexes to use after the configured ones"
@@ -220,8 +220,8 @@ class Component(Strict):
     def _complete(self) -> Component:
         if self.kind == "source" and self.source is None:
             raise ValueError("a component of kind 'source' needs 'source'")
-        if self.kind == "wheel" and (self.version is None or not (self.requirements or self.indexes)):
-            raise ValueError("a component of kind 'wheel' needs 'version', and 'requirements' or 'indexes'")
+        if self.kind == "wheel" and (self.version is None or self.requirements is None):
+            raise ValueError("a component of kind 'wheel' needs 'version' and 'requirements'")
         return self
 
 

@@ -91,7 +91,7 @@ def _index(value: str) -> str:
     parts = urlsplit(value)
     if parts.username is not None or parts.password is not None or parts.query:
         # It would be in every plan, log and lock that is made of the recipe.
-        raise ValueError("has a login or a token; put it into .netrc, pip.conf or .condarc")
+        raise ValueError("has a login or a token; put it into .netrc or pip.conf")
     return value
 
 

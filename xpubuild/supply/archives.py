@@ -75,21 +75,20 @@ def file_name(url: str) -> str:
 class Supply:
     """Where archives come from: ``find`` (a mirror) first, then the cache, then the network.
 
-    ``access`` adds the credentials that a URL needs. Offline, a URL of a file of this machine stays.
+    Offline, a URL of a file of this machine stays.
     """
 
     cache: Path
     find: Finder | None = None
     offline: bool = False
     cancel: Cancel = field(default_factory=Cancel)
-    access: Callable[[str], str] = field(default=str, repr=False)
 
 
-def remote_file(archive: Archive, component: str = "", origin: str = "") -> RemoteFile:
+def remote_file(archive: Archive, component: str = "") -> RemoteFile:
     """Return an archive as a file to be fetched."""
     dist = f"{component}.{archive.name}" if component else archive.name
     name, url = file_name(archive.url), archive.url
-    return RemoteFile(dist, "", name, archive.sha256, None, url, origin=origin, is_archive=True)
+    return RemoteFile(dist, "", name, archive.sha256, None, url, is_archive=True)
 
 
 def look(archive: Archive, supply: Supply) -> Held | None:
@@ -146,8 +145,7 @@ def bring(archive: Archive, supply: Supply, report: Callable[[str], None]) -> He
     report(f"fetching {archive.url}")
     folder = _folder(archive, supply)
     first = _first(folder)
-    known = replace(archive, sha256=archive.sha256 or first)
-    wanted = remote_file(known, origin=supply.access(archive.url))
+    wanted = remote_file(replace(archive, sha256=archive.sha256 or first))
     try:
         place = download(wanted, folder, cancel=supply.cancel)
     except FetchError as error:

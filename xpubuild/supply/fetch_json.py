@@ -47,9 +47,7 @@ class FetchMissing(TypedDict):
     name: str
     url: str
     commit: str | None
-    ref: str | None
     component: str | None
-    path: str | None
     sha256: str | None
     size: int | None
     """Bytes, as far as a lock states them; never for git and Python packages."""

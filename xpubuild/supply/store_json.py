@@ -22,8 +22,6 @@ class KeptWheel(TypedDict):
     created: str | None
     """When it was built, by the clock of that machine."""
     recipe: str | None
-    used: bool
-    """Whether the receipt of a workspace in the default folder refers to it."""
     problem: str
     """What is wrong with its record; empty where nothing is."""
 

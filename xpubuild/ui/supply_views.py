@@ -113,7 +113,7 @@ def fetch_view(document: Document) -> Parts:
         }),
         listed("Missing", document["missing"], {
             "kind": "kind",
-            "what": lambda item: f"{item['name']} {(item['commit'] or item['ref'] or '')[:_DIGITS]}".rstrip()
+            "what": lambda item: f"{item['name']} {(item['commit'] or '')[:_DIGITS]}".rstrip()
             if item["kind"] == "git" else item["name"],
             ">size": lambda item: "unknown" if item["size"] is None else wording.size(item["size"]),
             "for": "component",
@@ -170,7 +170,6 @@ def lock_written_view(document: Document) -> Parts:
             "archives": document["archives"] or "",
             "requirements": document["pins"],
         }),
-        _without_hash(document["open"]),
     )  # fmt: skip
 
 
@@ -184,7 +183,6 @@ def lock_verified_view(document: Document) -> Parts:
             "result": document["status"],
         }),
         *differences_view(document["differences"]),
-        _without_hash(document["open"]),
     )  # fmt: skip
 
 
@@ -192,11 +190,6 @@ def differences_view(found: Sequence[Document], title: str = "Differences") -> P
     """Return a table of differences between a lock and what is here."""
     rows = ((item["path"], _shown(item["old"]), _shown(item["new"])) for item in found)
     return (table(title, ("what", "in the lock", "here"), rows),)
-
-
-def _without_hash(names: Iterable[str]) -> Table:
-    rows = ((name, "no hash is known: any file that the index serves is accepted") for name in names)
-    return table("Without a hash", ("wheel", "open"), rows)
 
 
 def _shown(value: Any) -> Any:
@@ -224,7 +217,6 @@ def store_view(document: Document) -> Parts:
             ">size": lambda row: "" if row["size_bytes"] is None else wording.size(row["size_bytes"]),
             "built": "created",
             "recipe": "recipe",
-            "used": lambda row: "by a workspace" if row["used"] else "",
         }))  # fmt: skip
     return tuple(parts)
 

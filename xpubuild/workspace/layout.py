@@ -30,7 +30,6 @@ class Layout:
     src = Place("src", "The checkouts, one folder per component.")
     build = Place("build", "Build trees and scratch files.")
     wheels = Place("wheels", "The finished, audited wheels.")
-    portable = Place("wheels/portable", "The wheels for other machines, of ``install --portable``.")
     logs = Place("logs", "One log per step, the previous one as ``.log.1``.")
     journal = Place("journal.db", "The journal database.")
     receipt = Place("receipt.json", "The receipt of the last install.")

@@ -205,8 +205,8 @@ class PlanCommand(TypedDict):
 class PlanStore(TypedDict):
     """What the stores of built wheels know of a step that builds one."""
 
-    answer: Literal["kept", "absent", "unknown", "none"]
-    """kept: it is taken from there; unknown: a store did not answer or is not used; none: never kept."""
+    answer: Literal["kept", "absent", "unknown"]
+    """kept: it is taken from there; unknown: a store did not answer or is not used."""
     identity: NotRequired[str | None]
     """Build identity: sha256 of everything that decides the wheel, paths left out."""
     store: NotRequired[str | None]
@@ -215,8 +215,6 @@ class PlanStore(TypedDict):
     """Stores that gave no answer, with the reason."""
     differs: NotRequired[str]
     """Why a kept wheel of these tools is not taken; empty where there is none."""
-    why: NotRequired[str | None]
-    """Why the wheel of this step is never kept."""
 
 
 class PlanStep(TypedDict):

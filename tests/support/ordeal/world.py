@@ -12,7 +12,7 @@ from pathlib import Path
 from textwrap import dedent
 
 from integration.gitserver import GitServer, Upstream, git_server, gitmodules
-from integration.test_components_held import wheel
+from integration.test_components_held import pins, wheel
 
 from support.indexes import PackageIndex
 
@@ -26,6 +26,7 @@ components:
     kind: wheel
     dist: tiny-wheel
     version: 1.0+cpu
+    requirements: tiny.txt
     indexes: ["{index}"]
   fast:
     kind: source
@@ -134,6 +135,7 @@ def small_plan(folder: Path) -> Iterator[World]:
     with PackageIndex() as index, git_server(fast.path.parent) as server:
         index.add(tiny.name, tiny.read_bytes())
         recipe = folder / "small.yaml"
+        (folder / "tiny.txt").write_text(pins(tiny))
         recipe.write_text(RECIPE.format(index=index.url(), url=server.url("fast.git"), commit=commit))
         yield World(folder, recipe, server, index, commit, tiny)
 

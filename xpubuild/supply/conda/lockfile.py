@@ -5,8 +5,7 @@ credentials. conda-lock reads it (``conda-lock render``, ``conda-lock install``)
 Format: conda-lock's ``lockfile/v1/models.py``; additional data of ours is in its ``custom_metadata``.
 
 conda knows two kinds of credentials in a URL: ``https://USER:PASSWORD@HOST/…`` and ``https://HOST/t/TOKEN/…``.
-Only ``channel_alias``, ``custom_channels`` and ``default_channels`` of ``.condarc`` are used. The list of
-channels comes from the recipe or ``--conda-channel``, never from ``.condarc``.
+Here logins come from ``.netrc`` alone, and ``.condarc`` is not read.
 """
 
 from __future__ import annotations
@@ -14,21 +13,19 @@ from __future__ import annotations
 import hashlib
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
+from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 import yaml
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
-from xpubuild.engine.redact import Redactor
-from xpubuild.errors import RecipeError, ToolchainError
+from xpubuild.errors import RecipeError
 from xpubuild.frozen import frozen
 from xpubuild.safe_yaml import read_yaml
 from xpubuild.supply.archives import Archive
-from xpubuild.untrusted import read_text
 
 #: The platform of every lock: XPU builds are for 64-bit x86 Linux.
 PLATFORM = "linux-64"
@@ -40,30 +37,9 @@ _HEAD = "# conda-lock.yml, format version 1; kept in order by xpubuild, read by 
 _SIZE, _LEFT_OUT = "size/", "xpubuild.left_out"
 _FILENAME = re.compile(r"(?P<name>.+)-(?P<version>[^-]+)-(?P<build>[^-]+)(?:\.conda|\.tar\.bz2)")
 _URL = re.compile(r"(?:https?|file)://.*/(?:linux-64|noarch)/(?P<filename>[^/]+)")
-_TOKEN = re.compile(r"/t/(?P<token>[^/]+)(?=/|$)")
+_TOKEN = re.compile(r"/t/[^/]+(?=/|$)")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_.-]+)*")
-_VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _FIX = "correct it in the recipe's toolchain.conda.channels or in --conda-channel"
-
-
-@frozen
-class Channel:
-    """``address`` may carry credentials and is never shown; ``shown`` is what locks and messages have."""
-
-    address: str = field(repr=False)
-
-    @property
-    def shown(self) -> str:
-        """The channel without credentials."""
-        return without_credentials(self.address) if "://" in self.address else self.address
-
-
-class Condarc(BaseModel):
-    """The part of the user's settings that says where a channel is."""
-
-    channel_alias: str = Field("", repr=False)
-    custom_channels: dict[str, str] = Field({}, repr=False)
-    default_channels: list[str] = Field([], repr=False)
 
 
 def without_credentials(url: str) -> str:
@@ -74,36 +50,13 @@ def without_credentials(url: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], path, "", ""))
 
 
-def redactor(channels: Iterable[Channel]) -> Redactor:
-    """Return what takes the credentials of channels out of a text, as written and unescaped."""
-    found = []
-    for parts in (_split(channel.address) for channel in channels):
-        user, _, password = parts.netloc.rpartition("@")[0].partition(":")
-        token = None if parts.scheme == "file" else _TOKEN.search(parts.path)
-        found += [password or user, token["token"] if token else "", parts.query]
-    return Redactor(form for item in found if item for form in (item, unquote(item)))
-
-
-def resolve(names: Iterable[str], settings: Condarc | None = None) -> tuple[Channel, ...]:
+def resolve(names: Iterable[str]) -> tuple[str, ...]:
     """Return the channels of a recipe or command line, in order, each once.
 
     Raises:
-        RecipeError: one is neither name, folder nor URL.
+        RecipeError: one is neither name, folder nor URL, or has a login.
     """
-    known = settings or Condarc()
-
-    def places(name: str) -> Iterator[str]:
-        address = _address(name)
-        base = known.custom_channels.get(name.partition("/")[0], known.channel_alias)
-        if address == "defaults" and known.default_channels:
-            for item in known.default_channels:
-                yield from places(item) if item != "defaults" else ()
-        elif "://" in address or not base:
-            yield address
-        else:
-            yield f"{_address(base)}/{address}"
-
-    return tuple(dict.fromkeys(Channel(place) for name in names for place in places(name)))
+    return tuple(dict.fromkeys(map(_address, names)))
 
 
 def _address(text: str) -> str:
@@ -112,6 +65,12 @@ def _address(text: str) -> str:
     if given.startswith(("/", "./", "../", "~")):
         return Path(given).expanduser().absolute().as_uri()
     parts = _split(given)
+    if "://" in given and given != without_credentials(given):
+        raise RecipeError(
+            f"the conda channel {without_credentials(given)} has a login or a token in its URL",
+            why="it would be in locks, plans and logs",
+            fix="put the login into .netrc, and pass the URL without it",
+        )
     if parts.scheme in ("http", "https", "file") and (parts.hostname or parts.scheme == "file"):
         return given.rstrip("/")
     if "://" not in given and _NAME.fullmatch(given):
@@ -128,50 +87,6 @@ def _split(url: str) -> SplitResult:
         return urlsplit(url)
     except ValueError as error:
         raise RecipeError("a conda channel cannot be read as a URL", why=str(error), fix=_FIX) from error
-
-
-def with_access(url: str, channels: Sequence[Channel]) -> str:
-    """Return the URL of a package with the credentials of the channel that it is from."""
-    known = (channel for channel in channels if url.startswith(f"{channel.shown}/"))
-    return next((channel.address + url[len(channel.shown) :] for channel in known), url)
-
-
-def read_condarc(environment: Mapping[str, str]) -> Condarc:
-    """Return the user's settings; a nearer file counts more.
-
-    Raises:
-        ToolchainError: a file is there and is no YAML mapping of such settings.
-    """
-    home = Path(environment.get("HOME") or "~").expanduser()
-    config = Path(environment.get("XDG_CONFIG_HOME") or home / ".config")
-    places = [
-        Path("/etc/conda/.condarc"), Path("/etc/conda/condarc"), config / "conda" / ".condarc",
-        home / ".conda" / ".condarc", home / ".condarc", home / ".mambarc",
-        *([Path(environment["CONDARC"])] if environment.get("CONDARC") else []),
-    ]  # fmt: skip
-
-    def filled(found: re.Match[str]) -> str:
-        # $NAME and ${NAME}, as conda does it: tokens are given so.
-        return environment.get(found[1] or found[2], found[0])
-
-    merged: dict[str, Any] = {}
-    for place in filter(Path.is_file, places):
-        try:
-            document = _Settings.validate_python(read_yaml(_VARIABLE.sub(filled, read_text(place))) or {})
-            merged |= {key: value for key, value in document.items() if value}
-            Condarc.model_validate(merged)
-        except (OSError, ValueError, yaml.YAMLError) as error:
-            # Not the message of the parser, which quotes the line: it may hold a password.
-            mark = getattr(error, "problem_mark", None)
-            raise ToolchainError(
-                f"{place} cannot be read",
-                why=f"line {mark.line + 1} is not YAML" if mark else "it does not hold the settings of conda",
-                fix="correct it, or set HOME or CONDARC to use another file",
-            ) from None
-    return Condarc.model_validate(merged)
-
-
-_Settings = TypeAdapter(dict[str, Any])
 
 
 @frozen

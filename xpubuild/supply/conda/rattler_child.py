@@ -1,8 +1,7 @@
 """What py-rattler does, in a process of its own: solving specifications, and linking archives into a prefix.
 
 Run as a script, ``python -I rattler_child.py``, with the interpreter that has py-rattler. The job comes on
-standard input, because channel addresses may carry credentials: argument lists are seen by all users, and a
-file stays where a process is killed. The answer is one JSON object on standard output: ``{"ok": …}`` or
+standard input. The answer is one JSON object on standard output: ``{"ok": …}`` or
 ``{"error": KIND, "message": TEXT}``. Standard library and rattler only.
 """
 
@@ -40,7 +39,8 @@ async def solve(job: dict[str, Any]) -> list[dict[str, Any]]:
         specs=job["specs"],
         platforms=[job["platform"], "noarch"],
         virtual_packages=virtual,
-        gateway=rattler.Gateway(cache_dir=Path(job["cache"])),
+        # With the logins of .netrc.
+        gateway=rattler.Gateway(cache_dir=Path(job["cache"]), client=rattler.Client.authenticated_client()),
     )
     found = []
     for record in records:

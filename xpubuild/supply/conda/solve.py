@@ -10,7 +10,6 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import json
-import os
 import re
 import shlex
 import shutil
@@ -23,6 +22,7 @@ from typing import Any
 import yaml
 
 from xpubuild.engine.process import query
+from xpubuild.engine.redact import Redactor
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import (
     FetchError,
@@ -37,11 +37,9 @@ from xpubuild.supply.conda import traps
 from xpubuild.supply.conda.lockfile import (
     PLATFORM,
     VIRTUAL,
-    Channel,
     CondaLock,
     CondaPackage,
     read_lock,
-    redactor,
     split_filename,
     without_credentials,
     write_lock,
@@ -107,7 +105,6 @@ def ask_rattler(
     """
     if engines.rattler is None:
         raise missing(doing)
-    # No file and no argument has the job: channel addresses may carry credentials.
     argv, given = [engines.rattler, "-I", str(_SCRIPT)], json.dumps(job).encode()
     result = query(argv, env=environment, deadline_s=_DEADLINE_S, stdin=given)
     try:
@@ -126,12 +123,12 @@ class Wanted:
     """What is asked for. ``glibcxx`` is the newest symbol version that the machine's driver needs."""
 
     specs: tuple[str, ...]
-    channels: tuple[Channel, ...]
+    channels: tuple[str, ...]
     glibcxx: str | None = None
 
     def content_hash(self) -> str:
-        """Return one number for the question, without credentials."""
-        question = [sorted(self.specs), [item.shown for item in self.channels], VIRTUAL]
+        """Return one number for the question."""
+        question = [sorted(self.specs), list(self.channels), VIRTUAL]
         return hashlib.sha256(json.dumps(question).encode()).hexdigest()
 
 
@@ -182,7 +179,7 @@ def make_lock(
         if packages is None:
             report("py-rattler solves")
             packages = _by_rattler(asked, engines, environment, cache)
-        return CondaLock(packages, tuple(item.shown for item in asked.channels), wanted.content_hash())
+        return CondaLock(packages, asked.channels, wanted.content_hash())
 
     names = [spec_name(spec) for spec in wanted.specs]
     lock = traps.keep_out(solved(wanted), names)
@@ -208,14 +205,14 @@ def _by_rattler(
     wanted: Wanted, engines: Engines, environment: Mapping[str, str], cache: Path
 ) -> tuple[CondaPackage, ...]:
     job = {
-        "action": "solve", "channels": [item.address for item in wanted.channels],
+        "action": "solve", "channels": list(wanted.channels),
         "specs": list(wanted.specs), "platform": PLATFORM, "virtual": VIRTUAL,
         "cache": str(cache / "repodata"),
     }  # fmt: skip
     answer = ask_rattler(job, "solved", engines, environment)
     if "ok" in answer:
         return tuple(_package(record, wanted) for record in answer["ok"])
-    raise _failed(answer["error"], wanted, redactor(wanted.channels)(str(answer["message"])).strip())
+    raise _failed(answer["error"], wanted, Redactor()(str(answer["message"])).strip())
 
 
 def _package(record: Mapping[str, Any], wanted: Wanted) -> CondaPackage:
@@ -245,11 +242,10 @@ def _by_conda_lock(
     packages = {
         name: f"{version} {build}" if name == "__archspec" else version for name, version, build in VIRTUAL
     }
-    channels = [item.address for item in wanted.channels]
+    channels = list(wanted.channels)
     asked = {"channels": channels, "dependencies": list(wanted.specs), "platforms": [PLATFORM]}
     for path, document in ((request, asked), (virtual, {"subdirs": {PLATFORM: {"packages": packages}}})):
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as stream:
-            yaml.safe_dump(document, stream, allow_unicode=True)
+        path.write_text(yaml.safe_dump(document, allow_unicode=True), "utf-8")
     argv = [
         str(engines.conda_lock), "lock", "--conda", str(engines.conda), "--file", str(request),
         "--lockfile", str(lock), "--platform", PLATFORM, "--virtual-package-spec", str(virtual),
@@ -261,13 +257,13 @@ def _by_conda_lock(
     if result.ok and lock.is_file():
         return read_lock(lock.read_text("utf-8"), name="the lock that conda-lock wrote").packages
     lines = [line for line in (result.stderr or result.stdout).splitlines() if line.strip()]
-    report(f"conda-lock has no solution: {redactor(wanted.channels)((lines or ['no message'])[0])}")
+    report(f"conda-lock has no solution: {Redactor()((lines or ['no message'])[0])}")
     return None
 
 
 def _failed(kind: str, wanted: Wanted, why: str) -> XpuBuildError:
     """Return the error for one of the kinds that ``rattler_child`` knows."""
-    channels, specs = [item.shown for item in wanted.channels], list(wanted.specs)
+    channels, specs = list(wanted.channels), list(wanted.specs)
     kinds: dict[str, tuple[type[XpuBuildError], str, str]] = {
         "unsatisfiable": (
             UnsatisfiableError,

@@ -331,26 +331,3 @@ def named_in(root: Path, name: str) -> Iterator[tuple[str, str]]:
     for ref, _ in walk(root / GIT / name / NAMED):
         with contextlib.suppress(OSError, UnicodeDecodeError):
             yield ref, (root / GIT / name / NAMED / ref).read_text("ascii").strip()
-
-
-@contextlib.contextmanager
-def set_aside(root: Path, listed: Collection[str]) -> Iterator[None]:
-    """Move repositories away that are not ``listed`` after a repair; where the block fails, they return."""
-    moved: list[tuple[Path, Path]] = []
-    for name in repositories_in(root):
-        place = root / GIT / name
-        if git_id(name) not in listed and place.is_dir():
-            aside = place.with_suffix(".damaged")
-            remove_tree(aside)
-            with explained(place, "setting a damaged repository aside"):
-                place.rename(aside)
-            moved.append((place, aside))
-    try:
-        yield
-    except BaseException:
-        for place, aside in moved:
-            remove_tree(place)
-            aside.rename(place)
-        raise
-    for _, aside in moved:
-        remove_tree(aside)

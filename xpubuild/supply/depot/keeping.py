@@ -84,34 +84,6 @@ def _answer(store: Store, dist: str, key: str) -> Record | str | None:
         return str(error.strerror or error)
 
 
-@frozen
-class NotKept:
-    """The keeper of a step whose wheel no store can have; ``why`` says so in the plan."""
-
-    why: str
-
-    def to_json(self) -> dict[str, Any]:
-        """Return what the plan document says of it."""
-        return {"answer": "none", "why": self.why}
-
-    def describe(self) -> str:
-        """Return the same in a few words."""
-        return ""
-
-    def take(self, stage: Path) -> None:
-        """Take nothing."""
-
-    def refuse(self, why: str) -> None:
-        """Learn nothing."""
-
-    def built(self) -> None:
-        """Return nothing: there is no identity."""
-
-    def keep(self, *_: object) -> Sequence[str]:
-        """Keep nothing."""
-        return ()
-
-
 @dataclass
 class WheelKeeper:
     """The keeper of a step that builds a wheel.
@@ -221,23 +193,6 @@ _DAY_S = 86_400.0
 
 
 @frozen
-class Used:
-    """What refers to kept wheels: build identities, lock digests, and sha256 of wheels in workspaces."""
-
-    identities: frozenset[str] = frozenset()
-    digests: frozenset[str] = frozenset()
-    wheels: frozenset[str] = frozenset()
-
-    def by(self, record: Record) -> bool:
-        """Whether somebody refers to a record."""
-        return (
-            record.identity in self.identities
-            or record.built.get("lock_digest") in self.digests
-            or record.sha256 in self.wheels
-        )
-
-
-@frozen
 class Rubbish:
     """A file that can go; ``size`` is in bytes."""
 
@@ -250,10 +205,10 @@ class Rubbish:
         return {"path": str(self.path), "size_bytes": self.size, "why": self.why}
 
 
-def contents_document(store: FolderStore, used: Used) -> dict[str, Any]:
+def contents_document(store: FolderStore) -> dict[str, Any]:
     """Return a store as ``xpubuild.store/1`` has it."""
     why = why_not(store)
-    wheels = [] if why else [_row(path, found, used) for path, found in store.records()]
+    wheels = [] if why else [_row(path, found) for path, found in store.records()]
     return {
         "store": store.name,
         "believed": not why,
@@ -272,16 +227,16 @@ def why_not(store: FolderStore) -> str:
         return str(error.strerror)
 
 
-def _row(path: Path, found: Record | str, used: Used) -> dict[str, Any]:
+def _row(path: Path, found: Record | str) -> dict[str, Any]:
     named = {"identity": path.stem, "distribution": path.parent.name}
     if isinstance(found, str):
         unknown = dict.fromkeys(("version", "file", "size_bytes", "created", "recipe"))
-        return {**named, **unknown, "used": False, "problem": found}
+        return {**named, **unknown, "problem": found}
     said = {key: found.built.get(key) for key in ("created", "recipe")}
     return {
         **named, "version": found.version, "file": found.file, "size_bytes": found.size,
         **{key: text if isinstance(text, str) and text.isprintable() else None for key, text in said.items()},
-        "used": used.by(found), "problem": "",
+        "problem": "",
     }  # fmt: skip
 
 
@@ -306,8 +261,8 @@ def size_row(store: FolderStore) -> dict[str, Any]:
     }
 
 
-def collectable(store: FolderStore, used: Used, older_s: float) -> list[Rubbish]:
-    """Return what nobody refers to and what was not touched for so long (seconds), records first.
+def collectable(store: FolderStore, older_s: float) -> list[Rubbish]:
+    """Return what was neither kept nor taken for so long (seconds), records first.
 
     Damage and what a killed process left may go after a day. Only files of this user are collected. Times
     are compared by the clock of the file system, which wrote them.
@@ -319,7 +274,7 @@ def collectable(store: FolderStore, used: Used, older_s: float) -> list[Rubbish]
         statuses = {path.name: status for path, status in _files(folder)}
         ages = {name: now - status.st_mtime for name, status in statuses.items() if status.st_uid == me}
         for path, record in store.records(folder.name):
-            why = _why_gone(record, used, ages.get(path.name), older_s)
+            why = _why_gone(record, ages.get(path.name), older_s)
             if why:
                 found.append(Rubbish(path, statuses[path.name].st_size, why))
             elif isinstance(record, Record):
@@ -332,15 +287,13 @@ def collectable(store: FolderStore, used: Used, older_s: float) -> list[Rubbish]
     return sorted(found, key=lambda item: (item.path.suffix != ".json", str(item.path)))
 
 
-def _why_gone(record: Record | str, used: Used, age: float | None, older_s: float) -> str:
+def _why_gone(record: Record | str, age: float | None, older_s: float) -> str:
     """Return why a record can go; ``age`` is None where it is somebody else's."""
     if age is None:
         return ""
     if isinstance(record, str):
         return f"damaged: {record}" if age > _DAY_S else ""
-    if used.by(record) or age <= older_s:
-        return ""
-    return f"not used for {int(age // _DAY_S)} days"
+    return f"not used for {int(age // _DAY_S)} days" if age > older_s else ""
 
 
 def _why_left(name: str, kept: Collection[str]) -> str:

@@ -104,12 +104,6 @@ def taken_from(evidence: Iterable[Mapping[str, Any]]) -> str | None:
     return next((str(item["store"]) for item in evidence if item.get("proof") == TAKEN), None)
 
 
-def identity_of(evidence: Iterable[Mapping[str, Any]]) -> str | None:
-    """Return the build identity of the wheel of a step, None where it has none."""
-    found = (item.get("identity") for item in evidence)
-    return next((value for value in found if isinstance(value, str)), None)
-
-
 #: The fields of a record and their types in JSON.
 _FIELDS = {
     **dict.fromkeys(("identity", "dist", "file", "sha256"), str), "size": int,

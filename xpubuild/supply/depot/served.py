@@ -31,7 +31,7 @@ from xpubuild.supply.depot.location import Location, Trust
 from xpubuild.supply.depot.record import Record, RecordError, read_record, record_path
 from xpubuild.supply.git.git import locked
 from xpubuild.supply.index.files import RemoteFile
-from xpubuild.supply.index.transfer import Pace, Session, TooSlowError, bounded, download, explain, in_threads
+from xpubuild.supply.index.transfer import Session, download, explain, in_threads
 
 #: Gets how many bytes more are here, and of which file; a negative number when some are discarded.
 Count = Callable[[int, str], None]
@@ -125,7 +125,7 @@ class Served:
         """
         shown, link = self._links(path)
 
-        def ask(pace: Pace) -> bytes | None:
+        def ask() -> bytes | None:
             with self._hasty.ask(link) as response:
                 if response.status_code in _ABSENT:
                     return None
@@ -134,17 +134,14 @@ class Served:
                 data = bytearray()
                 for chunk in response.raw.stream(_CHUNK, decode_content=False):
                     data += chunk
-                    pace.size = len(data)
                     if len(data) > MOST_BYTES:
                         raise self._lacks(path, f"it has more than {MOST_BYTES} bytes")
                 return bytes(data)
 
         try:
-            return bounded(ask, self._hasty, self._cancel)
+            return in_threads(lambda _: ask(), [None], self._cancel)[0]
         except requests.RequestException as error:
             raise self._unreachable(Redactor()(f"{shown}: {explain(error)}")) from None
-        except TooSlowError as error:
-            raise self._unreachable(f"{shown}: {error}") from None
         except urllib3.exceptions.HTTPError as error:
             raise self._lacks(path, f"the connection was interrupted: {error}") from None
 

@@ -40,8 +40,6 @@ PLATFORMS = (
 )
 # A release of a Python that is named by its minor version only: no CPython line had as many.
 _LAST_MICRO = 99
-# Where packages come from; a wheel without a known hash comes from the recipe's own index alone.
-_PLACES = frozenset({"index-url", "pypi-url", "extra-index-url", "find-links", "no-index"})
 # An index that the user did not configure may be out of reach behind a firewall: that must show soon.
 _EXTRA = ("--timeout", "15", "--retries", "1")
 
@@ -50,14 +48,12 @@ _EXTRA = ("--timeout", "15", "--retries", "1")
 class Wheels:
     """What is fetched at once for one interpreter: requirement lines without markers.
 
-    ``indexes`` are the recipe's, each tried after the configured ones have failed; where ``hashed`` is not
-    set, they alone are asked.
+    ``indexes`` are the recipe's, each tried after the configured ones have failed.
     """
 
     lines: tuple[str, ...]
     python: str
     indexes: tuple[str, ...] = ()
-    hashed: bool = True
 
 
 def pip_download(
@@ -73,25 +69,18 @@ def pip_download(
     into.mkdir(parents=True, exist_ok=True)
     requirements = into / "requirements.txt"
     requirements.write_text("".join(f"{line}\n" for line in wheels.lines), "utf-8")
-    extra = [("--extra-index-url", url, *_EXTRA) for url in wheels.indexes]
-    tries: list[tuple[str, ...]] = [(), *extra] if wheels.hashed else [
-        ("--index-url", url) for url in wheels.indexes
-    ]  # fmt: skip
-    error: AnyError = FetchError(
-        f"{wheels.lines[0]} cannot be fetched",
-        why="it has neither a hash nor an index",
-        fix="add one of them to the recipe",
-    )
-    for words in tries:
+    ahead: list[tuple[str, ...]] = [("--extra-index-url", url, *_EXTRA) for url in wheels.indexes]
+    words: tuple[str, ...] = ()
+    while True:
         argv = [*_argv(wheels, into, requirements), *words]
-        result = run(argv, env=_environment(wheels, cache), cwd=into, cancel=cancel, on_line=on_line)
+        result = run(argv, env=_environment(cache), cwd=into, cancel=cancel, on_line=on_line)
         cancel.stop_here()
         if result.ok:
             return sorted(into.glob("*.whl"))
         error = _explained(wheels, result.tail)
-        if isinstance(error, SourceIntegrityError):
-            break
-    raise error
+        if not ahead or isinstance(error, SourceIntegrityError):
+            raise error
+        words = ahead.pop(0)
 
 
 def _argv(wheels: Wheels, into: Path, requirements: Path) -> Sequence[str]:
@@ -101,19 +90,16 @@ def _argv(wheels: Wheels, into: Path, requirements: Path) -> Sequence[str]:
     return (
         sys.executable, "-I", "-u", f"{pip}/pip", "download", "--no-deps", "--only-binary", ":all:",
         "--no-input", "--disable-pip-version-check", "--progress-bar", "raw",
-        *(("--require-hashes",) if wheels.hashed else ()),
-        "--python-version", full, "--implementation", "cp", "--abi", _abi(wheels.python),
+        "--require-hashes", "--python-version", full, "--implementation", "cp", "--abi", _abi(wheels.python),
         *(word for platform in PLATFORMS for word in ("--platform", platform)),
         "--dest", str(into), "--requirement", str(requirements),
     )  # fmt: skip
 
 
-def _environment(wheels: Wheels, cache: Path) -> dict[str, str]:
+def _environment(cache: Path) -> dict[str, str]:
     """Return pip's environment: the settings of ``pip install``, which are not all those of ``download``."""
     env = base_environment()
     settings = pip_settings(env)
-    if not wheels.hashed:
-        settings = {name: value for name, value in settings.items() if name not in _PLACES}
     for name in ("no-cache-dir", "no-binary", "only-binary", "dest"):
         settings.pop(name, None)
     plain = {name: value for name, value in env.items() if not name.startswith("PIP_")}

@@ -1,8 +1,7 @@
 """HTTP for archives, conda packages and served mirrors, by the settings that pip has on this machine.
 
 requests itself knows proxies with exceptions, and the logins of a URL and of netrc, which it gives to no
-other host. No exchange lasts for ever: a server that sends less than ``LEAST_RATE`` is given up, in whatever
-part of the exchange, and whoever asked can be stopped all the time.
+other host. Whoever asked can be stopped all the time.
 """
 
 from __future__ import annotations
@@ -42,8 +41,6 @@ from xpubuild.supply.index.pipconf import authorities, local_path, pip_settings,
 if TYPE_CHECKING:
     from requests.models import PreparedRequest, Response
 
-#: After so many seconds (or twice pip's timeout) an exchange must have brought so many bytes for each more.
-GRACE_S, LEAST_RATE = 60.0, 2_000
 # pip's own defaults, and as pip: errors of a server that are likely to pass.
 _TIMEOUT_S, _RETRIES, _BACKOFF_S = 15.0, 5, 0.25
 _PASSING = (500, 502, 503, 504, 520, 527)
@@ -56,25 +53,6 @@ _WORKERS = 6
 _LOOK_EVERY_S = 0.1
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
-
-
-class Pace:
-    """How much one exchange has brought since it began; ``patience_s`` is how long that may be nothing."""
-
-    def __init__(self, patience_s: float = 0.0) -> None:
-        self.began, self.size, self._grace_s = time.monotonic(), 0, max(GRACE_S, patience_s)
-
-    @property
-    def too_slow(self) -> str:
-        """Why the exchange is given up; "" while it is fast enough."""
-        seconds = time.monotonic() - self.began
-        if self.size >= (seconds - self._grace_s) * LEAST_RATE:
-            return ""
-        return f"it sent {self.size} bytes in {seconds:.0f} seconds, and is not waited for any longer"
-
-
-class TooSlowError(Exception):
-    """A server sent too little for too long."""
 
 
 class _TrustingAdapter(HTTPAdapter):
@@ -168,19 +146,15 @@ def _number(settings: Mapping[str, str], names: tuple[str, ...], default: float)
 
 
 def in_threads(
-    work: Callable[[_Item], _Result],
-    items: Iterable[_Item],
-    cancel: Cancel | None = None,
-    pace: Pace | None = None,
+    work: Callable[[_Item], _Result], items: Iterable[_Item], cancel: Cancel | None = None
 ) -> list[_Result]:
     """Return ``work`` of each item, in order, several at a time; the first exception is raised.
 
-    A thread that still waits for a server when ``cancel`` is set, or when ``pace`` is too slow, is left alone
-    and ends with the process: a pool's threads would be waited for.
+    A thread that still waits for a server when ``cancel`` is set is left alone and ends with the process: a
+    pool's threads would be waited for.
 
     Raises:
         InterruptedByUserError: ``cancel`` was set.
-        TooSlowError: ``pace`` says so.
     """
     tasks: list[tuple[Future[_Result], _Item]] = [(Future(), item) for item in items]
     left, stop = iter(tasks), threading.Event()
@@ -203,21 +177,8 @@ def in_threads(
                 future.result()
             if not waiting:
                 return [future.result() for future, _ in tasks]
-            if pace is not None and pace.too_slow:
-                raise TooSlowError(pace.too_slow)
     finally:
         stop.set()
-
-
-def bounded(work: Callable[[Pace], _Result], session: Session, cancel: Cancel | None = None) -> _Result:
-    """Return the result of one exchange, which counts what it reads.
-
-    Raises:
-        TooSlowError: the server sent too little for too long.
-        InterruptedByUserError: ``cancel`` was set.
-    """
-    pace = Pace(2 * session.timeout_s)
-    return in_threads(work, [pace], cancel, pace)[0]
 
 
 def _stopped() -> InterruptedByUserError:
@@ -275,34 +236,31 @@ def download(
     return place
 
 
-#: Takes what comes of a file, and tells how fast.
-_Take = Callable[[Iterable[bytes], Pace], None]
+_Take = Callable[[Iterable[bytes]], None]
 
 
 def _receive(
     file: RemoteFile, stream: BinaryIO, session: Session, tell: Callable[[int], None], cancel: Cancel | None
 ) -> None:
-    """Write the whole file."""
+    """Write the whole file: of this machine, or of a server."""
 
-    def take(chunks: Iterable[bytes], pace: Pace) -> None:
+    def take(chunks: Iterable[bytes]) -> None:
         for chunk in chunks:
             if cancel:
                 raise _stopped()
             stream.write(chunk)
-            pace.size += len(chunk)
             tell(stream.tell())
             if file.size is not None and stream.tell() > file.size:
                 return  # the hash will say that it is another file
 
-    path = local_path(file.link)
-    if path is None:
+    if (path := local_path(file.link)) is not None:
+        try:
+            with path.open("rb") as source:
+                take(iter(lambda: source.read(_CHUNK), b""))
+        except (FileNotFoundError, PermissionError, IsADirectoryError) as error:
+            raise _failed(file, f"{path}: {error.strerror}") from error
+    else:
         _receive_all(file, stream, session, take, cancel)
-        return
-    try:
-        with path.open("rb") as source:
-            take(iter(lambda: source.read(_CHUNK), b""), Pace())
-    except (FileNotFoundError, PermissionError, IsADirectoryError) as error:
-        raise _failed(file, f"{path}: {error.strerror}") from error
 
 
 def _receive_all(
@@ -312,10 +270,9 @@ def _receive_all(
     furthest, vain = 0, 0
     while True:
         try:
-            return bounded(lambda pace: _ask(file, stream, session, take, pace), session, cancel)
-        except (requests.RequestException, TooSlowError) as error:
-            why = str(error) if isinstance(error, TooSlowError) else explain(error)
-            raise _failed(file, why) from None
+            return in_threads(lambda _: _ask(file, stream, session, take), [None], cancel)[0]
+        except requests.RequestException as error:
+            raise _failed(file, explain(error)) from None
         except (urllib3.exceptions.HTTPError, ConnectionError, TimeoutError) as error:
             vain = vain + 1 if stream.tell() <= furthest else 0
             furthest = max(furthest, stream.tell())
@@ -325,7 +282,7 @@ def _receive_all(
             time.sleep(min(4.0, _BACKOFF_S * (2**vain - 1)))
 
 
-def _ask(file: RemoteFile, stream: BinaryIO, session: Session, take: _Take, pace: Pace) -> None:
+def _ask(file: RemoteFile, stream: BinaryIO, session: Session, take: _Take) -> None:
     have = stream.tell()
     with session.ask(file.link, {"Range": f"bytes={have}-"} if have else {}) as response:
         carried_on = response.headers.get("Content-Range", "").startswith(f"bytes {have}-")
@@ -338,7 +295,7 @@ def _ask(file: RemoteFile, stream: BinaryIO, session: Session, take: _Take, pace
             raise _failed(file, f"answered {response.status_code} {response.reason}")
         length = response.headers.get("Content-Length", "")
         whole = stream.tell() + int(length) if length.isdigit() else file.size
-        take(response.raw.stream(_CHUNK, decode_content=False), pace)
+        take(response.raw.stream(_CHUNK, decode_content=False))
         if whole is not None and stream.tell() < whole:
             raise ConnectionError(f"{stream.tell()} of {whole} bytes were received")
 
