@@ -38,7 +38,9 @@ class TestOps(unittest.TestCase):
 FILES = {
     "test/test_xpu.py": TESTS.format(one=1, dies="pass").replace("def test_without", "def helper"),
     f"{XPU_OPS}/skip_list_common.py": """\
+TESTS = "../../../../test"
 skip_dict = {
+    f"{TESTS}/test_hub.py": None,
     "nn/test_pool_xpu.py": None,
     "test_ops_xpu.py": ("test_without and not test_elsewhere", ),
 }
@@ -50,6 +52,7 @@ execute_list = ("test_right",)
 res = 0
 res += launch_test("test_decomp_xpu.py", exe_list=execute_list)
 """,
+    "test/test_hub.py": "def test_hub(): pass\n",
     f"{XPU_OPS}/xpu_test_utils.py": 'import os\nos.environ["PYTORCH_TEST_WITH_SLOW"] = "1"\n',
     f"{XPU_OPS}/test_ops_xpu.py": TESTS.format(one=1, dies="pass"),
     f"{XPU_OPS}/test_decomp_xpu.py": TESTS.format(one=2, dies="os.abort()"),
@@ -119,6 +122,7 @@ def test_torch_xpu_ops_tests_run_by_its_lists_on_every_tile(world: World, tmp_pa
     assert found["test_ops_xpu.py::TestOps::test_peer"] == "skipped"
     assert not [name for name in found if "test_without" in name or "unlisted" in name]
     assert found["nn/test_pool_xpu.py::test_pool"] == "passed"
+    assert found["test/test_hub.py::test_hub"] == "passed"
     assert found["test/test_xpu.py::TestOps::test_right"] == "passed"
     assert (document["lanes"], document["new"], document["accepted"]) == (2, [], None)
     assert 'name="TestOps::test_peer"' in (tmp_path / "junit.xml").read_text()

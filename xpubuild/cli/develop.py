@@ -39,6 +39,7 @@ def test(
     from xpubuild.cli.workspace import workspace_of
     from xpubuild.engine.files import write_atomic
     from xpubuild.engine.fingerprint import digest
+    from xpubuild.engine.journal import Journal
     from xpubuild.errors import UsageError
     from xpubuild.ui.console import summarise
     from xpubuild.ui.run_views import test_view
@@ -59,6 +60,9 @@ def test(
     if tree is None:
         raise UsageError("there is no source tree with tests", fix="pass the tree of PyTorch with --source")
     units = select(tree, paths, target.device, expression or "")
+    if root is not None:
+        with Journal(Layout(root).journal) as journal:
+            journal.add_made("test", [str(place)])
     quiet = options.speech().quiet
 
     def tell(line: str) -> None:

@@ -131,7 +131,7 @@ def _lists(base: Path) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
         text = (base / script).read_text("utf-8", "replace") if (base / script).is_file() else ""
         for node in ast.parse(text).body:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-                names[node.targets[0].id] = _literal(node.value)
+                names[node.targets[0].id] = _literal(node.value, names)
             if isinstance(node, (ast.Assign, ast.AugAssign, ast.Expr)) and isinstance(node.value, ast.Call):
                 found |= _launched(node.value, names)
     skipped = names.get("skip_dict")
@@ -143,7 +143,7 @@ def _launched(
     call: ast.Call, names: Mapping[str, object]
 ) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
     """Return what a call of torch-xpu-ops' ``launch_test`` runs, if it names a file."""
-    file = _literal(call.args[0]) if call.args else None
+    file = _literal(call.args[0], names) if call.args else None
     if not (isinstance(call.func, ast.Name) and call.func.id == "launch_test" and isinstance(file, str)):
         return {}
     given = dict(zip(("skip_list", "exe_list"), call.args[1:], strict=False))
@@ -156,9 +156,25 @@ def _launched(
     return {file: (without, only)}
 
 
-def _literal(node: ast.expr) -> object:
+class _Names(ast.NodeTransformer):
+    """Puts known names into the f-strings of a literal, as the keys of release 2.14 have them."""
+
+    def __init__(self, names: Mapping[str, object]) -> None:
+        self._names = names
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
+        """Return the text of an f-string; a part that is no known name is left out."""
+        words = (part.value if isinstance(part, ast.Constant) else self._of(part) for part in node.values)
+        return ast.Constant("".join(map(str, words)))
+
+    def _of(self, part: ast.expr) -> object:
+        value = part.value if isinstance(part, ast.FormattedValue) else None
+        return self._names.get(value.id, "") if isinstance(value, ast.Name) else ""
+
+
+def _literal(node: ast.expr, names: Mapping[str, object]) -> object:
     try:
-        return ast.literal_eval(node)
+        return ast.literal_eval(_Names(names).visit(node))
     except ValueError:
         return None
 
