@@ -116,7 +116,8 @@ def test_repositories_that_the_build_clones(name: str) -> None:
 def test_variants_and_requirements(name: str) -> None:
     loaded = recipe_of(name)
     switches = {key: variant.env["torch"] for key, variant in loaded.recipe.variants.items()}
-    assert set(switches) == {"full", "dev", "minimal"}
+    assert set(switches) == {"full", "dev", "minimal", "debug", "debug-info"}
+    assert (switches["debug"], switches["debug-info"]) == ({"DEBUG": 1}, {"REL_WITH_DEB_INFO": 1})
     assert switches["minimal"]["USE_DISTRIBUTED"] == 0
     # Without oneDNN there are no convolutions on XPU.
     assert switches["minimal"]["USE_MKLDNN"] == "{xpu}"

@@ -35,7 +35,8 @@ def _prepared(build: dict[str, Any], cancel: Cancel | None = None) -> Prepared:
 
 @options.command("install")
 def install(
-    wheel_dir: Path | None, module_dir: Path | None, module_format: str, depends_on: tuple[str, ...],
+    wheel_dir: Path | None, libtorch: Path | None,
+    module_dir: Path | None, module_format: str, depends_on: tuple[str, ...],
     until: str | None, dry_run: bool, lock_timeout: float, **build: Any,
 ) -> int:  # fmt: skip
     """Build RECIPE (a name, a file or a lock) in a workspace and verify the result.
@@ -46,12 +47,15 @@ def install(
     To resume after a failure or an interruption, run the same command again: finished steps are kept.
     """
     from xpubuild.install.install import apply, check_until
+    from xpubuild.install.libtorch import check_archive
     from xpubuild.install.modulefiles import Modules
     from xpubuild.ui.console import summarise
     from xpubuild.ui.run_views import final_view
 
     with options.interruptible() as cancel:
         prepared = _prepared(build, cancel)
+        if libtorch is not None:
+            check_archive(prepared, libtorch)
         if dry_run:
             check_until(prepared.plan, until)
             return _show_plan(prepared, "table", until)
@@ -59,7 +63,7 @@ def install(
         with options.new_sink() as sink:
             receipt = apply(
                 prepared, sink=sink, cancel=cancel, until=until, patience_s=lock_timeout,
-                wheel_dir=wheel_dir, modules=modules,
+                wheel_dir=wheel_dir, libtorch=libtorch, modules=modules,
             )  # fmt: skip
     summarise(f"xpubuild install {receipt['recipe']}", final_view(receipt))
     return options.answer(receipt, final_view, silent=options.speech().quiet)

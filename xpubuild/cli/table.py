@@ -189,6 +189,8 @@ OPTIONS: Mapping[str, Option] = {
     "lock": O(PATH, "Build from this lock.", "FILE", to="lock_file"),
     "lock-policy": O(("exact", "compatible", "ignore"),
         "How strictly this machine is compared with that of the lock.", default="compatible"),
+    "libtorch": O(PATH, "Also write torch's headers, libraries and CMake files, for C++ programs (.tar.gz).",
+        "FILE"),
     "wheel-dir": O(PATH, "Also fill this folder with all wheels that the result needs elsewhere."),
     "runtime": O(PATH, "Environment with the wheels that the result will require."),
     "module-dir": O(PATH, "Also write a modulefile, xpubuild/RECIPE, into this folder."),
@@ -263,7 +265,7 @@ TABLES: Mapping[tuple[str, ...], Mapping[str, Option]] = {
 _ONCE = "yes step repair list junit update-baseline here all older caches stand-in bundle build markdown"
 _ONCE += " write values prove accept"
 _UNNAMED = "output root redact no-gpu source select data operators minutes results baseline require"
-_UNNAMED += " html tag to torch patch sarif"
+_UNNAMED += " libtorch html tag to torch patch sarif"
 #: Never in a file: they ask for one deed, or answer for a person.
 DEEDS = frozenset((*_ONCE.split(), "dry-run", "json", "status.jobs", "bisect.good", "bisect.bad"))
 #: Without a variable of the environment.

@@ -133,6 +133,7 @@ def apply(
     until: str | None = None,
     patience_s: float = 10.0,
     wheel_dir: Path | None = None,
+    libtorch: Path | None = None,
     modules: Modules | None = None,
 ) -> dict[str, Any]:
     """Run a plan in its workspace and return the receipt.
@@ -172,6 +173,10 @@ def apply(
             from xpubuild.install.wheel_folder import fill_wheel_folder
 
             receipt["wheel_dir"] = fill_wheel_folder(prepared, receipt, wheel_dir, cancel)
+        if libtorch is not None:
+            from xpubuild.install.libtorch import write_libtorch
+
+            receipt["libtorch"] = write_libtorch(prepared, libtorch, cancel)
         if modules is not None and receipt["status"] == "complete":
             receipt["modulefile"] = str(modules.write(layout.root, receipt))
     return receipt

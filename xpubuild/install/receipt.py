@@ -226,6 +226,16 @@ class TreePin(TypedDict):
     ref: NotRequired[str | None]
 
 
+class Libtorch(TypedDict):
+    """The archive of --libtorch, and what the program that was built against it said."""
+
+    archive: str
+    sha256: str
+    bytes: int
+    xpu: bool
+    """Whether it has the backend for Intel GPUs."""
+
+
 class ReceiptWheelDir(TypedDict):
     """What --wheel-dir was filled with."""
 
@@ -271,6 +281,8 @@ class ReceiptDocument(TypedDict):
     """Optional features that finished steps lack."""
     wheel_dir: NotRequired[ReceiptWheelDir | None]
     """Printed only, with --wheel-dir; receipt.json does not have it."""
+    libtorch: NotRequired[Libtorch | None]
+    """Printed only, with --libtorch."""
     modulefile: NotRequired[str | None]
     """Printed only, with --module-dir: the modulefile that was written."""
     prebuilt: list[Prebuilt]

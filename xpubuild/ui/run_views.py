@@ -143,6 +143,7 @@ def final_view(receipt: Document, program: str | None = None) -> Parts:
             "wheels": folder / "wheels",
             "logs": receipt["logs"],
             "receipt": folder / "receipt.json",
+            "libtorch": (receipt.get("libtorch") or {}).get("archive"),
             "modulefile": receipt.get("modulefile"),
         }, "Files"),
         Commands(_suggestions(receipt, program), "Next steps"),

@@ -29,7 +29,7 @@ from xpubuild.workspace.status import last_plan
 BY_INSTALL = frozenset({"package", "wheel", "receipt"})
 #: Options of install that only change what is shown, or hand out wheels once more; these with a value.
 _FLAGS = frozenset({"--json", "--dry-run", "-v", "--verbose", "-q", "--quiet"})
-_WITH_VALUE = frozenset({"--log-format", "--wheel-dir", "--module-dir"})
+_WITH_VALUE = frozenset({"--log-format", "--wheel-dir", "--libtorch", "--module-dir"})
 
 
 def repair(root: Path, found: Found, cancel: Cancel) -> tuple[Damage, ...]:
