@@ -260,7 +260,9 @@ def test_every_suggested_command_of_xpubuild_is_complete() -> None:
 
 
 def test_the_shipped_rules_can_be_shown() -> None:
-    words = dict.fromkeys(("asked", "found", "sycl_root", "ccl_root", "source", "environment", "cxx"), "x")
+    words = dict.fromkeys(
+        ("asked", "found", "sycl_root", "mkl_root", "ccl_root", "source", "environment", "cxx"), "x"
+    )
     for rule in shipped_gate_rules():
         for text in (rule.why, rule.fix, *rule.commands):
             assert text.format_map(words)

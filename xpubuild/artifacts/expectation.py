@@ -86,6 +86,7 @@ class Expectation:
             "asked": asked,
             "found": found,
             "sycl_root": switches.get("SYCL_ROOT") or switches.get("CMPLR_ROOT") or "$CMPLR_ROOT",
+            "mkl_root": switches.get("MKLROOT") or "$MKLROOT",
             "ccl_root": switches.get("CCL_ROOT") or "$CCL_ROOT",
             "source": self.source,
             "environment": self.environment,
