@@ -18,7 +18,6 @@ from support.documents import check
 
 from xpubuild.recipe.load import load
 
-pytestmark = pytest.mark.asks_indexes
 COMMITS, FAULT, BROKEN = 40, 27, 24
 
 
