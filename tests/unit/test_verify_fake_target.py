@@ -69,7 +69,7 @@ def test_a_process_that_dies_costs_one_check_and_the_rest_runs(how: str, tmp_pat
     assert document.pop("duration_s") > 0
     assert document == {
         "schema": "xpubuild.verify/1", "status": "fail", "suite": "smoke", "python": str(target.python),
-        "torch": TORCH, "device": DEVICE,
+        "torch": TORCH, "device": DEVICE, "asked": ATEN,
         "summary": {"pass": 4, "fail": 0, "skip": 0, "crash": 0, "timeout": 0} | {status: 1},
     }  # fmt: skip
     dead = checks[SECOND]
