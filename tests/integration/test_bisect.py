@@ -44,6 +44,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("bisect")
     with small_world(folder) as small:
         upstream = Upstream(folder / "srv" / "mine.git")
+        git("config", "uploadpack.allowFilter", "true", cwd=upstream.path)  # as large servers have it
         commits = [git("rev-parse", "main", cwd=upstream.path)]
         for number in range(COMMITS):
             fault = "'planted: the sum is wrong'" if number >= FAULT else "0"
@@ -73,6 +74,7 @@ def test_the_first_bad_commit_is_found_in_few_builds_and_after_a_kill(world: Wor
     document = check(result.document(), "bisect")
     assert document["first_bad"] == world.commits[FAULT]
     assert document["candidates"] == [world.commits[FAULT]]
+    assert (document["subject"], "promisor" in result.err) == ("a commit", False)
     steps = {step["commit"]: step for step in document["steps"]}
     assert before.items() <= steps.items(), "what was judged before the kill was not judged again"
     assert len(steps) <= 8, "both ends included"

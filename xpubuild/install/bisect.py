@@ -155,8 +155,10 @@ class Bisection:
         self._keep()
         words = ["bisect", "run", "sh", "-c", f"{shlex.join(step)}; {_ANSWER}"]
         try:
-            ran = self.store.git.run(words, git_dir=self._history, report=self.tell, cancel=self.cancel,
-                                     stall_s=float("inf"))  # fmt: skip
+            ran = self.store.git.run(
+                words, git_dir=self._history, report=self._tell_of_git, cancel=self.cancel,
+                stall_s=float("inf"),
+            )  # fmt: skip
         except InterruptedByUserError as error:
             fix = "run the same command again, which continues; what was judged is kept"
             raise InterruptedByUserError(
@@ -230,12 +232,20 @@ class Bisection:
             goods = self._git("for-each-ref", "--format=%(objectname)", "refs/bisect/good-*").split()
         left = self._git("rev-list", last, "--not", *goods).split()
         first = left[0] if len(left) == 1 and self.state["ended"] else None
+        # Not git show, which looks for trees.
+        asked = ["for-each-ref", "--format=%(contents:subject)", "refs/bisect/bad"]
+        subject = self._git(*asked) if first else ""
         return {
             "schema": "xpubuild.bisect/1", "component": str(self.asked["component"]), "url": self._url,
             "workspace": str(self.root), "command": list(self.asked["command"]), "good": good, "bad": bad,
-            "first_bad": first, "subject": self._git("show", "-s", "--format=%s", first) if first else "",
+            "first_bad": first, "subject": subject,
             "candidates": left, "steps": [*self.state["steps"].values()],
         }  # fmt: skip
+
+    def _tell_of_git(self, line: str) -> None:
+        # At its end git wants to show what the commit changed, for which it has no trees.
+        if "promisor remote" not in line and "lazy fetching" not in line:
+            self.tell(line)
 
     def _failed(self, what: str, why: str) -> VerifyError:
         error = VerifyError(what, why=why, fix="read the log of that commit; choose other ends",
