@@ -120,8 +120,9 @@ def test_recipes_on_pages_are_valid(page: str, text: str, tmp_path: Path) -> Non
     assert name, page
     file = tmp_path / f"{name[1]}.yaml"
     file.write_text(text, "utf-8")
-    # The page says that such a file has to be beside the recipe.
-    (tmp_path / "torch-2.8.0-xpu.txt").write_text(f"torch==2.8.0+xpu --hash=sha256:{'0' * 64}\n")
+    # The page says that such files have to be beside the recipe.
+    for beside, pin in (("torch-2.8.0-xpu", "torch==2.8.0+xpu"), ("triton", "pytorch-triton-xpu==3.3.1")):
+        (tmp_path / f"{beside}.txt").write_text(f"{pin} --hash=sha256:{'0' * 64}\n")
     loaded = load(str(file))
     assert loaded.recipe.components
     assert check_recipes([str(file)])["recipes"][0]["problems"] == []

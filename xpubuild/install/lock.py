@@ -24,15 +24,15 @@ from xpubuild.install.planner import inputs
 from xpubuild.install.resolve import git_store
 from xpubuild.install.target import Prepared, Target
 from xpubuild.resources import ops_project_dir
-from xpubuild.safe_yaml import read_yaml
 from xpubuild.supply import archives
+from xpubuild.supply.conda.lockfile import read_lock
 from xpubuild.supply.depot.folder import archives_in
 from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.embedded import materialise
 from xpubuild.supply.git.git import Git, Report
 from xpubuild.supply.git.pin import repository_name
 from xpubuild.supply.git.submodules import read_links
-from xpubuild.supply.requirements import hashed_pins
+from xpubuild.supply.requirements import hashed_pins, require_hashes
 
 _UNKNOWN = "unknown"
 _REDACT = Redactor()
@@ -81,7 +81,7 @@ def lock_of(prepared: Prepared, repositories: Mapping[str, Tree], unpacked: Mapp
         },
         "repositories": {name: tree.model_dump() for name, tree in repositories.items()},
         "requirements": {one.name: requirement_file(one.name, one.text) for one in found.requirements},
-        "conda": None if target.conda_lock is None else _conda(read_yaml(target.conda_lock)),
+        "conda": None if target.conda_lock is None else _conda(target.conda_lock),
         "archives": {name: item.model_dump() for name, item in unpacked.items()},
         "machine": _machine(target),
     }
@@ -221,41 +221,31 @@ def requirement_file(name: str, text: str) -> dict[str, Any]:
     """
     try:
         pins = hashed_pins(text)
+        require_hashes(pins)
     except RecipeError as error:
         error.evidence = {**error.evidence, "file": name}
         error.what = error.what.replace("a requirements file", name)
         raise
-    for pin in pins:
-        if not pin.written:
-            raise RecipeError(
-                f"{pin.name}=={pin.version} in {name} has no hash",
-                why="a file is only used if its hash is known beforehand",
-                fix="write it as name==version with --hash=sha256:… for each file",
-            )
     found = {
         canonicalize_name(pin.name) + (f"; {pin.marker}" if pin.marker else ""): {
             "version": pin.version,
-            "hashes": sorted(pin.written),
+            "hashes": [f"sha256:{sha256}" for sha256 in sorted(pin.hashes)],
         }
         for pin in pins
     }
     return {"sha256": hashlib.sha256(text.encode("utf-8")).hexdigest(), "pins": found}
 
 
-def _conda(document: Mapping[str, Any], platform: str = "linux-64") -> dict[str, dict[str, Any]]:
-    """Return the packages of a conda-lock.yml (its version 1 form, as a mapping) for one platform."""
-    found = {}
-    for item in document["package"]:
-        if item.get("platform", platform) == platform:
-            is_conda = item["manager"] == "conda"
-            # The address ends in CHANNEL/SUBDIR/FILE; what comes before is the host, which may carry a token.
-            address = str(item["url"]).partition("#")[0].rstrip("/").split("/")
-            found[item["name"] if is_conda else f"{item['name']} (pip)"] = {
-                "version": str(item["version"]),
-                "file": "/".join(address[-3:] if is_conda else address[-1:]),
-                "hashes": sorted(f"{kind}:{value}" for kind, value in item["hash"].items() if value),
-            }
-    return found
+def _conda(text: str) -> dict[str, dict[str, Any]]:
+    """Return the packages of a conda-lock.yml; of an address without the host, which is the site's."""
+    return {
+        item.name: {
+            "version": item.version,
+            "file": "/".join(item.url.split("/")[-3:]),
+            "hashes": [f"md5:{item.md5}", f"sha256:{item.sha256}"],
+        }
+        for item in read_lock(text).packages
+    }
 
 
 # --- the machine -----------------------------------------------------------------------------------------

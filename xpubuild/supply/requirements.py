@@ -13,25 +13,20 @@ from packaging.version import Version
 from xpubuild.errors import RecipeError
 from xpubuild.frozen import frozen
 
-_HASH = re.compile(r"--hash[=\s]\s*(\S+)")
-_SHA256 = re.compile(r"sha256:([0-9a-fA-F]{64})")
+_SHA256 = re.compile(r"--hash[=\s]\s*sha256:([0-9a-fA-F]{64})(?!\S)")
 # A release of a Python that is named by its minor version only: no CPython line had as many.
 _LAST_MICRO = 99
 
 
 @frozen
 class HashedPin:
-    """One ``name==version`` of a requirements file and the sha256 (lower-case hex) that it allows.
-
-    ``written`` are its hashes of any kind, as they stand there.
-    """
+    """One ``name==version`` of a requirements file and the sha256 (lower-case hex) that it allows."""
 
     name: str
     version: str
     specifier: SpecifierSet
     marker: Marker | None
     hashes: frozenset[str]
-    written: frozenset[str] = frozenset()
 
     def applies(self, python_version: str, machine: str = "x86_64") -> bool:
         """Whether the marker holds for an interpreter on Linux.
@@ -58,10 +53,9 @@ def hashed_pins(text: str) -> tuple[HashedPin, ...]:
         if not entry or entry.startswith(("#", "-")):
             continue
         requirement = _requirement(entry)
-        written = frozenset(_HASH.findall(bare))
-        hashes = frozenset(match[1].lower() for text in written if (match := _SHA256.fullmatch(text)))
+        hashes = frozenset(sha256.lower() for sha256 in _SHA256.findall(bare))
         specifier, marker = requirement.specifier, requirement.marker
-        found.append(HashedPin(requirement.name, _exact(requirement), specifier, marker, hashes, written))
+        found.append(HashedPin(requirement.name, _exact(requirement), specifier, marker, hashes))
     return tuple(found)
 
 
