@@ -8,7 +8,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support import documents
 from support.cli import Result, Xpubuild
 
 from xpubuild.engine.lock import workspace_lock
@@ -34,23 +33,6 @@ def test_abi_0_is_refused_before_any_work(xpubuild: Xpubuild, tmp_path: Path) ->
     assert "ABI 1" in answer.err
     assert "--cxx11-abi 1" in answer.err
     assert not workspace.exists()
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [("schema: 1\nname: [", "YAML"), ("schema: 1\nname: mine\nextends: mine\n", "it extends itself")],
-)
-def test_a_broken_recipe(xpubuild: Xpubuild, tmp_path: Path, text: str, said: str) -> None:
-    """What else can be wrong with one: tests/unit/test_recipe_invalid.py."""
-    recipe = tmp_path / "mine.yaml"
-    recipe.write_text(text)
-    answer = xpubuild("install", str(recipe), "--workspace", str(tmp_path / "ws"), "--json")
-    assert answer.status == 20
-    error = documents.check(answer.document(), "error")["error"]
-    assert error["code"] == "recipe-invalid"
-    assert said in error["what"] + error["why"]
-    assert error["fix"]
-    assert not (tmp_path / "ws").exists()
 
 
 def test_a_commit_that_the_embedded_sources_do_not_have(xpubuild: Xpubuild, tmp_path: Path) -> None:
@@ -134,34 +116,3 @@ def test_a_full_disk_ends_with_52_and_carries_on_after_room_is_made(
         assert (place / "mine").read_text() == "mine"
     finally:
         subprocess.run(["umount", "-l", place], check=True)
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("install", "--frobnicate"),
-        ("instal",),
-        ("install", "quickstart", "--jobs", "many"),
-        ("install", "quickstart", "--with", "nothing"),
-        ("install", "quickstart", "--variant", "nothing"),
-        ("install", "quickstart", "--until", "nothing"),
-        ("status", "--workspace", "."),
-        ("env", "--workspace", "."),
-        ("clean", "--workspace", "."),
-        ("verify", "--workspace", "."),
-    ],
-)
-def test_wrong_options_are_usage_errors(
-    xpubuild: Xpubuild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XPUBUILD_WORKSPACE", str(tmp_path / "ws"))
-    assert xpubuild(*words).status == 2
-
-
-def test_variables_stand_for_options(xpubuild: Xpubuild, tmp_path: Path) -> None:
-    place = str(tmp_path / "by variable")
-    plan = xpubuild.json("plan", "quickstart", XPUBUILD_WORKSPACE=place, XPUBUILD_JOBS="1")
-    assert plan["workspace"] == place
-    assert "requested" in plan["summary"]["jobs"]
-    assert not Path(place).exists()

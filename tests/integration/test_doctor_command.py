@@ -17,8 +17,6 @@ from support.cli import XPUBUILD, Xpubuild
 from support.documents import check as check_document
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-#: Without an answer from programs of the host, so that the surroundings are all that differs.
-QUICK = ("doctor", "--only", "gpu.present")
 SITE = """
 import os, time
 from xpubuild.doctor.kit import Fix, check, finding, ok
@@ -105,12 +103,6 @@ def test_the_document_and_the_list_are_what_the_schema_says(xpubuild: Xpubuild) 
     assert document["status"] == "fail"
     assert [check["status"] for check in document["checks"] if check["id"] == "gpu.present"] == ["fail"]
     check_document(xpubuild.json("doctor", "--list"), "doctor-checks")
-
-
-def test_a_name_that_is_no_check_is_a_usage_error(xpubuild: Xpubuild) -> None:
-    result = xpubuild("doctor", "--only", "gpu.presnt")
-    assert result.status == 2
-    assert "gpu.present" in result.err
 
 
 @pytest.mark.parametrize(
@@ -240,14 +232,6 @@ def test_it_works_for_a_user_without_an_account_who_may_write_nowhere() -> None:
     assert "Traceback" not in done.stderr
     assert done.stderr == ""
     assert done.returncode == 10
-
-
-def shell(line: str, **env: str) -> subprocess.CompletedProcess[str]:
-    command = " ".join([*XPUBUILD, *QUICK])
-    return subprocess.run(
-        ["bash", "-c", line.replace("DOCTOR", command)],
-        env={**os.environ, **env}, capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
 
 
 def test_an_image_shows_nothing_of_this_machine_and_cannot_stop_the_run(

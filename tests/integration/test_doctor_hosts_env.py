@@ -395,14 +395,6 @@ def test_a_full_disk(healthy: EnvHost, recipe: LoadedRecipe) -> None:
 
 
 @pytest.mark.needs("mount")
-def test_a_tmpdir_that_runs_nothing(healthy: EnvHost, recipe: LoadedRecipe) -> None:
-    with tmpfs(healthy.folder / "tmp", "size=8g,noexec"):
-        found = outcomes(healthy.context(recipe))
-        assert bad(found) == {"build.tmpdir"}
-        assert "cannot run programs" in found["build.tmpdir"].detail
-
-
-@pytest.mark.needs("mount")
 @pytest.mark.parametrize(("options", "word"), [("size=8g,noexec", "noexec"), ("size=8g,ro", "read-only")])
 @shows("fail", "build.filesystem")
 def test_a_workspace_where_nothing_can_be_built(

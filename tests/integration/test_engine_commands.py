@@ -4,16 +4,34 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from integration.engine_plans import go, step
-from support.engine import Recorder, lines_of, make_plan, shell
+from integration.engine_plans import go, statuses, step
+from support.engine import (
+    MARK,
+    FileProof,
+    Recorder,
+    lines_of,
+    make_plan,
+    new_mark,
+    nothing_left,
+    shell,
+)
 
-from xpubuild.engine.events import Notice
+from xpubuild.engine.events import Event, Notice, StepOutput
+from xpubuild.engine.journal import Journal
 from xpubuild.engine.lock import workspace_lock
-from xpubuild.engine.model import XPUBUILD, Command, Step
+from xpubuild.engine.model import XPUBUILD, Command, Publish, Step
+from xpubuild.errors import (
+    BuildError,
+    FetchError,
+    ToolchainError,
+)
 
 #: Also after errors.
 pytestmark = pytest.mark.usefixtures("nothing_stays_open")
@@ -121,3 +139,170 @@ def test_where_a_shortcut_fails_the_usual_command_runs_and_the_user_is_told(work
     (told,) = [event for event in recorder.events if isinstance(event, Notice)]
     assert "the usual one is taken" in told.text
     assert told.step == "a"
+
+
+# ---- What a step makes: moved from its stage when it is whole, and never in place of somebody else's
+
+
+def build_wheel(workspace: Path, name: str, **options: Any) -> Step:
+    stage, wheels = workspace / "wheels" / ".stage-a", workspace / "wheels"
+    return Step(
+        id="wheel",
+        title="wheel",
+        commands=(shell(f"echo {name} > '{stage}/{name}.whl'; touch '{stage}/other.txt'", **options),),
+        outputs=(str(wheels),),
+        fresh=(str(stage),),
+        publish=Publish(str(stage), str(wheels), "*.whl"),
+    )
+
+
+def wheels(workspace: Path) -> list[str]:
+    return sorted(path.name for path in (workspace / "wheels").iterdir())
+
+
+def test_publishing_replaces_what_the_step_published_before(workspace: Path) -> None:
+    assert go(make_plan(workspace, build_wheel(workspace, "a-1"))).ran == ["wheel"]
+    assert wheels(workspace) == ["a-1.whl"]
+    (workspace / "wheels" / "users.whl").write_text("of the user")
+    assert go(make_plan(workspace, build_wheel(workspace, "a-2"))).ran == ["wheel"]
+    assert wheels(workspace) == ["a-2.whl", "users.whl"]
+    assert go(make_plan(workspace, build_wheel(workspace, "a-2"))).up_to_date == ["wheel"]
+
+
+def test_what_a_killed_run_staged_or_published_does_not_stay(workspace: Path) -> None:
+    """Killed after it had moved one wheel, with another still in the stage; the next run makes neither."""
+    stage = workspace / "wheels" / ".stage-a"
+    plan = make_plan(workspace, build_wheel(workspace, "a-3"))
+    stage.mkdir(parents=True)
+    with Journal(workspace / "journal.db") as journal:
+        journal.begin("wheel", "0" * 64)
+        journal.add_made("wheel", [str(workspace / "wheels"), str(workspace / "wheels" / "a-1.whl")])
+    (workspace / "wheels" / "a-1.whl").write_text("moved by the killed run")
+    (stage / "a-2.whl").write_text("left in the stage")
+    assert go(plan).ran == ["wheel"]
+    assert wheels(workspace) == ["a-3.whl"]
+
+
+def test_somebody_elses_folder_is_in_the_way_and_stays(workspace: Path) -> None:
+    env = workspace / "env"
+    env.mkdir()
+    (env / "thesis.txt").write_text("years")
+    plan = make_plan(workspace, step("a", f"mkdir '{env}'", outputs=(str(env),), fresh=(str(env),)))
+    (error,) = go(plan).errors
+    assert isinstance(error, ToolchainError)
+    assert "was not created by xpubuild" in error.what
+    assert (env / "thesis.txt").read_text() == "years"
+    env.rename(workspace / "elsewhere")
+    assert go(plan).ran == ["a"]
+    plan = make_plan(workspace, step("a", f"mkdir '{env}'; true", outputs=(str(env),), fresh=(str(env),)))
+    assert go(plan).ran == ["a"], "what was made here may be replaced"
+
+
+def test_a_damaged_journal_does_not_make_our_own_work_foreign(workspace: Path) -> None:
+    env = workspace / "env"
+    make = step("a", f"mkdir '{env}'", outputs=(str(env),), fresh=(str(env),))
+    plan = make_plan(workspace, make)
+    assert go(plan).ran == ["a"]
+    (workspace / "journal.db").write_text("no database at all")
+    assert go(plan).ran == ["a"]
+    assert go(plan).up_to_date == ["a"]
+
+
+# ---- How a step fails: proofs, classes of errors, bugs, full disks
+
+
+def test_a_proof_that_fails_is_a_failure_with_the_log(workspace: Path) -> None:
+    target = workspace / "out"
+    proof = FileProof(str(target), "right\n")
+    plan = make_plan(
+        workspace, step("a", f"echo wrong > '{target}'; echo built", proofs=(proof,)), step("b", needs="a")
+    )
+    outcome = go(plan)
+    assert outcome.ran == []
+    (error,) = outcome.errors
+    assert error.what == "out is wrong"
+    assert error.log == workspace / "logs" / "a.log"
+    assert "built" in error.log.read_text()
+    assert statuses(workspace) == {"a": "failed"}
+    assert [type(error) for error in go(plan).errors] == [BuildError], "not done, so it runs again"
+
+
+def test_a_child_xpubuild_speaks_for_itself(workspace: Path) -> None:
+    plan = make_plan(
+        workspace,
+        Step(id="a", title="a", commands=(Command((XPUBUILD, "recipes", "show", "no-such-recipe")),)),
+    )
+    (error,) = go(plan).errors
+    assert error.exit_code == 20
+    assert "no-such-recipe" in error.what
+    assert error.log == workspace / "logs" / "a.log"
+    assert not list((workspace / "logs").glob("*.json"))
+
+
+def test_the_error_of_one_command_is_not_taken_for_that_of_the_next(workspace: Path) -> None:
+    document = json.dumps(FetchError("no network").to_json())
+    leave = f"printf '%s' '{document}' > \"$XPUBUILD_ERROR_FILE\"; exit 1"
+    first = shell(leave, alternatives=(("sh", "-c", "exit 4"),))
+    (error,) = go(make_plan(workspace, Step(id="a", title="a", commands=(first,)))).errors
+    assert type(error) is BuildError
+    (error,) = go(make_plan(workspace, Step(id="b", title="b", commands=(shell(leave),)))).errors
+    assert isinstance(error, FetchError)
+    assert error.what == "no network"
+
+
+def test_a_missing_program_is_a_failed_step(workspace: Path) -> None:
+    outcome = go(make_plan(workspace, Step(id="a", title="a", commands=(Command(("no-such-tool",)),))))
+    assert [type(error) for error in outcome.errors] == [ToolchainError]
+    assert statuses(workspace) == {"a": "failed"}
+
+
+class BugError(Exception):
+    pass
+
+
+@dataclass
+class BuggyProof:
+    def describe(self) -> str:
+        return "a bug"
+
+    def key(self) -> dict[str, Any]:
+        return {"proof": "bug"}
+
+    def check(self) -> dict[str, Any]:
+        raise BugError("in a proof")
+
+
+class BuggySink(Recorder):
+    def emit(self, event: Event) -> None:
+        super().emit(event)
+        if isinstance(event, StepOutput) and event.step == "bug":
+            raise BugError("in a sink")
+
+
+@pytest.mark.parametrize(
+    ("proofs", "make_sink"), [((BuggyProof(),), Recorder), ((), BuggySink)], ids=["proof", "sink"]
+)
+def test_a_bug_surfaces_at_once_and_ends_the_other_steps(
+    proofs: tuple[BuggyProof, ...], make_sink: Callable[[], Recorder], workspace: Path
+) -> None:
+    mark = new_mark()
+    begun = f"while [ ! -e '{workspace}/began' ]; do sleep 0.02; done; echo x"
+    plan = make_plan(
+        workspace,
+        step("bug", begun, proofs=proofs),
+        Step(
+            id="long",
+            title="long",
+            commands=(shell(f"touch '{workspace}/began'; sleep 300", env={MARK: mark}),),
+        ),
+        step("after", f"touch '{workspace}/after'", needs=["long"]),
+    )
+    started = time.monotonic()
+    with nothing_left(mark), pytest.raises(BugError):
+        go(plan, make_sink())
+    assert time.monotonic() - started < 60
+    assert not (workspace / "after").exists()
+    with Journal(workspace / "journal.db", read_only=True) as journal:
+        assert journal.runs()[-1]["status"] == "failed"
+    fixed = make_plan(workspace, step("bug", begun), step("after"))
+    assert sorted(go(fixed).ran) == ["after", "bug"]

@@ -14,7 +14,7 @@ from support.engine import MARK, PATH, new_mark, nothing_left
 
 from xpubuild.engine import process
 from xpubuild.engine.process import ProcessResult, query, run
-from xpubuild.errors import ToolchainError
+from xpubuild.errors import NoSpaceError, ToolchainError
 
 BASE = {"PATH": PATH}
 
@@ -223,3 +223,49 @@ def test_a_deadline_keeps_what_was_said(monkeypatch: pytest.MonkeyPatch) -> None
     assert not result.ok
     assert (result.stdout, result.stderr) == ("said\n", "complained\n")
     assert time.monotonic() - started < 20
+
+
+# ---- What a command prints: order, lines, secrets, full disks; and what it cost
+
+
+def test_both_streams_are_merged_in_order() -> None:
+    text = "import os\nfor n in range(300): os.write(1 + n % 2, b'%d\\n' % n)"
+    lines: list[str] = []
+    assert python(text, on_line=lines.append).ok
+    assert lines == [str(number) for number in range(300)]
+
+
+def test_a_command_that_closes_its_output_is_waited_for(tmp_path: Path) -> None:
+    result = shell(f"exec >&- 2>&-; sleep 0.3; echo x > '{tmp_path}/done'; exit 3")
+    assert result.returncode == 3
+    assert (tmp_path / "done").exists()
+
+
+def test_a_full_device_behind_the_log() -> None:
+    mark = new_mark()
+    with (
+        Path("/dev/full").open("wb", buffering=0) as stream,
+        nothing_left(mark),
+        pytest.raises(NoSpaceError, match="writing a log"),
+    ):
+        run(["sh", "-c", "echo x; sleep 300 & sleep 300"], env={**BASE, MARK: mark}, log=stream)
+
+
+def test_memory_of_a_tree_is_added_up() -> None:
+    result = python(
+        "import os, time\nfor _ in range(2): os.fork()\ndata = b'x' * 60_000_000\ntime.sleep(2.5)\n"
+    )
+    assert result.max_rss_bytes < 150_000_000
+    assert 240_000_000 < result.peak_tree_bytes < 600_000_000
+
+
+def test_time_is_counted_for_the_whole_tree(tmp_path: Path) -> None:
+    """Also for what left the command's session: it is reaped by the supervisor."""
+    burn = "import time\nwhile time.process_time() < 0.5: pass"
+    result = shell(
+        f"setsid -f sh -c '{sys.executable} -c \"{burn}\"; touch {tmp_path}/done';"
+        f"while [ ! -e {tmp_path}/done ]; do sleep 0.05; done"
+    )
+    assert result.ok
+    assert 0.4 < result.user_s + result.system_s < 10
+    assert result.duration_s > 0.4

@@ -133,18 +133,6 @@ def test_the_end_of_the_life_pipe_is_the_order_to_kill() -> None:
         assert supervisor.document() == {}
 
 
-def test_the_command_dies_with_a_supervisor_that_is_killed() -> None:
-    mark = new_mark()
-    with (
-        nothing_left(mark),
-        supervised("/bin/sleep", "300", env={"PATH": PATH, MARK: mark}) as supervisor,
-    ):
-        assert eventually(lambda: len(marked(mark)) == 1) is not None
-        supervisor.process.kill()
-        assert supervisor.document() == {}
-        assert eventually(lambda: not marked(mark)) is not None
-
-
 def test_orphans_are_reaped_while_the_command_runs() -> None:
     """A build of days would else fill the process table."""
     mark = new_mark()

@@ -18,8 +18,6 @@ from xpubuild.supply.git.edits import MoveTraces
 from xpubuild.supply.git.git import Git, locked
 from xpubuild.supply.git.pin import Pin
 from xpubuild.supply.git.serving import (
-    ConfigurePin,
-    configure_time_pins,
     named_commit,
     remember,
     remote_commit,
@@ -124,39 +122,6 @@ def test_there_is_an_end_to_submodules(
         ("", pin.commit, None, 0),
         ("s", first, "", 1),
     ]
-
-
-@dataclass
-class Item:
-    url: str = "https://h.example/x"
-    path: str | None = "third_party/x"
-    pin_file: str | None = "pin.txt"
-    commit: str | None = None
-    ref: str | None = None
-
-
-UNSAID = "does not state which commit of https://h.example/x the build clones"
-
-
-def pinned(commit: str | None = None, ref: str | None = None, note: str = "") -> ConfigurePin:
-    return ConfigurePin("https://h.example/x", commit, ref, "third_party/x", note)
-
-
-@pytest.mark.parametrize(
-    ("item", "pin"),
-    [
-        (Item(), pinned(NOBODY)),
-        (Item(pin_file="tag.txt", commit="c"), pinned("c", "v1")),
-        (Item(pin_file="none", ref="r"), pinned(None, "r")),
-        (Item(pin_file=None, commit="c"), pinned("c")),
-        (Item(pin_file="many.txt"), pinned(note=f"many.txt {UNSAID}")),
-        (Item(pin_file=None), pinned(note=f"the tree {UNSAID}")),
-    ],
-)
-def test_what_a_build_clones_is_pinned_by_its_tree(upstream: Upstream, item: Item, pin: ConfigurePin) -> None:
-    commit = upstream.commit({"pin.txt": NOBODY, "tag.txt": "v1\n", "many.txt": "a b"})
-    assert configure_time_pins(Git.open(), upstream.path / ".git", commit, [item]) == [pin]
-    assert pin.asked_for == (pin.ref or pin.commit)
 
 
 def test_a_name_that_was_noted_is_known_offline(upstream: Upstream, tmp_path: Path) -> None:

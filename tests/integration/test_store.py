@@ -15,7 +15,7 @@ import pytest
 from integration.engine_plans import go
 from integration.gitserver import Upstream, git_server
 from integration.small_world import BACKEND, PYPROJECT
-from integration.store_world import DIST, FILE, INPUTS, a_store, keeper, plan_of, record_of
+from integration.store_world import DIST, FILE, a_store, keeper, plan_of, record_of
 from support.cli import here
 from support.documents import check
 from support.engine import Recorder, lines_of, small_disk
@@ -105,15 +105,6 @@ def test_what_is_not_as_it_was_kept_is_built_instead_with_a_warning_and_kept_ane
     assert "it is built instead" in told[0]
     if damage != "replaced":  # its hash is right: only the proofs of an install tell
         assert run(plan_of(tmp_path / "third", keeper([store])))[0] == []
-
-
-def test_a_build_whose_compiler_changed_meanwhile_is_not_kept(tmp_path: Path) -> None:
-    store = a_store(tmp_path / "store")
-    after = {**INPUTS, "machine": {"compilers": {"cc1plus": "b" * 64}}}
-    built, told = run(plan_of(tmp_path / "ws", keeper([store], after=after)))
-    assert built == ["built"]
-    assert "changed while it was built" in told[0]
-    assert list(store.records()) == []
 
 
 @pytest.mark.needs("mount")

@@ -236,41 +236,6 @@ def test_the_cursor_is_visible_even_when_nothing_can_be_put_back(start, number: 
     assert screen.column == 0
 
 
-@pytest.mark.parametrize(
-    "env",
-    [{**XTERM, "NO_COLOR": "1"}, {"TERM": "dumb"}, {"TERM": "dumb", "FORCE_COLOR": "1"}],
-    ids=["NO_COLOR", "dumb", "dumb, forced"],
-)
-def test_no_escape_codes_where_they_are_not_wanted(start, env: dict[str, str]) -> None:
-    session = start("main(None, True)", env)
-    output = session.read()
-    assert "\x1b" not in output
-    assert "\r" not in output.replace("\r\n", "\n"), "the terminal itself adds them to newlines"
-    assert "ops: FAILED after 1.0 s: status 1 (log: /ws/logs/ops.log)" in output
-
-
-def test_no_escape_codes_in_a_pipe() -> None:
-    env = {**os.environ, **XTERM, "PYTHONIOENCODING": "utf-8"}
-    done = subprocess.run(
-        [sys.executable, "-c", _RUN.replace("{call}", "main(None, False)")],
-        env=env,
-        capture_output=True,
-        check=True,
-    )
-    assert not {b"\x1b", b"\r"} & {bytes([byte]) for byte in done.stderr}
-    assert done.stdout == b"the result\n"
-    assert "workspace /über space/ws" in done.stderr.decode()
-
-
-def test_ascii_where_the_terminal_knows_no_more(start) -> None:
-    output = start("main(None, False)", {**XTERM, "LC_ALL": "C", "PYTHONIOENCODING": "ascii"}).read()
-    assert output.isascii()
-    text = seen(output).text()
-    assert text[1] == "quickstart  /\\xfcber space/ws"
-    assert text[3].startswith("  + ops ")
-    assert "##" in output
-
-
 def test_a_window_that_changes_while_it_is_drawn(start) -> None:
     """A window that grows keeps one clean picture; one that shrinks gets lines that fit."""
     session = start("main(None, False, total=120)", XTERM, columns=60, rows=20)

@@ -91,14 +91,6 @@ def test_hang_is_a_timeout_that_shows_where_and_the_rest_goes_on(target: Target)
     assert [check.status for check in report.checks if check.group == "aten"][1:] == ["pass"] * 5
 
 
-def test_crash_takes_down_what_needs_it_by_reason(target: Target, warm: Path) -> None:
-    report = target.verify("ops", mutation="import os\nos.abort()", module="xpubuild_ops", python=warm)
-    assert bad(report) == {"ops.import": "crash"}
-    skipped = {check.id: check.detail for check in report.checks if check.status == "skip"}
-    assert set(skipped.values()) == {"needs ops.import, which crashed"}
-    assert "ops.swiglu_forward" in skipped
-
-
 def test_crash_before_the_first_check_is_put_down_to_it(target: Target, warm: Path) -> None:
     """The interpreter dies while it imports torch, but not in the process that proved the import."""
     mutation = "import os, sys\nif 'aten.sort' in sys.argv: os.abort()"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 import struct
 import tempfile
 from pathlib import Path
@@ -11,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.artifacts import read_static_symbols, tiny_elf
 
-from xpubuild.artifacts.elf import is_elf, read_shared_object
+from xpubuild.artifacts.abi import classify, old_abi_in
+from xpubuild.artifacts.elf import Symbols, is_elf, read_shared_object
 from xpubuild.errors import AuditError
 
 SYMBOLS = [
@@ -96,3 +98,192 @@ def test_damage_is_an_audit_error_or_harmless(data: st.DataObject) -> None:
         except AuditError:
             return
         assert len(elf.symbols.defined) < len(TINY)
+
+
+# ---- The verdict on the C++ ABI: majority, strays, and what says nothing about an object
+
+
+NEW_STRING = "NSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
+
+
+def new(count: int) -> tuple[str, ...]:
+    return tuple(f"_ZN5torch{len(name)}{name}ERK{NEW_STRING}" for name in (f"f{i}" for i in range(count)))
+
+
+def old(count: int) -> tuple[str, ...]:
+    return tuple(f"_ZN5torch{len(name)}{name}ERKSs" for name in (f"f{i}" for i in range(count)))
+
+
+def test_a_lone_stray_does_not_flip_the_verdict() -> None:
+    count = classify(Symbols(undefined=new(823) + old(1)))
+    assert (count.verdict, count.new, count.old, count.mixed, count.confidence) == (1, 823, 1, False, "high")
+    count = classify(Symbols(undefined=old(823) + new(1)))
+    assert (count.verdict, count.mixed) == (0, False)
+
+
+@pytest.mark.parametrize(
+    ("news", "olds", "verdict", "mixed", "confidence"),
+    [
+        (0, 0, None, False, "none"),
+        (1, 0, 1, False, "low"),
+        (0, 5, 0, False, "high"),
+        (5, 5, None, True, "none"),
+        (100, 10, 1, False, "high"),
+        (100, 11, 1, True, "low"),
+        (2, 3, 0, True, "low"),
+    ],
+)
+def test_majority_and_confidence(
+    news: int, olds: int, verdict: int | None, mixed: bool, confidence: str
+) -> None:
+    count = classify(Symbols(defined=new(news), undefined=old(olds)))
+    assert (count.verdict, count.mixed, count.confidence) == (verdict, mixed, confidence)
+
+
+def test_without_strings_there_is_no_verdict() -> None:
+    names = ("_ZN5torch7Session4stepEi", "PyLong_AsSsize_t", "malloc", "_ZNSt6vectorIiSaIiEE9push_backEOi")
+    assert classify(Symbols(defined=names, undefined=names)).verdict is None
+
+
+def test_copies_of_libstdcpp_in_the_object_do_not_count() -> None:
+    copies = (
+        f"_ZNSt13runtime_errorC1ERK{NEW_STRING}",
+        f"_ZGTtNSt13runtime_errorC1ERK{NEW_STRING}",
+        "_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE6appendEPKc",
+        "_ZTVNSt7__cxx1119basic_ostringstreamIcSt11char_traitsIcESaIcEEE",
+        # In each library of PyTorch that has a static copy.
+        "_ZN9__gnu_cxxeqIPKcSsEEbRKNS_17__normal_iteratorIT_T0_EES8_",
+    )
+    assert classify(Symbols(defined=copies, local=copies)).verdict is None
+    # grpcio 1.50 carries 195 of them beside its own old symbols, and is old.
+    assert classify(Symbols(defined=copies * 40, undefined=old(3))).verdict == 0
+
+
+def test_what_the_exceptions_of_libstdcpp_import_says_nothing() -> None:
+    support = (
+        "_ZNSs4_Rep20_S_empty_rep_storageE",
+        "_ZNSs4_Rep10_M_destroyERKSaIcE",
+        "_ZNSsC1EPKcRKSaIcE",
+        "_ZNSsC1ERKSs",
+        "_ZNSs6assignERKSs",
+        "_ZNSs4swapERSs",
+    )
+    assert classify(Symbols(undefined=support)).verdict is None
+    assert classify(Symbols(undefined=(*support, *new(1)))).verdict == 1
+
+
+def test_imports_from_libstdcpp_count() -> None:
+    assert classify(Symbols(undefined=("_ZNSs6appendEPKcm", "_ZNSt13runtime_errorC1ERKSs"))).old == 2
+    assert classify(Symbols(undefined=(f"_ZNSt13runtime_errorC1ERK{NEW_STRING}",))).new == 1
+
+
+def test_abi_tags_count_as_new() -> None:
+    assert classify(Symbols(defined=("_ZNK4demo7Session4nameB5cxx11Ev",))).verdict == 1
+
+
+def test_examples_lead_with_what_fails_at_load_time() -> None:
+    count = classify(Symbols(defined=old(9), undefined=("_ZN3c106detail14torchCheckFailEPKcS2_jRKSs",)))
+    assert count.against(1)[0] == "_ZN3c106detail14torchCheckFailEPKcS2_jRKSs"
+    assert count.against(0) == ()
+    assert len(count.old_examples) < count.old
+
+
+# ---- ``Ss`` as a token of the grammar and as two letters of an identifier
+
+
+OLD = [
+    "_ZN3c106detail14torchCheckFailEPKcS2_jRKSs",
+    "_Z4joinRKSt6vectorISsSaISsEE",
+    "_Z5countRKSt4listIiSaIiEE",
+    "_ZNSs6appendEPKcm",
+    "_ZNKSs7compareEPKc",
+    "_ZNSt19basic_ostringstreamIcSt11char_traitsIcESaIcEED1Ev",
+    "_ZTVSt18basic_stringstreamIcSt11char_traitsIcESaIcEE",
+    "_ZNSt15basic_stringbufIcSt11char_traitsIcESaIcEE7_M_syncEPcmm",
+    "_Z1wSbIwSt11char_traitsIwESaIwEE",
+    "_ZNSt8functionIFvSsEEC1ERKS1_",
+    "_Z1faSs",  # signed char and a string, not operator=
+    "_Z1flSs",  # long and a string, not operator<<=
+    "_ZN5torch3jit12setGraphNameENSt10shared_ptrIKNS0_5GraphEEESs.constprop.0",
+    "_ZTSPFvRKSsbE",
+    "_ZZN1a1bERKSsE1c",
+    "_ZThn16_N1a1bERKSs",
+    "_Z1fILj10EEvSs",
+    "_Z1fILN3c1010ScalarTypeE6EEvSs",
+    "_ZN1aC1ERKSsS2_",
+    "_ZN1acvSsEv",
+    "_Z1fA10_Ss",
+    "_Z1fM1aKFSsvE",
+    "_ZNO1a1bEDpOSs",
+    "_ZGTtNSt13runtime_errorC1ERKSs",
+]
+NOT_OLD = [
+    "_ZN5torch7Session4stepEi",
+    "_ZN7Session3SsSEv",
+    "_Z10PassSsToken",
+    "_ZN2SsC1Ev",
+    "_ZN1aaSERKS_",
+    "_Z2SsNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
+    "_ZStlsISt11char_traitsIcEERSt13basic_ostreamIcT_ES5_PKc",
+    "_ZNSt6vectorIiSaIiEE9push_backEOi",
+    "_ZN12_GLOBAL__N_13SsaE",
+    "_ZZN1a1bEvENKUlT_E_clI3SsbEEDaS0_",
+    "_ZN1aIJEE4SStsEv",
+    # Each pair is made of two of the one before: written out it would have 2**30 letters.
+    "_Z1f1aIiiE" + "".join(f"S_IS{number}_S{number}_E" for number in "0123456789ABCDEFGHIJKLMNOPQRST"),
+    # What does not parse is no evidence.
+    "PyLong_AsSsize_t",
+    "Ss",
+    "_Z",
+    "_ZSs7",
+    "_Z99999999999999999999Ss",
+    "_ZGRN1a1bE+",
+    "_Z1fILi5*EEvSs",
+    "_Z" + "9" * 6000 + "Ss",
+    "_Z4joinSs@GLIBCXX_3.4",
+    "_Z4joinSsE",
+    "_ZN1aSs",
+    "_Z1f" + "PK" * 20000,
+    "_Z1f" + "St6vectorI" * 20000,
+    "_ZN6fbgemm13arrayToStringILi2EEEvRKSt5arrayIT0_XT_EESs",
+]
+
+
+@pytest.mark.parametrize("name", OLD)
+def test_the_old_string_is_found(name: str) -> None:
+    assert old_abi_in(name) is True
+
+
+@pytest.mark.parametrize("name", NOT_OLD, ids=lambda name: name[:30])
+def test_letters_of_an_identifier_are_no_token(name: str) -> None:
+    assert old_abi_in(name) is False
+
+
+IDENTIFIER = st.text(string.ascii_letters + "_", min_size=1, max_size=12).map(lambda text: f"{text}Ss{text}")
+
+
+def _mangled(parts: list[str]) -> str:
+    return "".join(f"{len(part)}{part}" for part in parts)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(IDENTIFIER, min_size=1, max_size=4), st.sampled_from(["i", "PKc", "RKS_", "St6vectorIiSaIiEE"])
+)
+def test_identifiers_never_count(parts: list[str], parameter: str) -> None:
+    assert old_abi_in(f"_ZN{_mangled(parts)}E{parameter}") is False
+
+
+@settings(deadline=None)
+@given(
+    st.lists(IDENTIFIER, min_size=1, max_size=4),
+    st.sampled_from(["Ss", "RKSs", "St6vectorISsSaISsEE", "iSs"]),
+)
+def test_a_parameter_always_counts(parts: list[str], parameter: str) -> None:
+    assert old_abi_in(f"_ZN{_mangled(parts)}E{parameter}") is True
+
+
+@settings(deadline=None)
+@given(st.text("_ZNSsStKEILT0123456789abcdvPRIJXDUlFM.", max_size=60))
+def test_no_text_is_too_strange(text: str) -> None:
+    assert old_abi_in(f"_Z{text}") in (True, False)

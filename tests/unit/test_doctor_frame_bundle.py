@@ -115,16 +115,6 @@ def test_who_and_where_is_gathered_from_environment_and_files(tmp_path: Path) ->
     assert known.serials == {"PS-99"}
 
 
-def test_it_works_without_an_account_and_an_environment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def nobody(_number: int) -> None:
-        raise KeyError
-
-    monkeypatch.setattr("pwd.getpwuid", nobody)
-    assert Identity.of({}, tmp_path).users == frozenset()
-
-
 @pytest.mark.parametrize(
     ("text", "masked"),
     [

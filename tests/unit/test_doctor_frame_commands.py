@@ -19,7 +19,7 @@ ROCKY, LEAP = (
     OsFacts("rocky", ("rhel",), "9.4", "Rocky 9.4"),
     OsFacts("opensuse-leap", ("suse",), "15.6", "Leap"),
 )
-FEDORA, VOID = OsFacts("fedora", (), "41", "Fedora 41"), OsFacts("void", (), "", "Void")
+VOID = OsFacts("void", (), "", "Void")
 
 
 def driver(package: str, family: str = "unknown") -> DriverFacts:

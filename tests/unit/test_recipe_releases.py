@@ -5,17 +5,22 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
+from support.cli import Xpubuild
+from support.plan_files import plan_for
 from support.releases import BRANCH, EVERY, LINES, RELEASES, recipe_of, source
 
+from xpubuild.engine.model import Plan
 from xpubuild.recipe.checked import check_recipes
 from xpubuild.recipe.facts import without_source
-from xpubuild.recipe.load import read_document, requirement_file
+from xpubuild.recipe.load import find, read_document, requirement_file
 from xpubuild.recipe.model import Recipe
+from xpubuild.recipe.order import in_order
 from xpubuild.resources import recipes_dir
 
 
@@ -126,3 +131,124 @@ def test_variants_and_requirements(name: str) -> None:
     pins = dict(re.findall(r"^(\S+)==(\S+)", requirement_file(loaded, file).read_text("utf-8"), re.MULTILINE))
     assert pins["mkl-static"] == pins["mkl-include"] == str(tools.mkl)
     assert pins["cmake"] in Requirement(f"cmake {loaded.recipe.needs.cmake}").specifier
+
+
+# ---- A plan of every release whose commit is known
+
+
+def plan_of(name: str, oneapi: bool = True) -> Plan:
+    recipe = recipe_of(name).recipe
+    optional = tuple(key for key in ("vision", "audio") if key in recipe.components)
+    low = re.search(r">=([\d.]+)", recipe.needs.oneapi or "")
+    assert low is not None
+    asked: dict[str, Any] = {"with_": optional if name != "main" else (), "variant": "full"}
+    return plan_for(name, oneapi=low[1] if oneapi else None, **asked)
+
+
+@pytest.mark.parametrize("name", [name for name in EVERY if source(recipe_of(name).recipe, "torch").commit])
+def test_every_release_with_a_known_commit_is_planned_for_xpu(name: str) -> None:
+    plan = plan_of(name)
+    steps = [step.id for step in plan.steps]
+    assert steps[-1] == "verify"
+    chosen = {"torch", "vision", "audio"}
+    assert [step for step in steps if step.endswith(".wheel")] == [
+        f"{key}.wheel" for key in recipe_of(name).recipe.components if key in chosen
+    ]
+    (wheel,) = (step for step in plan.steps if step.id == "torch.wheel")
+    env = next(command.env for command in wheel.commands if "USE_XPU" in command.env)
+    assert (env["USE_XPU"], env["TORCH_XPU_ARCH_LIST"], env["USE_MKLDNN"]) == ("1", "pvc", "1")
+    assert env["PYTORCH_BUILD_VERSION"] == name
+    assert "USE_XCCL" not in env or env["USE_XCCL"] == "1"
+
+
+@pytest.mark.parametrize("name", ["2.4.1", "2.6.0", "2.13.0"])
+def test_the_same_release_is_planned_for_the_cpu(name: str) -> None:
+    plan = plan_of(name, oneapi=False)
+    (wheel,) = (step for step in plan.steps if step.id == "torch.wheel")
+    env = next(command.env for command in wheel.commands if "USE_XPU" in command.env)
+    assert env["USE_XPU"] == "0"
+    assert env.get("USE_XCCL", "0") == env.get("USE_ONEMKL_XPU", "0") == "0"
+
+
+# ---- Releases are listed as versions, not as text: 2.4 comes before 2.10 wherever a list is shown
+
+
+SHOWN = ["2.4", "2.9", "2.10", "main", "rig9", "rig10"]
+
+
+@pytest.fixture
+def few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder of recipes in front of those of xpubuild."""
+    folder = tmp_path / "recipes"
+    folder.mkdir()
+    for name in ("rig10", "rig9"):
+        (folder / f"{name}.yaml").write_text(f"schema: 1\nname: {name}\ntitle: a rig\nextends: quickstart\n")
+    monkeypatch.setenv("XPUBUILD_RECIPES", str(folder))
+    return folder
+
+
+def test_releases_come_as_versions_and_other_names_after_them() -> None:
+    names = ["main", "2.10", "rig10", "2.4", "2.6.0", "2.6.0rc1", "2.10.0", "rig9", "2.9"]
+    assert in_order(names) == [
+        "2.4", "2.6.0rc1", "2.6.0", "2.9", "2.10", "2.10.0", "main", "rig9", "rig10",
+    ]  # fmt: skip
+
+
+@pytest.mark.usefixtures("few")
+def test_an_unknown_recipe_names_the_known_ones_in_their_order(xpubuild: Xpubuild) -> None:
+    error = xpubuild("plan", "no-such", "--json")
+    assert error.status == 20
+    known = error.document()["error"]["why"].removeprefix("known recipes: ").split(", ")
+    assert [name for name in known if name in SHOWN] == SHOWN
+    assert "base" not in known, "it is only there to be extended"
+
+
+@pytest.mark.parametrize("name", ["mine.yaml", "mine.yml", "./mine.yml", "./mine"])
+def test_a_file_is_named_by_its_ending_or_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_text("schema: 1\nname: mine\n")
+    assert find(name) == tmp_path / name
+
+
+# ---- A placeholder that is none: recipes check names it, and a plan refuses it before anything is looked at
+
+
+BUILD = "{arch}, {build}, {cxx11_abi}, {env}, {xpu}"
+WRONG = [
+    ('env: {FOO: "{nope}"}', "env.FOO: '{nope}' is not a placeholder; placeholders are " + BUILD),
+    ('env: {FOO: "-I{env/include"}', "'-I{env/include' has an unmatched brace; placeholders are " + BUILD),
+    ('components: {ops: {build: {config_settings: {b: "{x}"}}}}', "ops.build.config_settings.b: '{x}'"),
+    ('variants: {v: {env: {ops: {B: "{jobs}"}}}}', "variants.v.env.ops.B: '{jobs}' is not a placeholder"),
+    (
+        'toolchain: {conda: {packages: ["cmake", "python={pyhton}"]}}',
+        "toolchain.conda.packages.1: '{pyhton}' is not a placeholder; placeholders are {mkl}, {python}",
+    ),
+]  # fmt: skip
+
+
+def recipe(folder: Path, text: str) -> str:
+    path = folder / "mine.yaml"
+    path.write_text(f"schema: 1\nname: mine\ntitle: t\nextends: quickstart\n{text}\n")
+    return str(path)
+
+
+@pytest.mark.parametrize(("text", "said"), WRONG)
+def test_check_and_plan_name_file_key_and_the_known_ones(
+    xpubuild: Xpubuild, tmp_path: Path, text: str, said: str
+) -> None:
+    path = recipe(tmp_path, text)
+    checked = xpubuild("recipes", "check", path, "--json")
+    assert checked.status == 20
+    assert said in str(checked.document()["recipes"][0]["problems"])
+    refused = xpubuild("plan", path, "--workspace", str(tmp_path / "ws"), "--json")
+    assert refused.status == 20
+    error = refused.document()["error"]
+    assert path in error["what"]
+    assert said in error["why"]
+
+
+def test_variables_of_cmake_and_shell_are_no_placeholders(xpubuild: Xpubuild, tmp_path: Path) -> None:
+    path = recipe(tmp_path, 'env: {FOO: "${HOME}/{env}", BAR: "{}", BAZ: "{1}"}')
+    xpubuild.ok("recipes", "check", path)

@@ -25,7 +25,6 @@ from xpubuild.supply.depot.kept_wheels import FolderStore
 from xpubuild.supply.depot.location import Trust
 from xpubuild.supply.depot.record import (
     MOST_BYTES,
-    TAKEN,
     Record,
     RecordError,
     read_record,
@@ -104,22 +103,6 @@ def keeper(found: Found, *writable: FolderStore, again: str = "") -> WheelKeeper
     record = record_of(b"wheel", a=1)
     key = record.identity
     return WheelKeeper(key, found, writable, lambda: again or key, lambda *_: record)
-
-
-def test_a_wheel_that_is_kept_is_taken_with_its_evidence(store: FolderStore, tmp_path: Path) -> None:
-    record = keep(store)
-    one = keeper(look_up([store], DIST, record.identity, 60.0))
-    assert one.describe() == f"from the store {store.root}"
-    assert one.to_json() == {
-        "identity": record.identity, "answer": "kept", "store": str(store.root), "wheel": FILE,
-        "unknown": {}, "differs": "",
-    }  # fmt: skip
-    (tmp_path / "stage").mkdir()
-    assert one.take(tmp_path / "stage") == {
-        "proof": TAKEN, "store": str(store.root), "identity": record.identity, "sha256": record.sha256,
-        "built": dict(record.built),
-    }  # fmt: skip
-    assert (tmp_path / "stage" / FILE).read_bytes() == b"wheel"
 
 
 PROVED = [{BARE: True}]

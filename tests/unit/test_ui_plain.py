@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,8 +17,9 @@ from xpubuild.engine.events import (
     StepProgress,
     StepStarted,
 )
+from xpubuild.ui import wording as show
 from xpubuild.ui.sinks import PlainSink
-from xpubuild.ui.terminal import Terminal
+from xpubuild.ui.terminal import Terminal, clean, one_line
 from xpubuild.ui.wording import Level
 
 T0 = 1_700_000_000.0
@@ -135,3 +137,90 @@ def test_never_a_carriage_return_or_an_escape(events: list[Event]) -> None:
     text = fixture.stream.getvalue()
     assert not {"\r", "\x1b", "\x08"} & set(text)
     assert all(line.startswith("[") for line in text.split("\n") if line)
+
+
+class FakeTerminal(io.StringIO):
+    """A stream that says it is a terminal of some encoding."""
+
+    def __init__(self, encoding: str = "utf-8", terminal: bool = True) -> None:
+        super().__init__()
+        self._encoding, self._terminal = encoding, terminal
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return self._encoding
+
+    def isatty(self) -> bool:
+        return self._terminal
+
+
+@pytest.mark.parametrize(
+    ("env", "terminal", "live", "color"),
+    [
+        ({"TERM": "xterm"}, True, True, True),
+        ({"TERM": "xterm"}, False, False, False),
+        ({"TERM": "dumb"}, True, False, False),
+        ({"TERM": "dumb", "FORCE_COLOR": "1"}, True, False, False),
+        ({}, True, False, False),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, True, True, False),
+        ({"TERM": "xterm", "NO_COLOR": ""}, True, True, True),
+        ({"TERM": "xterm", "NO_COLOR": "1", "FORCE_COLOR": "1"}, True, True, False),
+        ({"FORCE_COLOR": "1"}, False, False, True),
+        ({"FORCE_COLOR": "0"}, False, False, False),
+    ],
+)
+def test_what_a_stream_can_show(env: dict[str, str], terminal: bool, live: bool, color: bool) -> None:
+    found = Terminal.detect(FakeTerminal(terminal=terminal), env)
+    assert (found.live, found.color) == (live, color)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "env", "unicode"),
+    [
+        ("utf-8", {"LANG": "de_DE.UTF-8"}, True),
+        ("utf-8", {}, True),
+        ("utf-8", {"LC_ALL": "C", "LANG": "de_DE.UTF-8"}, False),
+        ("utf-8", {"LC_CTYPE": "C.UTF-8", "LANG": "C"}, True),
+        ("utf-8", {"LC_ALL": "", "LANG": "POSIX"}, False),
+        ("iso-8859-1", {"LANG": "de_DE.UTF-8"}, False),
+        ("ascii", {}, False),
+        ("utf-8", {"TERM": "linux", "LANG": "C.UTF-8"}, False),
+    ],
+)
+def test_characters_beyond_ascii(encoding: str, env: dict[str, str], unicode: bool) -> None:
+    assert Terminal.detect(FakeTerminal(encoding), env).unicode is unicode
+
+
+def test_foreign_text_is_cleaned() -> None:
+    text = "\x1b[31mred\x1b[0m \x1b]0;title\x07a\tb\x08\x1b(B\r\nnext\x1b[2K\rlast\x9b"
+    assert clean(text) == "red a    b\nnext\nlast"
+    assert one_line("a\nb\r\nc") == "a b c"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(-3, "0.0 s"), (0.04, "0.0 s"), (9.94, "9.9 s"), (9.96, "10 s"), (59.4, "59 s"), (59.6, "1m 00s"),
+     (185, "3m 05s"), (3599.6, "1h 00m"), (7384, "2h 03m")],
+)  # fmt: skip
+def test_duration(seconds: float, text: str) -> None:
+    assert show.duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "decimal", "binary"),
+    [(0, "0 B", ""), (999, "999 B", "999 B"), (999_600, "1.0 MB", "976 KiB"),
+     (12_345_678, "12.3 MB", "11.8 MiB"), (3 << 30, "3.2 GB", "3.0 GiB"),
+     (5 * 10**15, "5000 TB", "4547 TiB")],
+)  # fmt: skip
+def test_bytes(count: int, decimal: str, binary: str) -> None:
+    assert show.size(count) == decimal
+    assert show.memory(count) == binary
+
+
+@pytest.mark.parametrize(
+    ("per_second", "unit", "text"),
+    [(0, "edges", ""), (4.52, "edges", "4.5/s"), (22500, "objects", "22500/s"), (0.417, "edges", "25/min"),
+     (0.05, "edges", "3.0/min"), (1.5e6, "bytes", "1.5 MB/s")],
+)  # fmt: skip
+def test_rate(per_second: float, unit: str, text: str) -> None:
+    assert show.rate(per_second, unit) == text

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from xpubuild.errors import UsageError
+from xpubuild.verify import baseline
+from xpubuild.verify.suite import registry
 from xpubuild.verify.suite.children import Ended, Talking, run_beside, run_one
+from xpubuild.verify.suite.context import CheckSkippedError
+from xpubuild.verify.suite.hardware import memory_of
+from xpubuild.verify.suite.peaks import PEAKS, find
 
 
 def program(code: str) -> list[str]:
@@ -88,3 +97,110 @@ def test_a_program_that_talks(tmp_path: Path, *, group: bool) -> None:
     assert (tmp_path / "log").read_text() == "a line\n\n"
     silent = Talking([sys.executable, "-c", "import time; time.sleep(600)"], dict(os.environ), group=group)
     assert silent.end() == -signal.SIGKILL
+
+
+# ---- What checks say about a device that others use, or that is far below its peak. The device is a stand-in
+
+
+GIB = 2**30
+
+
+class OutOfMemoryError(RuntimeError):
+    """Plays the error of torch with the same name."""
+
+
+def device(*free: float, reserved: float = 0.0, total: float = 80) -> Any:
+    """Return the context of a device whose free memory (GiB) is ``free``, one figure a question."""
+    figures = [int(value * GIB) for value in free]
+
+    def answer() -> tuple[int, int]:
+        return (figures.pop(0) if len(figures) > 1 else figures[0]), int(total * GIB)
+
+    module = SimpleNamespace(mem_get_info=answer, memory_reserved=lambda: int(reserved * GIB))
+    warnings: list[str] = []
+    metrics: dict[str, Any] = {}
+    return SimpleNamespace(
+        backend=SimpleNamespace(name="cuda"), module=module,
+        torch=SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
+        warnings=warnings, warn=warnings.append, metrics=metrics, metric=metrics.__setitem__,
+    )  # fmt: skip
+
+
+def test_memory_that_is_not_there_is_a_skip_with_the_figures() -> None:
+    with pytest.raises(CheckSkippedError) as caught, memory_of(device(3.5), 9 * GIB):
+        pass
+    assert "3.5 GiB free, but this needs 9.0 GiB" in str(caught.value)
+
+
+def test_memory_that_another_process_takes_meanwhile_is_a_skip() -> None:
+    with pytest.raises(CheckSkippedError), memory_of(device(70, 2, reserved=4), 9 * GIB):
+        raise OutOfMemoryError
+
+
+def test_an_allocator_that_refuses_free_memory_is_a_failure() -> None:
+    with pytest.raises(OutOfMemoryError), memory_of(device(70), 9 * GIB):
+        raise OutOfMemoryError
+    with pytest.raises(RuntimeError, match="other"), memory_of(device(70, 2), 9 * GIB):
+        raise RuntimeError("other")
+
+
+@pytest.mark.parametrize(
+    ("speed", "warned", "causes"), [(60.0, False, False), (30.0, True, False), (9.0, True, True)]
+)
+def test_far_below_the_peak_causes_are_named(speed: float, warned: bool, causes: bool) -> None:
+    registry.discover()  # in its order
+    from xpubuild.verify.suite import check_speed
+
+    context = device(50)
+    check_speed._against(context, "bfloat16_tflops", speed, 100.0)
+    assert context.metrics["bfloat16_tflops_of_peak"] == speed / 100
+    assert len(context.warnings) == warned
+    text = " ".join(context.warnings)
+    assert ("ZE_AFFINITY_MASK" in text) == causes
+
+
+# ---- Speeds: what a metric's name says, the table of peaks, and baselines
+
+
+@pytest.mark.parametrize(
+    ("engines", "tiles", "bfloat16"),
+    [(512, 1, 419.4), (1024, 2, 838.8)],
+)
+def test_a_max_1550_is_one_tile_in_flat_and_two_in_composite(
+    engines: int, tiles: int, bfloat16: float
+) -> None:
+    found = find("Intel(R) Data Center GPU Max 1550", engines)
+    assert found is not None
+    peak, number = found
+    assert number == tiles
+    assert peak.tflops["bfloat16"] * number == pytest.approx(bfloat16)
+
+
+def test_peaks_of_the_max_series_follow_from_units_and_clock() -> None:
+    for name, clock in (("1550", 1.6), ("1100", 1.55)):
+        (peak,) = [peak for peak in PEAKS if name in peak.name]
+        for kind, per_clock in (("float32", 32), ("tf32", 256), ("bfloat16", 512), ("int8", 1024)):
+            assert peak.tflops[kind] == pytest.approx(peak.engines * per_clock * clock / 1000, rel=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (None, "No such file or directory"),
+        ("{", "it is not valid JSON"),
+        ('{"schema": "xpubuild.verify/1"}', "its schema is not xpubuild.verify-baseline/1"),
+        (json.dumps({"schema": baseline.SCHEMA, "device": "d", "torch": "t"}), "it has an invalid part"),
+        (
+            json.dumps({"schema": baseline.SCHEMA, "device": "d", "torch": "t", "speeds": {"a": {"b": "c"}}}),
+            "it has an invalid part",
+        ),
+    ],
+)
+def test_what_is_no_baseline_is_a_usage_error(tmp_path: Path, text: str | None, why: str) -> None:
+    path = tmp_path / "base.json"
+    if text is not None:
+        path.write_text(text, "utf-8")
+    with pytest.raises(UsageError) as caught:
+        baseline.read(path)
+    assert why in caught.value.why
+    assert "--update-baseline" in caught.value.fix
