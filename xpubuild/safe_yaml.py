@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 from typing import Any
 
 import yaml
@@ -15,6 +16,9 @@ LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 #: libyaml's composer crashes the process on some ten thousand levels; PyYAML's own raises RecursionError.
 _MOST_LEVELS = 5000
 _LONGEST_NUMBER, _SHOWN = 64, 40
+#: Values of a text with every alias written out; the largest text without aliases has fewer.
+_MOST_VALUES = 1_000_000
+_ANCHOR, _ALIAS = (re.compile(rf"(?:^|[\s\[{{,:])\{mark}[^\s,\[\]{{}}]") for mark in "&*")
 
 
 def read_yaml(text: str) -> Any:
@@ -55,7 +59,10 @@ def _read(text: str, quick: Any, python: Any) -> Any:
     if len(text) > MOST_BYTES:
         raise yaml.YAMLError(f"it is larger than {described(MOST_BYTES)}, which no such file is")
     # libyaml lets some tabs pass between words: what is refused may not depend on how PyYAML was built.
-    if "\t" not in text and _levels(text) <= _MOST_LEVELS:
+    swift = "\t" not in text and _levels(text) <= _MOST_LEVELS
+    if _ANCHOR.search(text) and _ALIAS.search(text):
+        _bound_aliases(text, quick if swift else python)
+    if swift:
         with contextlib.suppress(yaml.YAMLError):
             return yaml.load(text, quick)  # noqa: S506 - a SafeLoader
     try:
@@ -64,6 +71,26 @@ def _read(text: str, quick: Any, python: Any) -> Any:
         for mark in filter(None, (error.context_mark, error.problem_mark)):
             mark.name = "the file"  # the library says "<unicode string>"
         raise
+
+
+def _bound_aliases(text: str, loader: Any) -> None:
+    """Refuse a text that its aliases make far larger, before anything writes them out: few bytes can."""
+    try:
+        root = yaml.compose(text, loader)
+    except yaml.YAMLError:
+        return  # whoever reads it says what is wrong
+    sizes: dict[int, int] = {}
+
+    def size_of(node: Any) -> int:
+        if id(node) not in sizes:
+            sizes[id(node)] = _MOST_VALUES  # of one that contains itself
+            parts = node.value if isinstance(node, yaml.CollectionNode) else ()
+            pairs = (part if isinstance(part, tuple) else (part,) for part in parts)
+            sizes[id(node)] = 1 + sum(size_of(item) for pair in pairs for item in pair)
+        return sizes[id(node)]
+
+    if root is not None and size_of(root) > _MOST_VALUES:
+        raise yaml.YAMLError(f"its aliases stand for more than {_MOST_VALUES} values, or for themselves")
 
 
 def _levels(text: str) -> int:

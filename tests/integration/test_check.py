@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import os
+import re
 import shlex
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from integration.small_world import SmallWorld, small_world
+from integration.test_components_held import wheel
 from support.documents import check
 
 from xpubuild.engine.lock import workspace_lock
@@ -156,6 +161,105 @@ def test_what_nobody_installed_is_named(world: SmallWorld) -> None:
     finally:
         planted.unlink()
         other.unlink()
+
+
+def planted(folder: Path, name: str, text: str = "x = 1\n") -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+#: What somebody puts there -> what it is; "" for what may be the user's and hides nothing.
+BESIDE = {
+    "tiny/__init__.py": "shadowing file",
+    "tiny/other.txt": "shadowing file",
+    "tiny.cpython-311-x86_64-linux-gnu.so": "shadowing file",
+    "tiny.pyc": "shadowing file",
+    "pip/__main__/x.py": "shadowing file",
+    "sitecustomize.py": "start-up file",
+    "usercustomize/__init__.py": "start-up file",
+    "../../../bin/tiny.py": "shadowing file",
+    "../../../bin/git": "shadowing file",
+    "pip/mine.py": "",
+    "tiny.pyi": "",
+    "../../../bin/of-mine-alone": "",
+}
+
+
+def test_what_would_be_imported_or_run_in_place_of_ours_is_damage(world: SmallWorld) -> None:
+    paths = {Path(os.path.normpath(world.site / name)): kind for name, kind in BESIDE.items()}
+    there = {path.parent for path in paths if path.parent.exists()}
+    for path in paths:
+        planted(path.parent, path.name)
+    try:
+        document = looked(world, 60)
+        assert {Path(item["path"]): item["kind"] for item in document["damaged"]} == {
+            path: kind for path, kind in paths.items() if kind
+        }
+        assert sorted(document["unowned"]) == sorted(str(path) for path, kind in paths.items() if not kind)
+        assert world("verify", "--workspace", str(world.workspace)).status == 60
+    finally:
+        for path in paths:
+            path.unlink() if path.parent in there else shutil.rmtree(path.parent, ignore_errors=True)
+
+
+@pytest.mark.parametrize("name", ["bin/python", "pyvenv.cfg"])
+def test_an_interpreter_and_its_settings_are_restored_and_the_packages_stay(
+    world: SmallWorld, name: str
+) -> None:
+    path = world.workspace / "env" / name
+    before = path.read_bytes()
+    text = before.decode().replace("= false", "= true") if name == "pyvenv.cfg" else "#!/bin/sh\n"
+    for repair in (True, False):
+        path.unlink()
+        planted(path.parent, path.name, text).chmod(0o755)
+        (damage,) = looked(world, 60)["damaged"]
+        assert (damage["kind"], damage["path"], damage["step"]) == ("environment", str(path), "env")
+        assert world("verify", "--workspace", str(world.workspace)).status == 60
+        plan = world("plan", str(world.recipe), "--workspace", str(world.workspace), "--json")
+        assert "env" in [step["id"] for step in json.loads(plan.out)["steps"] if step["state"] == "to-do"]
+        if repair:
+            assert looked(world, 0, "--repair")["repaired"][0]["path"] == str(path)
+        else:
+            assert json.loads(world.install("--json").out)["ran"] == ["env"]
+        assert path.read_bytes() == before
+    assert looked(world, 0)["damaged"] == []
+
+
+def resealed(world: SmallWorld) -> None:
+    """Change a file of a package, and its line in RECORD with it."""
+    (record,) = world.site.glob("tiny_wheel-*.dist-info/RECORD")
+    data = b"version = 'other'\n"
+    (world.site / "tiny.py").write_bytes(data)
+    digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+    line = f"tiny.py,sha256={digest},{len(data)}"
+    record.write_text(re.sub("(?m)^tiny.py,.*$", line, record.read_text()))
+
+
+def test_a_file_that_was_changed_with_its_record_is_damage(world: SmallWorld) -> None:
+    resealed(world)
+    (damage,) = looked(world, 60)["damaged"]
+    assert (damage["kind"], damage["name"], damage["step"]) == ("package", "tiny-wheel", "tiny")
+    assert [item["name"] for item in looked(world, 0, "--repair")["repaired"]] == ["tiny-wheel"]
+    resealed(world)
+    assert json.loads(world.install("--json").out)["ran"] == ["tiny"]
+    assert (looked(world, 0)["damaged"], (world.site / "tiny.py").read_text()[:7]) == ([], "version")
+    assert "other" not in (world.site / "tiny.py").read_text()
+
+
+def test_a_distribution_of_the_users_is_listed_and_no_damage_unless_it_hides_ours(world: SmallWorld) -> None:
+    for module, damaged in (("guest", False), ("tiny/__init__", True)):
+        folder = world.folder / f"wheels-{damaged}"
+        folder.mkdir()
+        made = wheel(folder, "guest", "1.0", f"{module}.py")
+        pip = [str(world.workspace / "env/bin/python"), "-m", "pip"]
+        subprocess.run([*pip, "install", "--no-index", "--no-deps", made], check=True, capture_output=True)
+        document = looked(world, 60 if damaged else 0)
+        assert [item["name"] for item in document["damaged"]] == (["guest"] if damaged else [])
+        assert document["unowned"] == [str(world.site / "guest-1.0.dist-info")]
+        subprocess.run([*pip, "uninstall", "--yes", "guest"], check=True, capture_output=True)
+    assert looked(world, 0)["unowned"] == []
 
 
 def test_a_damaged_source_is_made_anew_and_an_edit_is_kept(world: SmallWorld) -> None:

@@ -13,9 +13,10 @@ import pytest
 
 from xpubuild.artifacts.installed import content_problems
 from xpubuild.artifacts.site_packages import installed_dists, quick_problem, record_entries, site_packages_of
+from xpubuild.artifacts.step_proofs import EnvironmentProof
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import ToolchainError, UsageError
-from xpubuild.machine.envmark import MARK
+from xpubuild.machine.envmark import MARK, altered
 from xpubuild.machine.make_env import make_env
 from xpubuild.machine.python_environment import env_python
 from xpubuild.machine.pythons import probe_python, require_python, resolve_python
@@ -58,7 +59,7 @@ def test_an_environment_is_made_once(env: Path) -> None:
     assert (env / "kept").exists()
 
 
-@pytest.mark.parametrize("damage", ["making", "no mark but its draft", "empty pyvenv.cfg", "other python"])
+@pytest.mark.parametrize("damage", ["making", "no mark but its draft", "other python"])
 def test_a_half_made_one_is_made_again(env: Path, damage: str) -> None:
     make_env(env, PYTHON)
     mark = json.loads((env / MARK).read_text())
@@ -69,8 +70,6 @@ def test_a_half_made_one_is_made_again(env: Path, damage: str) -> None:
         shutil.rmtree(env)
         env.mkdir()
         (env / f".{MARK}.abc123").write_text("{")
-    elif damage == "empty pyvenv.cfg":
-        (env / "pyvenv.cfg").write_text("")  # as a power cut leaves it; the interpreter runs all the same
     else:
         (env / MARK).write_text(json.dumps({**mark, "base": "/gone/python3.9"}))
     assert make_env(env, PYTHON) is True
@@ -78,6 +77,45 @@ def test_a_half_made_one_is_made_again(env: Path, damage: str) -> None:
     assert not (env / f".{MARK}.abc123").exists()
     assert ask(env, "print(1)") == "1\n"
     assert make_env(env, PYTHON) is False
+
+
+def replaced(path: Path, text: str) -> None:
+    path.unlink(missing_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("bin/python", "#!/bin/sh\ntouch {env}/ran\n"),
+        ("bin/python3", "#!/bin/sh\n"),
+        ("bin/python3.9", "#!/bin/sh\n"),
+        ("bin/pyvenv.cfg", "home = /x\n"),
+        ("bin/pybuilddir.txt", "/x\n"),
+        ("pyvenv.cfg", ""),
+        ("pyvenv.cfg", "{settings}include-system-site-packages = true\n"),
+        ("pyvenv.cfg", "{settings}home = {env}\n"),
+        ("pyvenv.cfg", "home = {env}\ninclude-system-site-packages = false\nversion = 3.11.0\n"),
+    ],
+)
+def test_what_decides_the_meaning_of_an_import_is_restored_and_never_run(
+    env: Path, name: str, text: str
+) -> None:
+    make_env(env, PYTHON)
+    proof = EnvironmentProof(str(env), f"3.{sys.version_info[1]}")
+    settings = (env / "pyvenv.cfg").read_text()
+    assert proof.check()["installed"].keys() == {"pip"}
+    (env / "mine").write_text("x")
+    replaced(env / name, text.format(env=env, settings=settings))
+    assert list(altered(env)) == [env / name]
+    with pytest.raises(ToolchainError, match="is not a Python"):
+        proof.check()
+    assert make_env(env, PYTHON) is True
+    assert altered(env) == {}
+    assert ((env / "pyvenv.cfg").read_text(), (env / "mine").exists()) == (settings, True)
+    assert not (env / "ran").exists()
+    assert proof.check()["installed"].keys() == {"pip"}
 
 
 def test_files_of_somebody_else_are_left_alone(env: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from pathlib import Path
 
 import pytest
@@ -89,3 +90,26 @@ def test_a_message_is_about_the_file(text: str) -> None:
     with pytest.raises(yaml.YAMLError, match='in "the file", line') as caught:
         read_yaml_strict(text)
     assert "unicode string" not in str(caught.value)
+
+
+def doubled(levels: int, item: str) -> str:
+    """Return a text in which each of some levels has the one before eight times."""
+    first = f"- &a0 {item.format('x', 'x')}"
+    rest = (f"- &a{i} {item.format(f'*a{i - 1}', f'*a{i - 1}')}" for i in range(1, levels))
+    return "\n".join([first, *rest]) + "\n"
+
+
+@pytest.mark.parametrize("item", ["[{}, {}]", "{{y: {}, z: {}}}"])
+def test_aliases_that_stand_for_more_than_memory_has_are_refused_at_once(tmp_path: Path, item: str) -> None:
+    path = tmp_path / "recipe.yaml"
+    path.write_text(f"arch:\n{doubled(60, item)}")
+    before = time.monotonic()
+    with pytest.raises(RecipeError) as caught:
+        read_document(path)
+    assert "its aliases stand for more than 1000000 values" in caught.value.why
+    assert time.monotonic() - before < 1
+    for text in ("&a [*a]", "a: &a {b: *a}", "a: &a {x: 1}\nb: &b {<<: [*a, *a]}\nc: &c [*c]"):
+        with pytest.raises(yaml.YAMLError, match="or for themselves"):
+            read_yaml(text)
+    assert read_yaml_strict(doubled(10, item))[2] == read_yaml(doubled(3, item))[2]
+    assert read_yaml("a: &a {x: 1}\nb: {<<: *a, y: 2}") == {"a": {"x": 1}, "b": {"x": 1, "y": 2}}

@@ -212,6 +212,13 @@ def _has(dist: InstalledDist, package: str) -> bool:
     return any(entry.name.startswith(f"{package}/") for entry in readable_entries(dist))
 
 
+def held_name(file: Path) -> str:
+    """Return the normalised name of the distribution that a file of ``hold`` is about, "" without one."""
+    with contextlib.suppress(AuditError):
+        return canonicalize_name(_read(file)[0])
+    return ""
+
+
 def _read(file: Path) -> tuple[str, str, str]:
     """Return the name, version and RECORD key that ``hold`` wrote."""
     try:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import bisect
+import functools
 import hashlib
 import os
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,8 +20,10 @@ from packaging.version import InvalidVersion
 from xpubuild.artifacts.installed_repair import KEEP, remove_dist
 from xpubuild.artifacts.record import HASHES, hash_file, is_record_file, record_hash
 from xpubuild.artifacts.site_packages import (
+    INSTALLERS_OWN,
     InstalledDist,
     RecordEntry,
+    content_key,
     installed_dists,
     optional,
     prefix_of,
@@ -35,15 +39,14 @@ from xpubuild.frozen import frozen
 _THREADS = 3
 _LARGE = 1 << 20
 _MOST_SHOWN = 3
-# What pip writes beside the wheel's own files, and what it writes at every installation.
-_INSTALLERS_OWN = frozenset({"INSTALLER", "RECORD", "REQUESTED", "direct_url.json"})
 
 
 def verify_installed(site_packages: Path, names: Sequence[str]) -> dict[str, Any]:
     """Hash every file of some distributions and hold it against RECORD.
 
     ``names`` are names or requirements (``torch==2.13.0``). Returns for each name ``version``, ``record``
-    (its ``.dist-info`` folder), ``files``, ``bytes`` and ``problems`` (empty for a sound one).
+    (its ``.dist-info`` folder), ``content`` (``content_key``), ``files``, ``bytes`` and ``problems`` (empty
+    for a sound one).
     """
     dists = {dist.name: dist for dist in installed_dists(site_packages)}
     found: dict[str, dict[str, Any]] = {}
@@ -55,6 +58,7 @@ def verify_installed(site_packages: Path, names: Sequence[str]) -> dict[str, Any
         found[name] = {
             "version": None if dist is None else dist.version,
             "record": None if dist is None else str(dist.info),
+            "content": "" if dist is None or problem is not None else content_key(dist),
             "files": len(entries),
             "bytes": sum(entry.size or 0 for entry in entries),
             "problems": [] if problem is None else [problem],
@@ -110,13 +114,6 @@ class InstalledProof:
         if not problems:
             return {"installed": found}
         damaged = [Path(item["record"]) for item in found.values() if item["problems"] and item["record"]]
-
-        def remove() -> None:
-            """Remove damaged distributions: pip takes one of the right version for installed."""
-            for dist in installed_dists(site):
-                if dist.info.name in {info.name for info in damaged} and dist.name not in KEEP:
-                    remove_dist(site, dist.name)
-
         more = f" and {len(problems) - _MOST_SHOWN} more" if len(problems) > _MOST_SHOWN else ""
         error = AuditError(
             f"the packages installed in {self.site_packages} do not match their records",
@@ -127,8 +124,48 @@ class InstalledProof:
             commands=[f"rm -r {shlex.quote(str(info))}" for info in damaged],
             evidence={"problems": problems},
         )
-        error.mend = remove if damaged else None
+        error.mend = functools.partial(_remove, site, damaged) if damaged else None
         raise error
+
+    def still(self, evidence: Mapping[str, Any]) -> None:
+        """Compare RECORD with that of the installation: whoever changes a file writes its hash there too.
+
+        Raises:
+            AuditError: another content is recorded than when ``evidence`` was given.
+        """
+        site, resealed = Path(self.site_packages), sealed_again(Path(self.site_packages), evidence)
+        damaged = [info for name, info in resealed.items() if name in {name_of(item) for item in self.names}]
+        if damaged:
+            error = AuditError(
+                f"the record of {damaged[0].name} is not that of its installation",
+                why="files were changed together with the hashes of them",
+                fix="run the same command again: the packages are installed again",
+                evidence={"records": [str(info) for info in damaged]},
+            )
+            error.mend = functools.partial(_remove, site, damaged)
+            raise error
+
+
+def sealed_again(site_packages: Path, evidence: Mapping[str, Any]) -> dict[str, Path]:
+    """Return the distributions whose RECORD lists another content than evidence does: name -> its folder."""
+    known = {name_of(name): item.get("content") for name, item in evidence.get("installed", {}).items()}
+    found = {}
+    for dist in installed_dists(site_packages):
+        if known.get(dist.name) and quick_problem(dist) is None and content_key(dist) != known[dist.name]:
+            found[dist.name] = dist.info
+    return found
+
+
+def name_of(requirement: str) -> str:
+    """Return the normalised name in a requirement such as ``torch==2.13.0``."""
+    return canonicalize_name(re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0])
+
+
+def _remove(site: Path, damaged: Sequence[Path]) -> None:
+    """Remove damaged distributions: pip takes one of the right version for installed."""
+    for dist in installed_dists(site):
+        if dist.info.name in {info.name for info in damaged} and dist.name not in KEEP:
+            remove_dist(site, dist.name)
 
 
 def _find(name: str, dists: Mapping[str, InstalledDist]) -> tuple[InstalledDist | None, str | None]:
@@ -187,7 +224,7 @@ def _content_problem(entry: RecordEntry) -> str | None:
 def _target(name: PurePosixPath, site_packages: Path) -> Path | None:
     """Where pip puts a member of a wheel; None for what pip changes or writes itself."""
     first, *rest = name.parts
-    if first.endswith(".dist-info") and name.name in _INSTALLERS_OWN:
+    if first.endswith(".dist-info") and name.name in INSTALLERS_OWN:
         return None
     if not first.endswith(".data"):
         return site_packages / name

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import importlib.metadata
 import os
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 # site-packages is PREFIX/lib/python3.X/site-packages.
 _LEVELS_BELOW_PREFIX = 3
+#: What pip and uv write beside the wheel's own files, and what they write at every installation.
+INSTALLERS_OWN = frozenset(
+    {"INSTALLER", "RECORD", "REQUESTED", "direct_url.json", "uv_build.json", "uv_cache.json"}
+)
 
 
 @frozen
@@ -157,6 +162,24 @@ def readable_entries(dist: InstalledDist) -> list[RecordEntry]:
         return record_entries(dist)
     except (OSError, ValueError):
         return []
+
+
+def content_key(dist: InstalledDist) -> str:
+    """Return the sha256 of the names and hashes of what RECORD has of the wheel itself.
+
+    Left out is what an installer makes or changes: scripts, compiled files, notes of its own.
+
+    Raises:
+        OSError, ValueError: there is no usable RECORD.
+    """
+    lines = (
+        f"{entry.name},{entry.checksum}"
+        for entry in record_entries(dist)
+        if entry.checksum
+        and not (entry.name.startswith("..") and "/bin/" in entry.name)
+        and not (entry.name.startswith(dist.info.name) and PurePosixPath(entry.name).name in INSTALLERS_OWN)
+    )
+    return hashlib.sha256("\n".join(sorted(lines)).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def quick_problem(dist: InstalledDist) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,9 +14,12 @@ from xpubuild.artifacts.abi import classify
 from xpubuild.artifacts.audit_report import AuditPolicy, raise_for_findings
 from xpubuild.artifacts.elf import read_shared_object
 from xpubuild.artifacts.installed import wheel_matches_installed
+from xpubuild.artifacts.installed_repair import KEEP
+from xpubuild.artifacts.site_packages import content_key, installed_dists
 from xpubuild.documents import plain
 from xpubuild.errors import AuditError, ToolchainError, VerifyError
 from xpubuild.frozen import frozen
+from xpubuild.machine.envmark import altered, settings_of
 
 
 @frozen
@@ -36,16 +38,15 @@ class EnvironmentProof:
         return {"proof": "environment", "env": self.env, "version": self.version}
 
     def check(self) -> dict[str, Any]:
-        """Return the version found."""
-        try:
-            text = (Path(self.env) / "pyvenv.cfg").read_text("utf-8")
-        except (OSError, UnicodeDecodeError):
-            text = ""  # no interpreter starts with such a file
-        match = re.search(r"^version(?:_info)?\s*=\s*(\S+)", text, re.MULTILINE)
-        found = match[1] if match else ""
+        """Return the version found, and the content of pip."""
+        env = Path(self.env)
+        settings = settings_of(env)
+        found = next((settings[key][0] for key in ("version", "version_info") if settings.get(key)), "")
         why = f"its interpreter is {found}" if found else "its pyvenv.cfg cannot be read"
-        if not (Path(self.env) / "bin" / "python").exists():
+        if not (env / "bin" / "python").exists():
             found, why = "", "its interpreter is missing"
+        for path, what in altered(env).items():
+            found, why = "", f"{path}: {what}"
         if not found.startswith(self.version):
             raise ToolchainError(
                 f"the environment {self.env} is not a Python {self.version} environment",
@@ -53,7 +54,9 @@ class EnvironmentProof:
                 fix="remove the folder and run the same command again",
                 commands=(f"rm -r '{self.env}'",),
             )
-        return {"python": found}
+        dists = [dist for site in env.glob("lib/python3*/site-packages") for dist in installed_dists(site)]
+        pip = {dist.name: {"content": content_key(dist)} for dist in dists if dist.name in KEEP}
+        return {"python": found, **({"installed": pip} if pip else {})}
 
 
 def find_wheel(folder: Path, dist: str) -> Path:

@@ -15,13 +15,13 @@ from xpubuild.engine.environment import ERROR_FILE
 from xpubuild.engine.events import Notice, Sink, StepOutput
 from xpubuild.engine.failure import by_space, explain_failure, full_place, own_temporary, read_child_error
 from xpubuild.engine.fingerprint import file_sha256
-from xpubuild.engine.journal import Journal
+from xpubuild.engine.journal import Journal, StepRecord
 from xpubuild.engine.model import XPUBUILD, Command, Keeper, Publish, Step
 from xpubuild.engine.monitor import Monitor
 from xpubuild.engine.process import Cancel, ProcessResult, run
 from xpubuild.engine.progress import ProgressMeter
 from xpubuild.engine.redact import Redactor
-from xpubuild.engine.state import PUBLISHED, published_hashes, witnesses_of
+from xpubuild.engine.state import PUBLISHED, published_hashes, require_still, witnesses_of
 from xpubuild.errors import AuditError, InterruptedByUserError, NoSpaceError, ToolchainError, XpuBuildError
 from xpubuild.frozen import frozen
 
@@ -54,6 +54,8 @@ class Execution:
         before = journal.record(step.id)
         self._refuse_foreign(journal)
         self._require_as_proved(journal)
+        if before is not None:
+            self._remove_resealed(before)
         journal.begin(step.id, fingerprint)
         journal.add_made(step.id, [*step.makes(), str(self.log), str(self.log.with_suffix(".log.1"))])
         for path in step.fresh:
@@ -97,6 +99,16 @@ class Execution:
                 if found != sha256:
                     journal.failed(need, f"{Path(path).name} was damaged after it was proved")
                     raise damaged_wheel(path, found, sha256)
+
+    def _remove_resealed(self, before: StepRecord) -> None:
+        """Remove what agrees with itself and not with what was made: the commands would take it for whole."""
+        try:
+            require_still(self.step, before)
+        except XpuBuildError as error:
+            if error.mend is None:
+                raise
+            self._notice(f"{error.what}: {error.why}; it is made again")
+            error.mend()
 
     def _clear_stage(self) -> None:
         """Empty the staging folder: what a run that was killed left must not be published with this one's."""

@@ -130,6 +130,7 @@ def settle(
     if not all(same):
         try:
             _prove(step)
+            require_still(step, record)
         except XpuBuildError as error:
             if step.always_prove and error.mend is None:
                 raise
@@ -150,6 +151,19 @@ def _prove_unless_untouched(step: Step, record: StepRecord, journal: Journal | N
     _prove(step)
     if journal is not None and mark is not None:
         journal.refresh_witnesses(step.id, {**record.witnesses, OUTPUTS: [0, mark]})
+
+
+def require_still(step: Step, record: StepRecord) -> None:
+    """Let those proofs that can (``still``) compare what is there with the evidence that they gave before.
+
+    Raises:
+        XpuBuildError: it is another; ``mend`` removes it, so that the commands make it again.
+    """
+    for proof in step.proofs:
+        if (still := getattr(proof, "still", None)) is not None:
+            for item in record.evidence:
+                if item.get("proof") == proof.describe():
+                    still(item)
 
 
 def _prove(step: Step) -> None:

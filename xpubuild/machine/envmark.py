@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,9 @@ from xpubuild.engine.temporary import DRAFT
 from xpubuild.errors import UsageError
 
 MARK = ".xpubuild-env.json"
+_INTERPRETER = re.compile(r"python(3(\.\d+t?)?)?")
+#: Beside an interpreter they decide where its modules are.
+_LANDMARKS = ("bin/pyvenv.cfg", "bin/pybuilddir.txt", "bin/*._pth")
 
 
 def check_name(env: Path) -> None:
@@ -65,3 +69,37 @@ def require_ours(env: Path) -> None:
         why="xpubuild does not change files that it did not make",
         fix="use another --workspace, or move that folder away",
     )
+
+
+def settings_of(env: Path) -> dict[str, list[str]]:
+    """Return what pyvenv.cfg says, every value of a key; nothing of one that cannot be read."""
+    try:
+        lines = (env / "pyvenv.cfg").read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return {}
+    found: dict[str, list[str]] = {}
+    for key, equals, value in (line.partition("=") for line in lines):
+        found.setdefault(key.strip().lower(), []).extend([value.strip()] if equals else [])
+    return found
+
+
+def altered(env: Path) -> dict[Path, str]:
+    """Return what makes each import of a virtual environment of ours mean something else: path -> what it is.
+
+    Nothing is run: an interpreter that was replaced would run too.
+    """
+    base = str((read_mark(env) or {}).get("base", ""))
+    if not base or not (env / "bin").is_dir() or (env / "conda-meta").is_dir():
+        return {}
+    real, settings, found = os.path.realpath(base), settings_of(env), dict[Path, str]()
+    paths = {path for path in (env / "bin").iterdir() if _INTERPRETER.fullmatch(path.name)}
+    for path in sorted(paths | {env / "bin" / "python"}):
+        if os.path.realpath(path) != real:
+            found[path] = f"it is not the interpreter {base} that the environment was made of"
+    homes = [Path(home) for home in settings.get("home", ())]
+    if settings.get("include-system-site-packages") != ["false"]:
+        found[env / "pyvenv.cfg"] = "it does not keep the packages of the machine out"
+    elif len(homes) != 1 or real not in map(os.path.realpath, homes[0].glob("python*")):
+        found[env / "pyvenv.cfg"] = f"its home is not the folder of {base}"
+    marks = [path for pattern in _LANDMARKS for path in sorted(env.glob(pattern))]
+    return found | dict.fromkeys(marks, "Python would look for its modules where this file says")

@@ -24,7 +24,7 @@ from xpubuild.engine.files import explained, remove_tree, sync_filesystems
 from xpubuild.engine.places import existing_quoted
 from xpubuild.engine.process import query
 from xpubuild.errors import NoSpaceError, ToolchainError
-from xpubuild.machine.envmark import MARK, check_name, read_mark, require_ours, write_mark
+from xpubuild.machine.envmark import MARK, altered, check_name, read_mark, require_ours, write_mark
 from xpubuild.machine.pip_failures import NO_SPACE
 from xpubuild.machine.python_environment import env_python
 from xpubuild.machine.pythons import PATIENT_S, PythonFacts, probe_python
@@ -37,8 +37,9 @@ _WITH_GITIGNORE = (3, 13)
 def make_env(env: Path, python: Path) -> bool:
     """Make the environment ``env`` of the interpreter ``python``; return whether anything had to be done.
 
-    One that is ready and of the same Python is left alone. One that is half made, of another Python, or whose
-    Python has gone is made again, where it was made by xpubuild.
+    One that is ready and of the same Python is left alone; settings and links of it that were changed are
+    written again. One that is half made, of another Python, or whose Python has gone is made again, where it
+    was made by xpubuild.
 
     Raises:
         UsageError: the folder holds something that xpubuild did not make, or has an unusable name.
@@ -56,8 +57,17 @@ def make_env(env: Path, python: Path) -> bool:
             commands=(f"'{python}' --version",),
         )
     wanted = {"base": facts.base_executable, "version": _minor(facts)}
+    # An environment of an environment's Python would need that one: before 3.11 venv links to it.
+    python = Path(facts.base_executable) if facts.virtual else python
+    wrong = altered(env) if read_mark(env) == {"state": "ready", **wanted} else {}
+    with explained(env, "restoring the Python environment"):
+        for path in wrong:
+            remove_tree(path)
+    if wrong:
+        _run_venv(env, python, facts)
+        sync_filesystems([env])
     if _is_ready(env, wanted):
-        return False
+        return bool(wrong)
     require_ours(env)
     with explained(env, "creating the Python environment"):
         env.mkdir(parents=True, exist_ok=True)
@@ -65,8 +75,7 @@ def make_env(env: Path, python: Path) -> bool:
         for entry in env.iterdir():
             if entry.name != MARK:
                 remove_tree(entry)
-    # An environment of an environment's Python would need that one: before 3.11 venv links to it.
-    _run_venv(env, Path(facts.base_executable) if facts.virtual else python, facts)
+    _run_venv(env, python, facts)
     with explained(env, "creating the Python environment"):
         _put_pip(env, facts)
     # What was made is on the disk before the mark says so, else a power cut leaves a mark of empty files.
@@ -86,17 +95,10 @@ def _numbers(facts: PythonFacts) -> str:
 
 
 def _is_ready(env: Path, wanted: Mapping[str, str]) -> bool:
-    mark = read_mark(env)
-    if mark != {"state": "ready", **wanted} or not _has_settings(env):
+    if read_mark(env) != {"state": "ready", **wanted}:
         return False
     found = probe_python(Path(env_python(env)), deadline_s=PATIENT_S)
     return not found.error and _minor(found) == wanted["version"]
-
-
-def _has_settings(env: Path) -> bool:
-    """Whether pyvenv.cfg says anything: after a power cut it may be empty, and the interpreter still runs."""
-    settings = env / "pyvenv.cfg"
-    return settings.is_file() and settings.stat().st_size > 0
 
 
 def _run_venv(env: Path, python: Path, facts: PythonFacts) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import shlex
 from collections import Counter
 from collections.abc import Iterator
@@ -33,23 +31,24 @@ from xpubuild.engine.state import published_hashes
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import AuditError, SourceIntegrityError, XpuBuildError
 from xpubuild.frozen import frozen
+from xpubuild.machine.envmark import altered
 from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.edits import read_built
 from xpubuild.supply.git.git import Git
 from xpubuild.supply.git.worktree import Missing, Repository, find_git_dir, finished_ns, inspect, walk
+from xpubuild.workspace.accounted import Recorded, missing_or_resealed, recorded, unaccounted
 from xpubuild.workspace.layout import Layout
 from xpubuild.workspace.moved import require_in_place
 from xpubuild.workspace.status import last_plan
 
-Kind = Literal["package", "start-up file", "wheel", "receipt", "source", "repository"]
+Kind = Literal[
+    "environment", "package", "start-up file", "shadowing file", "wheel", "receipt", "source", "repository"
+]
 #: What was fetched and is kept; damage to anything else is damage to what was installed or built.
 _KEPT = frozenset({"source", "repository"})
 _SHOWN = 3
-#: How a line of a .pth file begins that is run.
-_RUNS = (b"import ", b"import\t")
-_BOM = b"\xef\xbb\xbf"
-#: What Python runs at every start, by name; lines of a .pth file as well.
-_AT_START = frozenset({"sitecustomize.py", "usercustomize.py", "sitecustomize", "usercustomize"})
+#: What nobody may have put there; it may be the user's, so it is never removed.
+_PLANTED = frozenset({"start-up file", "shadowing file"})
 
 
 @frozen
@@ -118,9 +117,7 @@ def check_workspace(root: Path, cache: Path, sink: Sink, cancel: Cancel) -> Foun
         site = site_packages_of(layout.env) if layout.env.is_dir() else None
         with teller.doing(*parts[0]):
             if site is not None:
-                check_packages(site, found, cancel)
-                _missing_packages(layout, journal, site, found)
-                _unowned_files(site, found)
+                _environment(site, found, cancel, recorded(layout, journal))
         with teller.doing(*parts[1]):
             _wheels(layout, journal, found, site)
             _receipt(layout, found)
@@ -142,8 +139,7 @@ def require_installed(root: Path, cancel: Cancel) -> dict[str, Any]:
         return {}
     site = site_packages_of(env)
     if installed_dists(site):
-        check_packages(site, found, cancel)
-        _unowned_files(site, found)
+        _environment(site, found, cancel, None)
     if (error := failure(found, root)) is not None:
         raise error
     return {"packages": found.packages, "files": found.files}
@@ -155,10 +151,10 @@ def failure(found: Found, root: Path, *, repaired: bool = False) -> XpuBuildErro
         return None
     kinds = Counter(item.kind for item in found.damaged)
     error: type[XpuBuildError] = SourceIntegrityError if kinds.keys() <= _KEPT else AuditError
-    planted = [item.path for item in found.damaged if item.kind == "start-up file"]
+    planted = [item.path for item in found.damaged if item.kind in _PLANTED]
     fix = "read what each of them is"
     commands = [f"rm {shlex.quote(path)}" for path in planted]
-    if kinds.keys() - {"start-up file"} and not repaired:
+    if kinds.keys() - _PLANTED and not repaired:
         fix = "recreate these parts"
         commands.insert(0, f"xpubuild check {shlex.quote(str(root))} --repair")
     elif planted:
@@ -171,6 +167,22 @@ def failure(found: Found, root: Path, *, repaired: bool = False) -> XpuBuildErro
         commands=commands,
         evidence={"paths": [item.path for item in found.damaged]},
     )
+
+
+def _environment(site_packages: Path, found: Found, cancel: Cancel, known: Recorded | None) -> None:
+    """Look at what decides imports, at all packages, and at what is there beside them."""
+    for path, why in altered(prefix_of(site_packages)).items():
+        found.add("environment", path.name, path, why, "env")
+    check_packages(site_packages, found, cancel)
+    damaged = {item.name for item in found.damaged}
+    for name, step, why in missing_or_resealed(site_packages, known) if known is not None else ():
+        if name not in damaged:
+            found.add("package", name, site_packages, why, step)
+    for item in unaccounted(site_packages, known):
+        if item.kind is None:
+            found.unowned.append(item.path)
+        else:
+            found.add(item.kind, item.name, item.path, item.why)
 
 
 def check_packages(site_packages: Path, found: Found, cancel: Cancel) -> None:
@@ -193,64 +205,6 @@ def check_packages(site_packages: Path, found: Found, cancel: Cancel) -> None:
         if problems := content_problems(entries):
             more = f", and {len(problems) - 1} more files" if len(problems) > 1 else ""
             found.add("package", dist.name, dist.info, f"{problems[0]}{more}")
-
-
-def _missing_packages(layout: Layout, journal: Journal, site_packages: Path, found: Found) -> None:
-    """Name what pip installed in a step that is done and is gone: all of it, so that no RECORD tells."""
-    here = {dist.name for dist in installed_dists(site_packages)}
-    for record in journal.records():
-        for report in layout.pip_reports(record.step) if record.status == "done" else ():
-            for name in sorted(_reported(report) - here):
-                here.add(name)
-                why = "it was installed, and is not there any more"
-                found.add("package", name, site_packages, why, record.step)
-
-
-def _reported(report: Path) -> set[str]:
-    """Return the normalised names in one of pip's own reports."""
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        items = json.loads(report.read_text("utf-8"))["install"]
-        return {canonicalize_name(item["metadata"]["name"]) for item in items}
-    return set()
-
-
-def _unowned_files(site_packages: Path, found: Found) -> None:
-    """Name the files that no installed package has; those that Python runs at its start are damage."""
-    owned = _owned(site_packages)
-    for place, folders, names in os.walk(site_packages):
-        folders.sort()
-        for path in (Path(place) / name for name in sorted(names)):
-            if str(path) in owned or (path.suffix == ".pyc" and path.parent.name == "__pycache__"):
-                continue
-            name = str(path.relative_to(site_packages))
-            if _runs_at_start(name, path):
-                why = "no installed package has it, and Python runs it at every start"
-                found.add("start-up file", name, path, why)
-            else:
-                found.unowned.append(str(path))
-
-
-def _owned(site_packages: Path) -> set[str]:
-    prefix = prefix_of(site_packages)
-    owned: set[str] = set()
-    for dist in installed_dists(site_packages):
-        with contextlib.suppress(OSError, ValueError):  # damaged, and named as such
-            owned |= {os.path.normpath(entry.path) for entry in record_entries(dist)}
-    for meta in prefix.glob("conda-meta/*.json"):
-        with contextlib.suppress(OSError, ValueError):
-            owned |= {str(prefix / name) for name in json.loads(meta.read_text("utf-8")).get("files", ())}
-    return owned
-
-
-def _runs_at_start(name: str, path: Path) -> bool:
-    first, _, rest = name.partition(os.sep)
-    if rest or not first.endswith(".pth"):
-        return first in _AT_START
-    try:
-        # Other lines are folders, as old editable installs have them.
-        return any(line.startswith(_RUNS) for line in path.read_bytes().removeprefix(_BOM).splitlines())
-    except OSError:
-        return True
 
 
 def _wheels(layout: Layout, journal: Journal, found: Found, site_packages: Path | None) -> None:

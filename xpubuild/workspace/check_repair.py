@@ -26,7 +26,7 @@ from xpubuild.workspace.moved import require_in_place
 from xpubuild.workspace.status import last_plan
 
 #: What an install makes again after it was removed here.
-BY_INSTALL = frozenset({"package", "wheel", "receipt"})
+BY_INSTALL = frozenset({"environment", "package", "wheel", "receipt"})
 #: Options of install that only change what is shown, or hand out wheels once more; these with a value.
 _FLAGS = frozenset({"--json", "--dry-run", "-v", "--verbose", "-q", "--quiet"})
 _WITH_VALUE = frozenset({"--log-format", "--wheel-dir", "--libtorch", "--module-dir"})
@@ -53,6 +53,9 @@ def _repaired(layout: Layout, journal: Journal, item: Damage) -> bool:
     if item.kind == "package" and item.name in KEEP:
         # Nothing can be installed without it: the environment is made again.
         write_mark(layout.env, {"state": "damaged"})
+        _run_again(journal, ["env"])
+    elif item.kind == "environment":
+        # Its step restores what decides imports, and leaves the packages as they are.
         _run_again(journal, ["env"])
     elif item.kind == "package":
         # Its step sees that its files are gone, and installs them.

@@ -1,0 +1,194 @@
+"""What is in an environment that no installation accounts for, and what is gone of an installation.
+
+A file that nobody installed may be the user's. It is damage where Python runs it by itself, and where it
+would be imported or run in place of something that was proved.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import field
+from pathlib import Path
+from typing import Any, Literal
+
+from packaging.utils import canonicalize_name
+
+from xpubuild.artifacts.freeze import held_name
+from xpubuild.artifacts.installed import name_of, sealed_again
+from xpubuild.artifacts.installed_repair import KEEP
+from xpubuild.artifacts.site_packages import installed_dists, prefix_of, readable_entries
+from xpubuild.engine.environment import base_environment
+from xpubuild.engine.journal import Journal
+from xpubuild.frozen import frozen
+from xpubuild.workspace.layout import Layout
+
+#: How a line of a .pth file begins that is run.
+_RUNS = (b"import ", b"import\t")
+_BOM = b"\xef\xbb\xbf"
+#: What Python runs at every start, by name; lines of a .pth file as well.
+_AT_START = frozenset({"sitecustomize.py", "usercustomize.py", "sitecustomize", "usercustomize"})
+_IMPORTED = (".py", ".pyc", ".so")
+#: What venv writes beside the interpreter, which ``machine.envmark`` looks at.
+_OF_VENV = ("activate", "Activate.ps1", "python")
+
+
+@frozen
+class Recorded:
+    """What the journal knows of an environment: distribution -> the step that installed it, and evidence."""
+
+    installed: dict[str, str] = field(default_factory=dict)
+    evidence: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """What was installed here; a report of pip has what it found in place no more."""
+        return KEEP | self.installed.keys() | self.evidence.keys()
+
+
+@frozen
+class Unaccounted:
+    """A file or distribution that nobody installed here; without a kind it is no damage."""
+
+    path: str
+    kind: Literal["start-up file", "shadowing file"] | None = None
+    name: str = ""
+    why: str = ""
+
+
+def recorded(layout: Layout, journal: Journal) -> Recorded:
+    """Return what the steps that are done have installed; of two, what the later one says of a package."""
+    known = Recorded()
+    done = [record for record in journal.records() if record.status == "done"]
+    for record in sorted(done, key=lambda record: record.ended or 0.0):
+        for report in layout.pip_reports(record.step):
+            known.installed.update(dict.fromkeys(_reported(report), record.step))
+        for item in record.evidence:
+            found = item.get("installed") or {}
+            known.evidence.update({name_of(name): found[name] for name in found})
+        held = layout.build / "held" / f"{record.step.removesuffix('.install')}.txt"
+        if name := held_name(held):
+            known.installed[name] = record.step
+    return known
+
+
+def _reported(report: Path) -> set[str]:
+    """Return the normalised names in one of pip's own reports."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        items = json.loads(report.read_text("utf-8"))["install"]
+        return {canonicalize_name(item["metadata"]["name"]) for item in items}
+    return set()
+
+
+def missing_or_resealed(site_packages: Path, known: Recorded) -> Iterator[tuple[str, str, str]]:
+    """Yield (package, step, what is wrong) of what RECORD does not tell: that it is gone, or rewritten."""
+    here = {dist.name for dist in installed_dists(site_packages)}
+    for name, step in sorted(known.installed.items()):
+        if name not in here:
+            yield name, step, "it was installed, and is not there any more"
+    for name in sorted(sealed_again(site_packages, {"installed": known.evidence})):
+        yield name, known.installed.get(name, ""), "its RECORD is not the one of its installation"
+
+
+class _Modules:
+    """The modules and folders that packages have, by folder and name, to find what takes their place."""
+
+    def __init__(self, paths: set[str], top: str) -> None:
+        self._top, self._entries = top, dict[tuple[str, str], set[str]]()
+        for path in paths:
+            self._add(path, is_file=True)
+
+    def _add(self, path: str, *, is_file: bool) -> None:
+        folder, _, name = path.rpartition("/")
+        entries = self._entries.setdefault((folder, _module(name, is_file=is_file)), set())
+        if name not in entries and folder.startswith(self._top):
+            entries.add(name)
+            self._add(folder, is_file=False)
+
+    def hidden_by(self, path: str) -> str:
+        """Return the file or folder of a package that has the import name of another one; "" for none."""
+        folder = self._top
+        for name in path[len(folder) + 1 :].split("/"):
+            here = f"{folder}/{name}"
+            entries = self._entries.get((folder, _module(name, is_file=here == path)), set())
+            if entries and name not in entries:
+                return f"{folder}/{min(entries)}"
+            folder = here
+        return ""
+
+
+def _module(name: str, *, is_file: bool) -> str:
+    """Return the name that a file or folder is imported by; for what cannot be, one that no module has."""
+    stem, dot, _ = name.partition(".")
+    return stem if (name.endswith(_IMPORTED) if is_file else not dot) else f"{name}/"
+
+
+def unaccounted(site_packages: Path, known: Recorded | None) -> Iterator[Unaccounted]:
+    """Yield what no installation accounts for in site-packages and beside the interpreter.
+
+    Without ``known`` every distribution counts as installed here.
+    """
+    prefix, ours, theirs = prefix_of(site_packages), set[str](), dict[str, str]()
+    for dist in installed_dists(site_packages):
+        paths = {os.path.normpath(entry.location) for entry in readable_entries(dist)}
+        if known is None or dist.name in known.names or dist.installer == "conda":
+            ours |= paths
+        else:
+            theirs.update(dict.fromkeys(paths, dist.name))
+            yield Unaccounted(str(dist.info))
+    conda = sorted(prefix.glob("conda-meta/*.json"))
+    for meta in conda:
+        with contextlib.suppress(OSError, ValueError):
+            ours |= {str(prefix / name) for name in json.loads(meta.read_text("utf-8")).get("files", ())}
+    yield from _in_packages(str(site_packages), ours, theirs)
+    if prefix != site_packages and not conda:
+        yield from _beside_the_interpreter(prefix / "bin", ours | theirs.keys())
+
+
+def _in_packages(top: str, ours: set[str], theirs: Mapping[str, str]) -> Iterator[Unaccounted]:
+    modules = _Modules({path for path in ours if path.startswith(f"{top}/")}, top)
+    for place, folders, names in os.walk(top):
+        folders.sort()
+        for path in (f"{place}/{name}" for name in sorted(names)):
+            if path in ours or (path.endswith(".pyc") and place.endswith("/__pycache__")):
+                continue
+            name = path[len(top) + 1 :]
+            if hidden := modules.hidden_by(path):
+                why = f"it would be imported in place of {hidden}, which was installed"
+                yield Unaccounted(path, "shadowing file", theirs.get(path, name), why)
+            elif path not in theirs and _runs_at_start(name, Path(path)):
+                why = "no installed package has it, and Python runs it at every start"
+                yield Unaccounted(path, "start-up file", name, why)
+            elif path not in theirs:
+                yield Unaccounted(path)
+
+
+def _beside_the_interpreter(folder: Path, owned: set[str]) -> Iterator[Unaccounted]:
+    """Yield the files of nobody in ``bin``, which is first on PATH, and where scripts import from first."""
+    search = base_environment().get("PATH", os.defpath)
+    for path in sorted(folder.iterdir()):
+        if str(path) in owned or path.name.startswith(_OF_VENV) or path.name == "__pycache__":
+            continue
+        other = shutil.which(path.name, path=search)
+        if path.is_dir() or path.name.endswith(_IMPORTED):
+            why = "scripts of the environment would import it before any package"
+        elif other is not None and Path(other).parent != folder:
+            why = f"it would be run in place of {other}"
+        else:
+            yield Unaccounted(str(path))
+            continue
+        yield Unaccounted(str(path), "shadowing file", path.name, why)
+
+
+def _runs_at_start(name: str, path: Path) -> bool:
+    first, _, rest = name.partition(os.sep)
+    if rest or not first.endswith(".pth"):
+        return first in _AT_START
+    try:
+        # Other lines are folders, as old editable installs have them.
+        return any(line.startswith(_RUNS) for line in path.read_bytes().removeprefix(_BOM).splitlines())
+    except OSError:
+        return True
