@@ -7,6 +7,7 @@ from pathlib import Path
 
 from xpubuild.artifacts import audit_checks as checks
 from xpubuild.artifacts.abi import AbiCounts, classify
+from xpubuild.artifacts.audit_elsewhere import brought_by_requirements, elsewhere_findings
 from xpubuild.artifacts.audit_report import AuditedObject, AuditedWheel, AuditPolicy, Finding, status_of
 from xpubuild.artifacts.device_findings import device_findings, summary
 from xpubuild.artifacts.device_images import DeviceImage, images_in
@@ -63,12 +64,14 @@ def audit_wheel(
 
     contents = read_wheel(wheel, look)
     elves = {name: item.elf for name, item in objects.items()}
-    allowed = (*DRIVER_LIBRARIES, *policy.allow_missing)
+    brought = brought_by_requirements(contents, elves)
+    allowed = (*DRIVER_LIBRARIES, *policy.allow_missing, *brought)
     linker = Linker(elves, search=search, allowed=allowed, installed_in=installed_in)
     closures = {name: linker.closure(name) for name in elves}
     findings = [Finding("error", item.kind, item.path, item.path, item.message) for item in contents.problems]
     findings += damaged
     findings += checks.machine_findings(contents.claimed.tags, elves)
+    findings += elsewhere_findings(contents, elves, policy)
     for name, item in objects.items():
         findings += checks.abi_findings(name, item.abi, policy)
         findings += checks.linkage_findings(name, item.elf, closures[name], search)

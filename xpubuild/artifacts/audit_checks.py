@@ -50,7 +50,7 @@ def abi_findings(name: str, count: AbiCounts, policy: AuditPolicy) -> Iterator[F
             f"{name} was not compiled for C++11 ABI {wanted}: {tally}, for example {readable(against[0])}"
         )
         yield Finding("error", "abi", name, against[0], message)
-    elif count.mixed:
+    elif against:
         message = f"{name} mixes both C++ ABIs: {tally}, for example {readable(against[0])}"
         yield Finding("warning", "abi", name, against[0], message)
 

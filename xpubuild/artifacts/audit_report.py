@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
@@ -38,6 +38,12 @@ _FIXES: Mapping[str, str] = {
     "missing-string": "the static library was not linked: check in the configure log what CMake found",
     "rpath": "build with CMAKE_BUILD_WITH_INSTALL_RPATH=ON and CMAKE_INSTALL_RPATH below $ORIGIN",
     "not-on-rpath": "build with an RPATH that starts with $ORIGIN and points to the library",
+    "loader-hook": "do not install this wheel unless you know why it names that library; link it without",
+    "executable-stack": "link with -z noexecstack; its assembler files lack a section .note.GNU-stack",
+    "platform": "make it for the systems that it is tagged for with 'xpubuild check WHEEL --repair'",
+    "requirement": "declare the distribution that has the library, or make a wheel that does so with"
+    " 'xpubuild check WHEEL --repair'",
+    "takes-over": "do not install this wheel beside others: leave the file out when it is packed",
     "no-device-code": "find in the build log why its SYCL sources were not compiled, and build it again",
     "device-code": "build it again: the linker dropped its device images or broke them",
     "aot": "build it with --arch for the GPUs that it is for, in an empty build folder: without native code "
@@ -59,6 +65,7 @@ class AuditPolicy:
     ``require_strings`` are given, at least one of them must be inside an object of the wheel.
     ``allowed_rpaths`` are folders that an absolute RPATH may lead into. ``device_targets``, if given, are AOT
     targets (``pvc``) that every kernel must have native code for; an empty list wants kernels alone.
+    ``elsewhere`` is how bad it is that a wheel works here and may not on another machine.
     """
 
     cxx11_abi: int | None = None
@@ -69,6 +76,12 @@ class AuditPolicy:
     absolute_rpath: Severity = "warning"
     unresolved_symbols: Severity = "error"
     device_targets: tuple[str, ...] | None = None
+    elsewhere: Severity = "warning"
+
+    def key(self) -> dict[str, Any]:
+        """Return what decides a proof; what was added after builds were proved counts where it is used."""
+        values = plain(self)
+        return {name: values[name] for name in values if name != "elsewhere" or self.elsewhere != "warning"}
 
 
 @frozen

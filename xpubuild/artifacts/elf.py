@@ -30,6 +30,11 @@ _MOST_RECORDS = 4096
 # What is read of the dynamic section (elf.h); pyelftools has them by name, in tables that take long to make.
 _DT_NULL, _DT_NEEDED, _DT_STRTAB, _DT_SYMTAB, _DT_STRSZ = 0, 1, 5, 6, 10
 _DT_SONAME, _DT_RPATH, _DT_RUNPATH = 14, 15, 29
+#: Tags that name code which the loader runs beside, or in place of, that of the object.
+_HOOKS = {
+    0x6FFFFEFC: "DT_AUDIT", 0x6FFFFEFB: "DT_DEPAUDIT", 0x7FFFFFFF: "DT_FILTER", 0x7FFFFFFD: "DT_AUXILIARY",
+}  # fmt: skip
+_PF_X = 1
 
 
 @frozen
@@ -47,7 +52,8 @@ class ElfObject:
     """One ELF file. ``rpath`` and ``runpath`` are split at colons and keep ``$ORIGIN``.
 
     ``versions_needed`` maps a library's soname to the symbol versions that are wanted from it (such as
-    ``GLIBCXX_3.4.30``), ``versions_defined`` are those that this object offers.
+    ``GLIBCXX_3.4.30``), ``versions_defined`` are those that this object offers. ``hooks`` are (tag, library)
+    of what the loader runs beside it or in its place; ``runs_stack``: it asks for a stack that can be run.
     """
 
     kind: str
@@ -62,6 +68,8 @@ class ElfObject:
     versions_needed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     versions_defined: frozenset[str] = frozenset()
     dynamic: bool = False
+    hooks: tuple[tuple[str, str], ...] = ()
+    runs_stack: bool = False
 
     @property
     def platform(self) -> tuple[str, int, bool]:
@@ -178,6 +186,9 @@ class ElfReader:
             for segment in segments:
                 if segment["p_type"] in ("PT_LOAD", "PT_DYNAMIC"):
                     self._inside(segment["p_offset"], segment["p_filesz"], "a segment")
+        self._runs_stack = any(
+            item["p_type"] == "PT_GNU_STACK" and item["p_flags"] & _PF_X for item in segments
+        )
         self._dynamic: Any = next((item for item in segments if item["p_type"] == "PT_DYNAMIC"), None)
 
     def sections(self) -> tuple[Section, ...]:
@@ -222,6 +233,12 @@ class ElfReader:
                 if names and not flags & _VER_FLG_BASE
             ),
             dynamic=bool(tags),
+            hooks=tuple(
+                (name, self._string(strings, offset))
+                for tag, name in _HOOKS.items()
+                for offset in tags.get(tag, ())
+            ),
+            runs_stack=self._runs_stack,
         )
 
     def static_symbols(self) -> Symbols:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
@@ -22,14 +23,15 @@ from auditwheel.policy import WheelPolicies
 from xpubuild.artifacts.elf import ElfObject, read_shared_object
 from xpubuild.artifacts.linkage import DRIVER_LIBRARIES, ORIGIN, Closure, Linker
 from xpubuild.artifacts.record import hash_file
-from xpubuild.artifacts.repair_runtime import Owned, Runtime, component_of, loaded_by
+from xpubuild.artifacts.repair_runtime import TORCH_LIBRARIES, Owned, Runtime, component_of, loaded_by
 from xpubuild.errors import AuditError, UnsatisfiableError
 from xpubuild.frozen import frozen
 
-TORCH_LIBRARIES = ("libtorch.so", "libtorch_*.so", "libc10.so", "libc10_*.so", "libshm.so")
 _MACHINES = {"EM_X86_64": Architecture.x86_64, "EM_AARCH64": Architecture.aarch64}
 _LOADER = ("ld-linux", "ld64.so")
 _HASH_CHARACTERS = 8
+#: What tags were called before they named a version of glibc.
+_EARLY = {"manylinux1": "_2_5_", "manylinux2010": "_2_12_", "manylinux2014": "_2_17_"}
 
 
 @frozen
@@ -287,6 +289,14 @@ class Platforms:
         """Whether every manylinux system has a library, at least those of the newest policy."""
         return library in self._allowed or library.startswith(_LOADER)
 
+    def has(self, tag: str, library: str, version: str) -> bool:
+        """Whether every system of a manylinux tag has a symbol version of one of its libraries."""
+        wanted = self._policies.versioned_symbols_policy({library: {version}})
+        glibc = _glibc(tag)
+        # Of a tag between two policies the older one counts.
+        older = [item.priority for item in self._policies if item.priority and _glibc(item.name) <= glibc]
+        return bool(min(older, default=self._policies.highest.priority) <= wanted.priority)
+
     def tag(self, elves: Mapping[str, ElfObject], system: Iterable[str], *, whole: bool) -> str:
         """Return the oldest platform that has all symbol versions and libraries that the objects need.
 
@@ -312,6 +322,12 @@ class Platforms:
         ]
         by_symbols = self._policies.versioned_symbols_policy(wanted)
         return str(min([by_symbols, max(fitting, default=self._policies.linux)]).name)
+
+
+def _glibc(tag: str) -> tuple[int, ...]:
+    """Return the version of glibc that a manylinux tag stands for."""
+    name = next((new for old, new in _EARLY.items() if tag.startswith(f"{old}_")), tag)
+    return tuple(map(int, re.findall(r"_(\d+)(?=_)", f"{name}_")[:2]))
 
 
 def _wanted(elves: Mapping[str, ElfObject], libraries: Iterable[str]) -> Iterator[tuple[str, str]]:

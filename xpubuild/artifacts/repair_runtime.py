@@ -13,6 +13,7 @@ from xpubuild.artifacts.site_packages import InstalledDist, installed_dists, rea
 from xpubuild.frozen import frozen
 from xpubuild.safe_yaml import read_yaml
 
+TORCH_LIBRARIES = ("libtorch.so", "libtorch_*.so", "libc10.so", "libc10_*.so", "libshm.so")
 _TABLE = Path(__file__).with_name("repair_runtime.yaml")
 
 
@@ -35,6 +36,15 @@ def _families() -> list[dict[str, Any]]:
 def component_of(library: str) -> str | None:
     """Return the oneAPI component that a library is of, None for one that is not Intel's."""
     return next((item["component"] for item in _families() if _fits(library, item["libraries"])), None)
+
+
+def distributions_of(library: str) -> tuple[str, ...]:
+    """Return the distributions that bring a library, or require the one that does; none of an unknown one."""
+    if any(fnmatchcase(library, pattern) for pattern in TORCH_LIBRARIES):
+        return ("torch",)
+    return tuple(dict.fromkeys(
+        dist for item in _families() if _fits(library, item["libraries"]) for dist in item["dists"]
+    ))  # fmt: skip
 
 
 def loaded_by(library: str) -> tuple[str, ...]:

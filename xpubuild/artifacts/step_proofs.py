@@ -226,7 +226,7 @@ class WheelProof:
         return {
             "proof": "wheel",
             "pattern": self.pattern,
-            "policy": plain(self.policy),
+            "policy": self.policy.key(),
             "search": list(self.search),
             **({"installed_in": self.installed_in} if self.installed_in else {}),
         }

@@ -18,7 +18,6 @@ from xpubuild.artifacts.audit_report import AuditedWheel, AuditPolicy, raise_for
 from xpubuild.artifacts.elf import ElfObject, read_shared_object
 from xpubuild.artifacts.record import hash_file, is_record_file
 from xpubuild.artifacts.repair_decide import (
-    TORCH_LIBRARIES,
     Decider,
     Decision,
     Expected,
@@ -27,7 +26,7 @@ from xpubuild.artifacts.repair_decide import (
     RepairRequest,
     newest_versions,
 )
-from xpubuild.artifacts.repair_runtime import Runtime
+from xpubuild.artifacts.repair_runtime import TORCH_LIBRARIES, Runtime
 from xpubuild.artifacts.repair_write import builder_findings, patch, rewrite, with_pins, with_platform
 from xpubuild.artifacts.wheel import read_wheel
 from xpubuild.documents import plain

@@ -100,6 +100,7 @@ def _audit(wheels: list[Path], more: dict[str, Any]) -> int:
         # An extension finds these in the torch that is loaded before it; --search names a real one.
         allow_missing=(*more["allow_missing"], *(() if more["search"] else _TORCH_LIBRARIES)),
         device_targets=more["arch"] or None,
+        elsewhere="error",
     )
     folders = {"search": more["search"], "installed_in": more["installed_in"]}
     reports = [audit_wheel(wheel, policy, **folders) for wheel in wheels]

@@ -1,0 +1,224 @@
+"""What of a wheel depends on the machine that built it, or takes over others, as tables of checks.
+
+A wheel that is loaded where it was built may still look for its libraries at a place of that machine, want a
+newer system than its tag promises, or need a distribution that it does not require.
+"""
+
+from __future__ import annotations
+
+import configparser
+import email.parser
+import posixpath
+import re
+from collections.abc import Callable, Iterator, Mapping
+from fnmatch import fnmatchcase
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from xpubuild.artifacts.audit_report import AuditPolicy, Finding, Severity
+from xpubuild.artifacts.elf import ElfObject
+from xpubuild.artifacts.linkage import ORIGIN
+from xpubuild.artifacts.repair_runtime import distributions_of
+from xpubuild.artifacts.wheel import WheelContents
+from xpubuild.frozen import frozen
+
+#: site-packages is PREFIX/lib/python3.X/site-packages.
+_BELOW_PREFIX = "lib/python/site-packages"
+#: Programs that everything else is installed and run with.
+_PROGRAMS = re.compile(r"(python|pip|sh|bash|env|git|gcc|g\+\+|cc|c\+\+|ld|make)[\d.]*")
+#: What Python runs at every start.
+_AT_START = frozenset({"sitecustomize", "usercustomize"})
+#: Import package -> the distributions that may bring it; any other would overwrite it.
+_OWNERS = {
+    "torch": ("torch",),
+    "torchgen": ("torch",),
+    "functorch": ("torch", "functorch"),
+    "triton": ("pytorch-triton", "pytorch-triton-rocm", "pytorch-triton-xpu", "triton", "triton-xpu"),
+    "torchvision": ("torchvision",),
+    "torchaudio": ("torchaudio",),
+    "numpy": ("numpy",),
+    "pip": ("pip",),
+    "setuptools": ("setuptools",),
+    "pkg_resources": ("setuptools",),
+    "_distutils_hack": ("setuptools",),
+}
+_MANYLINUX = re.compile(r"manylinux(?:_\d+_\d+|1|2010|2014)_\w+")
+
+
+@frozen
+class _Check:
+    """``find`` yields (what it is about, the message without the object's name) of one object."""
+
+    kind: str
+    find: Callable[[str, ElfObject], Iterator[tuple[str, str]]]
+    severity: Severity | None = None
+    """None: as bad as the policy says of what fails elsewhere."""
+
+
+def _paths(_name: str, elf: ElfObject) -> Iterator[tuple[str, str]]:
+    for library in elf.needed:
+        if "/" in library and not library.startswith("/"):
+            yield (
+                library,
+                f"needs {library}, a path from the current folder, not a name",
+            )
+
+
+def _absolute(_name: str, elf: ElfObject) -> Iterator[tuple[str, str]]:
+    for library in elf.needed:
+        if library.startswith("/"):
+            yield library, f"needs {library}, a file of the build machine"
+
+
+def _hooks(_name: str, elf: ElfObject) -> Iterator[tuple[str, str]]:
+    for tag, library in elf.hooks:
+        yield library, f"has {tag} {library}: the loader runs that library beside it or in its place"
+
+
+def _outside(name: str, elf: ElfObject) -> Iterator[tuple[str, str]]:
+    start = posixpath.dirname(posixpath.join(_BELOW_PREFIX, name))
+    for entry in dict.fromkeys((*elf.rpath, *elf.runpath)):
+        if ORIGIN.match(entry) and posixpath.normpath(ORIGIN.sub(start, entry)).startswith(".."):
+            yield entry, f"RPATH has {entry}, which leads out of any environment that it is installed in"
+
+
+def _stack(_name: str, elf: ElfObject) -> Iterator[tuple[str, str]]:
+    if elf.runs_stack:
+        yield "PT_GNU_STACK", "asks for a stack that can be run: glibc 2.41 and SELinux do not load it"
+
+
+#: What is asked of each shared object.
+_OBJECT_CHECKS = (
+    _Check("rpath", _paths, "error"),
+    _Check("rpath", _absolute),
+    _Check("loader-hook", _hooks, "error"),
+    _Check("rpath", _outside, "error"),
+    _Check("executable-stack", _stack),
+)
+
+
+def elsewhere_findings(
+    contents: WheelContents, elves: Mapping[str, ElfObject], policy: AuditPolicy
+) -> Iterator[Finding]:
+    """Yield what would fail, or do harm, on another machine or in an environment with other packages."""
+    for check in _OBJECT_CHECKS:
+        for name, elf in elves.items():
+            for about, message in check.find(name, elf):
+                severity = check.severity or policy.elsewhere
+                yield Finding(severity, check.kind, name, about, f"{name} {message}")
+    yield from _platform_findings(contents, elves, policy)
+    yield from _requirement_findings(contents, elves, policy)
+    for name, message in (*_entry_points(contents), *_members(contents)):
+        yield Finding("error", "takes-over", name, name, message)
+
+
+def _platform_findings(
+    contents: WheelContents, elves: Mapping[str, ElfObject], policy: AuditPolicy
+) -> Iterator[Finding]:
+    """Yield a manylinux tag that the symbol versions of the objects do not keep."""
+    tags = sorted({tag.rpartition("-")[2] for tag in contents.claimed.tags})
+    claimed = [tag for tag in tags if _MANYLINUX.fullmatch(tag)]
+    machines = {elf.machine for elf in elves.values()}
+    if not claimed or len(machines) != 1:
+        return
+    # auditwheel and its policies take time to import, and a wheel of this machine alone needs neither.
+    from xpubuild.artifacts.repair_decide import Platforms  # noqa: PLC0415
+
+    platforms = Platforms(machines)
+    inside = {posixpath.basename(name) for name in elves} | {elf.soname for elf in elves.values()}
+    system = {item for elf in elves.values() for item in elf.needed if platforms.of_system(item)} - inside
+    for name, elf in elves.items():
+        for library in sorted(system & set(elf.versions_needed)):
+            for version in elf.versions_needed[library]:
+                if all(platforms.has(tag, library, version) for tag in claimed):
+                    continue
+                message = f"{name} needs {version} of {library}, which systems of {', '.join(claimed)} lack"
+                yield Finding(policy.elsewhere, "platform", name, version, message)
+
+
+def _required(contents: WheelContents) -> frozenset[str]:
+    """Return the normalised names of what METADATA requires without an extra."""
+    text = next((text for name, text in contents.texts.items() if name.endswith("/METADATA")), "")
+    found = set()
+    for line in email.parser.Parser().parsestr(text, headersonly=True).get_all("Requires-Dist", []):
+        try:
+            requirement = Requirement(line)
+        except InvalidRequirement:
+            continue
+        if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+            found.add(canonicalize_name(requirement.name))
+    return frozenset(found)
+
+
+def _brought(contents: WheelContents, elves: Mapping[str, ElfObject]) -> Iterator[tuple[str, str, str, str]]:
+    """Yield (object, library of a distribution, the requirement that brings it or "", who could bring it)."""
+    required = _required(contents)
+    inside = {posixpath.basename(name) for name in elves} | {elf.soname for elf in elves.values()}
+    for name, elf in elves.items():
+        for library in elf.needed:
+            owners = distributions_of(library)
+            if owners and library not in inside and contents.claimed.name not in owners:
+                # torch for XPU requires those with Intel's runtime.
+                by = next((dist for dist in (*owners, "torch") if dist in required), "")
+                yield name, library, by, " or ".join(owners)
+
+
+def brought_by_requirements(contents: WheelContents, elves: Mapping[str, ElfObject]) -> tuple[str, ...]:
+    """Return the libraries that an environment has because METADATA requires the distribution with them."""
+    return tuple(sorted({library for _, library, by, _ in _brought(contents, elves) if by}))
+
+
+def _requirement_findings(
+    contents: WheelContents, elves: Mapping[str, ElfObject], policy: AuditPolicy
+) -> Iterator[Finding]:
+    missing: dict[str, tuple[str, str]] = {}
+    for name, library, by, owners in _brought(contents, elves):
+        # What the policy expects on the machine needs no distribution; that torch is there says another one.
+        machines = owners != "torch" and any(fnmatchcase(library, item) for item in policy.allow_missing)
+        if not by and not machines:
+            missing.setdefault(library, (name, owners))
+    for library, (name, owners) in missing.items():
+        message = f"{name} needs {library} of {owners}, which METADATA does not require"
+        # A machine may have oneAPI itself.
+        severity = policy.elsewhere if owners == "torch" else "warning"
+        yield Finding(severity, "requirement", name, library, message)
+
+
+def _entry_points(contents: WheelContents) -> Iterator[tuple[str, str]]:
+    """Yield programs that are no plain names, or take the place of one that everything is run with."""
+    for path, text in contents.texts.items():
+        if not path.endswith("/entry_points.txt"):
+            continue
+        parser = configparser.RawConfigParser(delimiters=("=",), strict=False)
+        parser.optionxform = str  # type: ignore[assignment,method-assign]
+        try:
+            parser.read_string(text)
+        except configparser.Error as error:
+            yield path, f"{path} cannot be read: {error.message}"
+            continue
+        for section in {"console_scripts", "gui_scripts"} & set(parser.sections()):
+            for name in parser[section]:
+                if "/" in name or name.startswith("."):
+                    yield path, f"{path} would write a program outside of its folder: {name}"
+                elif _PROGRAMS.fullmatch(name) and contents.claimed.name != "pip":
+                    yield path, f"{path} would install a program named {name}"
+
+
+def _members(contents: WheelContents) -> Iterator[tuple[str, str]]:
+    """Yield files that Python runs at every start, and packages and programs of other distributions."""
+    dist = contents.claimed.name
+    tops: dict[str, str] = {}
+    for member in contents.members:
+        first, _, rest = member.name.partition("/")
+        if first.endswith(".data"):
+            kind, _, rest = rest.partition("/")
+            if kind == "scripts" and _PROGRAMS.fullmatch(rest) and dist != "pip":
+                yield member.name, f"{member.name} would be installed as the program {rest}"
+            first = rest.partition("/")[0] if kind in ("purelib", "platlib") else ""
+        tops.setdefault(first.partition(".")[0], member.name)
+    for top, name in tops.items():
+        if top in _AT_START:
+            yield name, f"{name} would be run at every start of Python"
+        elif dist not in _OWNERS.get(top, (dist,)):
+            yield name, f"{name} is in the package {top} of {' or '.join(_OWNERS[top])}"
