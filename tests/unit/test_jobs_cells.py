@@ -90,14 +90,17 @@ def test_recipes_and_locks_are_named_for_any_folder(tmp_path: Path, monkeypatch:
 def test_every_option_is_handed_on_or_known_not_to_be() -> None:
     """What is not said again decides nothing on a node, is refused, or is the folder's own."""
     known = {"recipe", "workspace", "variant", "python", "update", *BOTH, *HERE}
-    refused, of_the_folder = {"editable", "packages"}, {"mirror", "offline"}
+    refused, of_the_folder = {"editable", "packages", "source_dir", "quick"}, {"mirror", "offline"}
     nothing = {"report", "telling", "resolved"}
     nothing |= {"patches"}  # those of a lock, which is handed on
     of_conda = {"conda_lock", "conda_channel"}
     assert {field.name for field in fields(Options)} == (known | refused | of_the_folder | nothing | of_conda)
     assert cell(store_read_only=True).install == ("quickstart", "--store-read-only")
     require_possible(Options("r"))
-    for given, option in (({"editable": True}, "--editable"), ({"packages": "conda"}, "--packages conda")):
+    for given, option in (
+        ({"editable": True}, "--editable"), ({"packages": "conda"}, "--packages conda"),
+        ({"source_dir": {"torch": Path("/own")}}, "--source-dir"), ({"quick": True}, "--quick"),
+    ):  # fmt: skip
         with pytest.raises(UsageError) as caught:
             require_possible(Options("r", **given))
         assert caught.value.what == f"{option} cannot be built by jobs"

@@ -22,7 +22,14 @@ from xpubuild.errors import RecipeError
 from xpubuild.install.build_compilers import cache_tuning, cached, compiler_environment, path_prefix
 from xpubuild.install.build_jobs import jobs_environment_of, launcher_folder, launcher_tuning, memory_of
 from xpubuild.install.complete import explain_held
-from xpubuild.install.environment_steps import constraints_of, held_file, held_proof, hold_command, words
+from xpubuild.install.environment_steps import (
+    constraints_of,
+    held_file,
+    held_proof,
+    hold_command,
+    rebuild_files,
+    words,
+)
 from xpubuild.install.source_steps import (
     built_tree_proof,
     git_folder,
@@ -206,13 +213,10 @@ def _command(
         env=env,
         cwd=cwd,
         path_prefix=(
-            *git_folder(target, name),
-            str(target.layout.env / "bin"),
-            *path_prefix(target),
-            *oneapi_path,
+            *git_folder(target, name), str(target.layout.env / "bin"), *path_prefix(target), *oneapi_path,
         ),
         tuning=tuning,
-    )
+    )  # fmt: skip
 
 
 def _relevant(target: Target) -> dict[str, object]:
@@ -308,10 +312,11 @@ def install_step(target: Target, name: str) -> Step:
 def editable_step(target: Target, name: str, needs: tuple[str, ...]) -> Step:
     """Return the step that installs a source component editable, for a developer who rebuilds all day.
 
-    Always with pip: ``setup.py develop`` is gone from setuptools.
+    Always with pip at first: ``setup.py develop`` is gone from setuptools.
     """
-    dist = target.component(name).dist
-    argv = (*_pip(target, name, "install"), "--editable", source_folder(target, name))
+    dist, folder = target.component(name).dist, source_folder(target, name)
+    again = (str(target.layout.python), *rebuild_files(target), dist, folder, *_settings(target, name, ""))
+    argv = (*filter(None, again), "--", *_pip(target, name, "install"), "--editable", folder)
     check = check_command(target, name, pin_checked(target, name), kind=EDITABLE)
     step = _installing(target, name, _command(target, name, argv), (check,))
     tools, counted, logs = cached(target, name)
@@ -322,16 +327,15 @@ def editable_step(target: Target, name: str, needs: tuple[str, ...]) -> Step:
         needs=(f"{name}.source", *needs),
         tools=tools,
         proofs=(
-            InstalledProof(str(target.site_packages), (dist,)),
-            built_tree_proof(target, name),
-            *step.proofs,
-            *counted,
+            InstalledProof(str(target.site_packages), (dist,)), built_tree_proof(target, name),
+            *step.proofs, *counted,
         ),
         outputs=(step.outputs[0], *made),
-        fresh=(bytecode(target, name), *logs),
+        # Of who edits Python files all day what was compiled stays: it has the time of its source.
+        fresh=(*(() if name in target.dirty else (bytecode(target, name),)), *logs),
         relevant=_relevant(target),
         memory_bytes=memory_of(target, name),
-    )
+    )  # fmt: skip
 
 
 def verify_step(target: Target, needs: tuple[str, ...]) -> Step:

@@ -20,6 +20,7 @@ from xpubuild.artifacts.step_proofs import AbiOfInstalledProof, EnvironmentProof
 from xpubuild.engine.fingerprint import digest
 from xpubuild.engine.model import XPUBUILD, Command, Proof, Step
 from xpubuild.errors import UnsatisfiableError
+from xpubuild.install import rebuild
 from xpubuild.install.complete import CompleteProof, explain_held
 from xpubuild.install.target import Target
 from xpubuild.machine.envmark import MARK as ENV_MARK
@@ -245,3 +246,14 @@ def wheel_component_step(target: Target, name: str, needs: tuple[str, ...]) -> S
         outputs=(*step.outputs, held),
         witnesses=(*step.witnesses, held),
     )
+
+
+@functools.cache
+def _rebuild() -> str:
+    return Path(rebuild.__file__).read_text("utf-8")
+
+
+def rebuild_files(target: Target) -> dict[str, str]:
+    """Return the program that builds editable installs again: path -> text; none for wheels."""
+    place = target.layout.build / "rebuild" / "rebuild.py"
+    return {str(place): _rebuild()} if target.options.editable else {}

@@ -142,6 +142,7 @@ def _files(target: Target) -> dict[str, str]:
         **compiler_files(target),
         **launcher_files(target),
         **source_steps.git_files(target),
+        **environment_steps.rebuild_files(target),
     }
     for name in target.components:
         if target.component(name).kind == "source":

@@ -145,9 +145,13 @@ def require_possible(options: Options) -> None:
     Raises:
         UsageError: naming the option.
     """
-    if options.editable or options.source_dir or options.packages == "conda":
-        own = "--source-dir" if options.source_dir else "--packages conda"
-        option = "--editable" if options.editable else own
+    given = {
+        "--editable": options.editable,
+        "--source-dir": options.source_dir,
+        "--quick": options.quick,
+        "--packages conda": options.packages == "conda",
+    }
+    if option := next((name for name, asked in given.items() if asked), None):
         raise UsageError(
             f"{option} cannot be built by jobs",
             why="a build node hands wheels to the node that verifies them, not an environment",

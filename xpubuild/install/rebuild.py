@@ -1,0 +1,99 @@
+"""Builds an editable install once more: what pip does, without pip and without asking for the metadata twice.
+
+The environment's own Python runs this file, with the standard library alone: ``rebuild.py DIST FOLDER
+[NAME=VALUE...] -- PIP...``. It calls the hook that pip calls, and puts the files that are new in the wheel in
+the place of the installed ones. Where DIST is not installed editable, or has other files, it becomes PIP.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import importlib
+import io
+import json
+import os
+import re
+import sys
+import tempfile
+import zipfile
+from importlib import metadata
+from pathlib import Path
+
+_BUILD = re.compile(r"^\[build-system\]$(.*?)(?=^\[|\Z)", re.MULTILINE | re.DOTALL)
+_OF_PIP = ("INSTALLER", "REQUESTED", "direct_url.json")
+
+
+def installed(dist: str) -> Path | None:
+    """Return the dist-info folder of an editable install, None where there is none."""
+    for found in metadata.distributions(name=dist):
+        if json.loads(found.read_text("direct_url.json") or "{}").get("dir_info", {}).get("editable"):
+            return Path(str(found.locate_file(""))) / str(found._path.name)  # type: ignore[attr-defined]
+    return None
+
+
+def hook(folder: Path) -> object:
+    """Return the build backend of a tree, as pip finds it."""
+    try:
+        text = (folder / "pyproject.toml").read_text("utf-8")
+    except FileNotFoundError:
+        text = ""
+    section = found[1] if (found := _BUILD.search(text)) else ""
+    name = re.search(r"^build-backend\s*=\s*[\"']([^\"']+)", section, re.MULTILINE)
+    paths = re.search(r"^backend-path\s*=\s*\[([^\]]*)", section, re.MULTILINE)
+    sys.path[:0] = [str(folder / item) for item in re.findall(r"[\"']([^\"']+)", paths[1] if paths else "")]
+    module, _, inside = (name[1] if name else "setuptools.build_meta:__legacy__").partition(":")
+    backend: object = importlib.import_module(module)
+    return getattr(backend, inside) if inside else backend
+
+
+def replace(wheel: Path, info: Path) -> bool:
+    """Put what is new in a wheel in the place of what is installed; False where it has other files."""
+    site, record = info.parent, info / "RECORD"
+    rows = {row[0]: row for row in csv.reader(io.StringIO(record.read_text("utf-8"), newline="")) if row}
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if not name.endswith("/")}
+        own = {f"{info.name}/{name}" for name in _OF_PIP}
+        there = {name for name in rows if not name.endswith(".pyc")} - own
+        if names != there or any(".data/" in name for name in names):
+            return False
+        for name in sorted(names - {f"{info.name}/RECORD"}):
+            data = archive.read(name)
+            digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+            if rows[name][1] == f"sha256={digest}":
+                continue
+            draft = site / f"{name}.new"
+            draft.write_bytes(data)
+            draft.chmod((site / name).stat().st_mode & 0o777)
+            draft.replace(site / name)
+            rows[name] = [name, f"sha256={digest}", str(len(data))]
+            sys.stdout.write(f"replaced {name}\n")
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows.values())
+    draft = record.with_name("RECORD.new")
+    draft.write_text(text.getvalue(), "utf-8")
+    draft.replace(record)
+    return True
+
+
+def main(words: list[str]) -> None:
+    """Build and replace, or become pip."""
+    del sys.path[0]  # the folder of this file
+    given, pip = words[: words.index("--")], words[words.index("--") + 1 :]
+    dist, folder, info = given[0], Path(given[1]), installed(given[0])
+    if info is not None:
+        sys.stdout.write(f"building {dist} in place\n")
+        sys.stdout.flush()
+        os.chdir(folder)
+        with tempfile.TemporaryDirectory() as stage:
+            settings = dict(item.split("=", 1) for item in given[2:])
+            name = hook(folder).build_editable(stage, settings or None, None)  # type: ignore[attr-defined]
+            if replace(Path(stage) / name, info):
+                return
+        sys.stdout.flush()
+    os.execv(pip[0], pip)  # noqa: S606
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
