@@ -2,7 +2,7 @@
 
 The environment's own Python runs this file, with the standard library alone: ``rebuild.py DIST FOLDER
 [NAME=VALUE...] -- PIP...``. It calls the hook that pip calls, and puts the files that are new in the wheel in
-the place of the installed ones. Where DIST is not installed editable, or has other files, it becomes PIP.
+the place of the installed ones. Where DIST is not installed editable, or has other files, it runs PIP.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import io
 import json
 import os
 import re
+import runpy
 import sys
 import tempfile
 import zipfile
@@ -78,10 +79,10 @@ def replace(wheel: Path, info: Path) -> bool:
 
 
 def main(words: list[str]) -> None:
-    """Build and replace, or become pip."""
+    """Build and replace, or run pip."""
     del sys.path[0]  # the folder of this file
     given, pip = words[: words.index("--")], words[words.index("--") + 1 :]
-    dist, folder, info = given[0], Path(given[1]), installed(given[0])
+    dist, folder, info, path = given[0], Path(given[1]), installed(given[0]), [*sys.path]
     if info is not None:
         sys.stdout.write(f"building {dist} in place\n")
         sys.stdout.flush()
@@ -92,7 +93,9 @@ def main(words: list[str]) -> None:
             if replace(Path(stage) / name, info):
                 return
         sys.stdout.flush()
-    os.execv(pip[0], pip)  # noqa: S606
+        sys.path[:] = path
+    sys.argv = pip[pip.index("pip") :]
+    runpy.run_module("pip", run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":
