@@ -13,7 +13,8 @@ _ABOUT = """
 
 Each of these variables sets an option of the listed commands; an option on the command line takes precedence,
 and a variable over [configuration files](../how-to/configure.md), which may set the same and more.
-A flag is set with `1` or `true`; several values are separated by commas. In an activated workspace
+A flag is set with `1` or `true`; several values are separated by commas. A variable that is empty switches
+off what a configuration file sets. In an activated workspace
 (`eval "$(xpubuild env)"`), `XPUBUILD_ENTERED` is set: commands without a recipe or `--workspace` use that
 workspace.
 """
@@ -28,6 +29,12 @@ OTHERS = {
     "XPUBUILD_TRUSTED_STORES": (
         "Stores of built wheels (folders, URLs), separated by commas, that are used although others can "
         "write to them."
+    ),
+    "XPUBUILD_SHARE_GROUP": (
+        "Name or number of the group that uses what is made for others. Default: everybody."
+    ),
+    "XPUBUILD_SHARE_MODE": (
+        "Mode of folders that are made for others, such as 2750. Default: 755, with a group 2755."
     ),
     "XPUBUILD_DOCTOR_DRIVER_SECONDS": (
         "Seconds after which doctor reports a hanging GPU driver. Default and maximum: 8."

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from integration.mirror_world import World, world
 
-from xpubuild.engine.files import copy_durable, explained
-from xpubuild.engine.places import make_shared, share
+from xpubuild.engine.files import explained
+from xpubuild.engine.places import make_shared, reached_by, share, within
 from xpubuild.errors import NoSpaceError, ToolchainError
 from xpubuild.supply.depot.examine import damages
 
@@ -54,20 +54,12 @@ def test_a_mirror_that_a_careful_user_fills_can_be_used_by_others(here: World, t
 
 
 @pytest.mark.usefixtures("private")
-def test_a_folder_of_wheels_can_be_used_by_others(tmp_path: Path) -> None:
-    wheel = tmp_path / "x.whl"
-    wheel.write_text("x")
-    copy_durable(wheel, tmp_path / "shared" / "wheels")
-    assert closed(tmp_path / "shared") == []
-
-
-@pytest.mark.usefixtures("private")
 def test_a_folder_that_was_there_is_left_as_it_is(tmp_path: Path) -> None:
     own = tmp_path / "own"
     own.mkdir(mode=0o700)
     make_shared(own)
     make_shared(own / "below")
-    share(own)
+    share(path for path in within(own) if path != own)
     assert stat.S_IMODE(own.stat().st_mode) == 0o700
     assert stat.S_IMODE((own / "below").stat().st_mode) == 0o755
     (own / "file").touch()
@@ -80,7 +72,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     secret.mkdir(mode=0o700)
     mirror.mkdir()
     (mirror / "link").symlink_to(secret)
-    share(mirror)
+    share(within(mirror))
     assert stat.S_IMODE(secret.stat().st_mode) == 0o700
 
 
@@ -88,7 +80,9 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     ("place", "doing", "advice"),
     [
         ("cache/xpubuild/git/x.lock", "locking a source", "XDG_CACHE_HOME"),
-        ("mirror", "changing the mirror", "--mirror"),
+        ("mirror/.lock", "locking a source", "--mirror"),
+        ("modules/xpubuild/x", "writing x", "--module-dir"),
+        ("wheels/x.whl", "copying x.whl", "--wheel-dir"),
         ("w/logs/x.log", "writing a log", "--workspace"),
     ],
 )
@@ -96,7 +90,10 @@ def test_the_advice_is_about_the_place_that_cannot_be_written(
     place: str, doing: str, advice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    others = {"XDG_CACHE_HOME", "--mirror", "--workspace"} - {advice}
+    places = {"mirror": "--mirror", "cache": "--store", "modules": "--module-dir", "wheels": "--wheel-dir"}
+    for name, option in places.items():
+        reached_by(tmp_path / name, option)
+    others = {"XDG_CACHE_HOME", "--workspace", *places.values()} - {advice}
     for number in (errno.EACCES, errno.EROFS, errno.ENOSPC):
         with pytest.raises((ToolchainError, NoSpaceError)) as caught, explained(tmp_path / place, doing):
             raise OSError(number, os.strerror(number))

@@ -165,6 +165,7 @@ def test_the_caller_can_name_an_interpreter_in_every_way(
     environment = {**base_environment(), "PATH": f"{tmp_path}:/bin"}
     stand_in(tmp_path / "python3.99")
     assert resolve_python("python3.99", environment) == tmp_path / "python3.99"
+    assert resolve_python("3.99", environment) == tmp_path / "python3.99"
     monkeypatch.chdir(tmp_path)
     assert resolve_python("./python3.99", environment) == tmp_path / "python3.99"
     own = resolve_python(None, environment)

@@ -35,6 +35,9 @@ def make_workspace(root: Path, recipe: str = "2.8", changes: dict[str, Any] | No
     python.chmod(0o755)
     (root / "journal.db").touch()
     captured = CHANGES if changes is None else changes
-    receipt = {"recipe": recipe, "status": "complete", "activation": {"oneapi": captured}}
+    receipt = {
+        "recipe": recipe, "status": "complete", "activation": {"oneapi": captured},
+        "summary": {"python": "3.12.1 (/usr/bin/python3.12)"}, "lock_digest": "0123456789abcdef",
+    }  # fmt: skip
     (root / "receipt.json").write_text(json.dumps(receipt))
     return root

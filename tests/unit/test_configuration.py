@@ -152,6 +152,25 @@ def test_an_entered_workspace_wins_over_the_recipe_of_a_file(
     assert (found["recipe"], found["workspace"]) == (None, None)
 
 
+def test_an_empty_word_or_variable_switches_a_setting_off(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files.write(
+        site='[install]\nmodule-dir = "/m"\nstore = ["/s"]\noffline = true\n[share]\ngroup = "root"\n',
+        user='[options]\nvariant = "minimal"\nmirror = "/mirror"\n',
+    )
+    monkeypatch.setenv("XPUBUILD_SHARE_GROUP", "")
+    words = ("--module-dir", "", "--store", "", "--variant", "", "--mirror", "")
+    found = params(monkeypatch, "install", *words)
+    assert [found[name] for name in ("module_dir", "store", "variant", "mirror")] == [None, (), None, None]
+    names = ("MODULE_DIR", "STORE", "OFFLINE", "MIRROR", "SHARE_GROUP")
+    found = params(monkeypatch, "install", **{f"XPUBUILD_{name}": "" for name in names})
+    assert [found[name] for name in ("module_dir", "store", "offline", "mirror")] == [None, (), False, None]
+    assert os.environ["XPUBUILD_SHARE_GROUP"] == ""
+    with pytest.raises(click.BadParameter, match="it is empty"):
+        params(monkeypatch, "clean", "--workspace", "")
+
+
 def test_settings_of_sites_are_defaults_of_variables(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     files.write(site='[places]\ndata = "$HOME/d"\n[proxies]\nno = ["a", "b"]\n[trust]\nowners = ["root"]\n')
     monkeypatch.setenv("NO_PROXY", "c")

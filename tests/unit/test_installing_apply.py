@@ -18,17 +18,18 @@ from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Plan, Step
 from xpubuild.engine.monitor import WATCHED
 from xpubuild.engine.process import Cancel
-from xpubuild.errors import BuildError, NoXpuError, UsageError, XpuBuildError
+from xpubuild.errors import BuildError, NoXpuError, ToolchainError, UsageError, XpuBuildError
 from xpubuild.install.install import apply
 from xpubuild.install.modulefiles import Modules
 from xpubuild.install.rehearse import make_report, planned
 from xpubuild.install.target import Prepared
+from xpubuild.workspace.activation import read_receipt
 from xpubuild.workspace.layout import Layout
 
 
 def prepared(root: Path, *scripts: str, files: dict[str, str] | None = None) -> Prepared:
     steps = [Step(f"step{number}", "t", commands=(shell(text),)) for number, text in enumerate(scripts)]
-    plan: Plan = replace(make_plan(root, *steps), files=files or {})
+    plan: Plan = replace(make_plan(root, *steps), files=files or {}, summary={"python": "3.12.1 (x)"})
     facts = {"host": {"disk": {"free_bytes": None}}}
     return Prepared(target_for("quickstart", workspace=str(root), facts=facts), plan, 1.0)
 
@@ -45,8 +46,9 @@ def test_an_install_writes_files_receipt_and_modulefile(root: Path, tmp_path: Pa
     modules = Modules(tmp_path / "modules", "tcl")
     given, sink = prepared(root, "true", "echo hello", files=files), Recorder()
     receipt = apply(given, sink=sink, cancel=Cancel(), modules=modules)
-    module = tmp_path / "modules" / "xpubuild" / "test"
-    assert (receipt["status"], receipt["modulefile"], module.is_file()) == ("complete", str(module), True)
+    (module,) = (tmp_path / "modules" / "xpubuild").iterdir()
+    assert (receipt["status"], receipt["modulefile"]) == ("complete", str(module))
+    assert module.name == "test-py3.12-0000000"
     assert (sorted(receipt["ran"]), receipt["up_to_date"]) == (["step0", "step1"], [])
     assert {path: Path(path).read_text() for path in files} == files
     plain, program = (Path(path).stat().st_mode & 0o777 for path in files)
@@ -65,6 +67,15 @@ def test_an_install_writes_files_receipt_and_modulefile(root: Path, tmp_path: Pa
     module.write_text("of somebody")
     with pytest.raises(UsageError):
         apply(given, sink=sink, cancel=Cancel(), modules=modules)
+
+
+def test_what_was_built_is_shown_when_handing_it_out_fails(root: Path, tmp_path: Path) -> None:
+    closed, shown = tmp_path / "modules", list[object]()
+    given, modules = prepared(root, "true"), Modules(closed, "tcl")
+    closed.write_text("a file")
+    with pytest.raises(ToolchainError):
+        apply(given, sink=Recorder(), cancel=Cancel(), modules=modules, lost=shown.append)
+    assert shown == [read_receipt(root)]
 
 
 def test_what_failed_and_what_was_damaged_is_told(root: Path, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from xpubuild.errors import BuildError, UsageError, XpuBuildError
 from xpubuild.ui import console
 from xpubuild.ui.parts import Commands, Facts, Table, table
+from xpubuild.ui.terminal import Terminal
 
 XTERM = {"TERM": "xterm-256color", "LANG": "C.UTF-8"}
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
@@ -127,6 +128,20 @@ def test_table_on_a_terminal_is_folded_and_never_cut() -> None:
     assert "╭" in text
     assert all(len(line) <= 80 and line == line.rstrip() for line in text.splitlines())
     assert "\x1b[32mok" in stream.getvalue()
+
+
+@pytest.mark.parametrize("width", [80, 40])
+def test_no_word_is_broken_and_no_number_loses_its_unit(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Terminal, "size", lambda _: (width, 24))
+    why = "compiled from the pinned sources of PyTorch with everything that belongs to them"
+    rows = [("torch.wheel", "done", "3 h 20 min", "62.1 GiB", why), ("env", "to do", "12 s", "0.2 GiB", "")]
+    stream = FakeTerminal()
+    shown(["step", "status", ">time", ">peak memory", "why"], rows, stream, XTERM)
+    text = _ESCAPES.sub("", stream.getvalue())
+    assert all(len(line) <= width for line in text.splitlines())
+    for whole in ("torch.wheel", "to do", "3 h 20 min", "62.1 GiB", "0.2 GiB", "peak memory", *why.split()):
+        assert whole in text
+    assert ("╭" in text) == (width == 80)
 
 
 def test_facts_and_commands() -> None:

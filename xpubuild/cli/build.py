@@ -33,10 +33,32 @@ def _prepared(build: dict[str, Any], cancel: Cancel | None = None) -> Prepared:
     return prepare_as_asked(_asked(build), lock, cancel=cancel)
 
 
+def _writable(option: str, folder: Path | None) -> Path | None:
+    """Return a folder for results; None, with a warning, where the site names one that is not this user's.
+
+    Raises:
+        ToolchainError: the user names a folder that this user cannot write to.
+    """
+    from xpubuild.engine.places import cannot_write
+    from xpubuild.errors import ToolchainError
+    from xpubuild.ui.console import warn
+
+    why = cannot_write(folder) if folder is not None else ""
+    if not why:
+        return folder
+    source = click.get_current_context().get_parameter_source(option.replace("-", "_"))
+    is_set = source is click.core.ParameterSource.DEFAULT_MAP
+    if is_set and options.configuration().layer("install", option) == "site":
+        warn(f"{option} of the site's configuration is left out: {why}")
+        return None
+    fix = f"use a folder that you can write to with --{option}, or none with --{option} ''"
+    raise ToolchainError(f"{folder} cannot be written", why=f"{why}, for --{option}", fix=fix)
+
+
 @options.command("install")
 def install(
-    wheel_dir: Path | None, libtorch: Path | None,
-    module_dir: Path | None, module_format: str, depends_on: tuple[str, ...],
+    wheel_dir: Path | None, libtorch: Path | None, module_dir: Path | None, module_default: bool,
+    module_format: str, depends_on: tuple[str, ...],
     until: str | None, dry_run: bool, lock_timeout: float, **build: Any,
 ) -> int:  # fmt: skip
     """Build RECIPE (a name, a file or a lock) in a workspace and verify the result.
@@ -49,8 +71,16 @@ def install(
     from xpubuild.install.install import apply, check_until
     from xpubuild.install.libtorch import check_archive
     from xpubuild.install.modulefiles import Modules
-    from xpubuild.ui.console import summarise
+    from xpubuild.ui.console import show, summarise
     from xpubuild.ui.run_views import final_view
+
+    wheel_dir, module_dir = _writable("wheel-dir", wheel_dir), _writable("module-dir", module_dir)
+    if module_default and module_dir is None:
+        raise click.UsageError("--module-default is for --module-dir")
+
+    def lost(receipt: dict[str, Any]) -> None:
+        if not options.speech().as_json:
+            show(final_view(receipt))
 
     with options.interruptible() as cancel:
         prepared = _prepared(build, cancel)
@@ -59,11 +89,11 @@ def install(
         if dry_run:
             check_until(prepared.plan, until)
             return _show_plan(prepared, "table", until)
-        modules = Modules(module_dir, module_format, depends_on) if module_dir else None
+        modules = Modules(module_dir, module_format, depends_on, module_default) if module_dir else None
         with options.new_sink() as sink:
             receipt = apply(
                 prepared, sink=sink, cancel=cancel, until=until, patience_s=lock_timeout,
-                wheel_dir=wheel_dir, libtorch=libtorch, modules=modules,
+                wheel_dir=wheel_dir, libtorch=libtorch, modules=modules, lost=lost,
             )  # fmt: skip
     summarise(f"xpubuild install {receipt['recipe']}", final_view(receipt))
     return options.answer(receipt, final_view, silent=options.speech().quiet)

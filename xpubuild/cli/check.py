@@ -150,22 +150,37 @@ def _lock(path: Path, more: dict[str, Any]) -> int:
 
 
 def _depot(path: Path, *, repair: bool) -> int:
+    import platformdirs
+
     from xpubuild.documents import plain
-    from xpubuild.errors import SourceIntegrityError
+    from xpubuild.engine.places import share, sharing, within
+    from xpubuild.errors import AuditError, SourceIntegrityError, XpuBuildError
     from xpubuild.supply.depot.examine import check_depot
+    from xpubuild.ui.console import warn
     from xpubuild.ui.supply_views import store_check_view
+    from xpubuild.workspace.shared import why_closed
 
     with options.interruptible() as cancel:
         found = check_depot(path, repair=repair, cancel=cancel)
     stores = [{"store": str(path), "damaged": plain(tuple(found))}]
-    error = None
+    own = path.is_relative_to(platformdirs.user_cache_path())  # nobody else's
+    if repair and not own:
+        share(within(path))
+    error: XpuBuildError | None = None
+    repairing = f"xpubuild check {shlex.quote(str(path))} --repair"
+    closed = "" if own else why_closed(within(path))
+    if closed and sharing().is_set:
+        fix = "open what is yours with --repair; folders above it are opened by whoever owns them"
+        error = AuditError(f"the depot {path} is closed", why=closed, fix=fix, commands=(repairing,))
+    elif closed:
+        warn(f"{path}: {closed}")
     if found:
         more = f", and {len(found) - 1} more" if len(found) > 1 else ""
         error = SourceIntegrityError(
             f"the depot {path} is damaged: {found[0].path}{more}",
             why=found[0].why,
             fix="relist what is sound, then fetch what is lost; damaged wheels are not used and are rebuilt",
-            commands=(f"xpubuild check {shlex.quote(str(path))} --repair",),
+            commands=(repairing,),
         )
     document = {"schema": "xpubuild.store-check/1", "stores": stores}
     return options.answer(document, store_check_view, error, silent=options.speech().quiet)
@@ -187,7 +202,7 @@ def _workspace(given: str | None, folder: Path | None, *, repair: bool) -> int:
     root, cache = workspace_of(given, folder), platformdirs.user_cache_path("xpubuild")
     repaired: tuple[Damage, ...] = ()
     with options.interruptible() as cancel, options.new_sink() as sink:
-        found = check_workspace(root, cache, sink, cancel)
+        found = check_workspace(root, cache, sink, cancel, opens=repair)
         if repair and found.damaged:
             repaired = repair_workspace(root, found, cancel)
     if BY_INSTALL & {item.kind for item in repaired}:

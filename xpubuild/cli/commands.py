@@ -59,8 +59,8 @@ COMMANDS: Mapping[str, Command] = {
         "| Build: cxx11-abi editable allow-dirty source-dir quick update until compile-cache lock-timeout"
         "| oneAPI: oneapi-root oneapi-mode extra-path extra-library-path"
         "| Sources and packages: store store-read-only installer packages conda-lock conda-channel"
-        f"{_LOCKS} | Results for others: wheel-dir libtorch module-dir module-format depends-on"
-        f"{_ALL}", "recipe"),
+        f"{_LOCKS} | Results for others: wheel-dir libtorch module-dir module-default module-format"
+        f" depends-on {_ALL}", "recipe"),
     "rehearse": Command("build", "Configure a build without compiling, and report what it would make.",
         f"{_PLAN} dry-run {_LOCKS} {_ALL}", "recipe", builds=True),
     "plan": Command("build", "Show what install would do: table, JSON or shell script.",
@@ -138,8 +138,8 @@ def sections(command: str) -> dict[str, list[str]]:
 
 
 _OF_INSTALL = (
-    "dry-run until lock-timeout wheel-dir libtorch module-dir module-format depends-on locked lock"
-    " lock-policy"
+    "dry-run until lock-timeout wheel-dir libtorch module-dir module-default module-format depends-on"
+    " locked lock lock-policy"
 )
 #: The options of install that decide what is built: those of ``Options``.
 _BUILD = [

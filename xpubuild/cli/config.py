@@ -157,7 +157,7 @@ def _variable(key: Key, tables: Tables, environ: Mapping[str, str]) -> str:
     """Return the variable that is set and decides this."""
     own = () if key[:-1] in TABLES else (variable_of(key_of(" ".join(key[:-1]), key[-1])),)
     variables = (*tables[key[:-1]][key[-1]].variables, *own)
-    return next((name for name in variables if name and environ.get(name)), "")
+    return next((name for name in variables if name and configuration.is_given(environ, name)), "")
 
 
 def _row(key: Key, value: Any, layer: Any, source: str = "", overridden_by: str = "") -> SettingRow:

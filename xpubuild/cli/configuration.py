@@ -109,8 +109,14 @@ class Configuration(NamedTuple):
         return {
             row.to or name.replace("-", "_"): found[name]
             for name, row in _settings(command).items()
-            if name in found
+            if name in found and not is_given(environ, variable_of(key_of(command, name)) or "")
         }
+
+    def layer(self, command: str, name: str) -> Layer | None:
+        """Return whose file sets an option of a command; None where none does."""
+        tables = ((SHARED,), tuple(command.split()))
+        found = [file.layer for file in self.files for table in tables if (*table, name) in file.values]
+        return found[-1] if found else None
 
     def nodes(self, kind: str) -> dict[str, Value]:
         """Return the settings of a kind of nodes; what [jobs] says is for every kind."""
@@ -121,10 +127,16 @@ class Configuration(NamedTuple):
         for table, rows in TABLES.items():
             found = self.merged(table)
             for name, row in rows.items():
-                if name in found and row.variables and not any(map(environ.get, row.variables)):
+                is_set = any(is_given(environ, variable) for variable in row.variables)
+                if name in found and row.variables and not is_set:
                     value = found[name]
                     environ[row.variables[0]] = ",".join(value) if isinstance(value, list) else str(value)
                     _applied.add(row.variables[0])
+
+
+def is_given(environ: Mapping[str, str], name: str) -> bool:
+    """Whether a variable decides. Empty, it switches a setting off; those of XDG are unset then."""
+    return name in environ and (environ[name] != "" or not name.startswith("XDG_"))
 
 
 def of_caller(environ: Mapping[str, str]) -> dict[str, str]:

@@ -13,7 +13,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from xpubuild.cli.commands import ARGUMENTS, COMMANDS, Argument, sections
-from xpubuild.cli.table import OPTIONS, key_of, variable_of
+from xpubuild.cli.table import DEEDS, OPTIONS, Option, key_of, variable_of
 
 if TYPE_CHECKING:
     from xpubuild.cli.configuration import Configuration
@@ -34,6 +34,19 @@ def _path(value: str) -> Path:
         # An unset variable in a script: the default place would be a surprise, for clean above all.
         raise click.BadParameter("it is empty; pass a path, or omit the option")
     return Path(value).expanduser().absolute()
+
+
+def _converted(row: Option, value: Callable[[Any], Any], *, may_be_empty: bool) -> Callable[..., Any]:
+    """Return what makes the value of an option, and notes that the option names the folder or file there."""
+
+    def made(_ctx: click.Context, param: click.Parameter, given: Any) -> Any:
+        if given is None or (given == "" and may_be_empty):
+            return None if given is None else row.default
+        from xpubuild.engine.places import reached_by
+
+        return reached_by(value(given), f"--{long_name(param)}")
+
+    return made
 
 
 def _split(values: Iterable[str], separator: str = ",") -> tuple[str, ...]:
@@ -71,7 +84,7 @@ def _trees(values: Iterable[str]) -> dict[str, Path]:
 
 
 class _Commas(click.types.StringParamType):
-    #: Of an environment variable with several values; a folder's name may have a space.
+    #: Of a variable with several values; a folder's name may have a space. That of click.Path is a colon.
     envvar_list_splitter = ","
 
 
@@ -81,14 +94,13 @@ class _Number(click.FloatRange):
 
 #: Kind -> whether it may be repeated, its type, its metavar, and what makes the value of what click has.
 _KINDS: Mapping[str, tuple[bool, Any, str | None, Callable[[Any], Any] | None]] = {
-    "text": (False, None, None, None),
+    "text": (False, None, None, lambda value: value),
     "list": (True, None, None, None),
     "names": (True, None, "NAMES", _split),
     "number": (False, _Number(min=0), None, None),
     "jobs": (False, None, None, None),
     "path": (False, None, "DIR", _path),
     "paths": (True, None, "DIR", lambda values: tuple(map(_path, values))),
-    # The type splits the environment variable at colons, not at spaces.
     "folders": (True, click.Path(), "DIRS", lambda values: tuple(map(_path, _split(values, os.pathsep)))),
     "place": (False, None, "DIR|URL", _place),
     "stores": (True, _Commas(), "DIR|URL", _stores),
@@ -163,7 +175,8 @@ def _parameter(command: str, name: str, *, hidden: bool) -> click.Option:
         repeated, kind, metavar, value = _KINDS[row.kind]
         settings |= {"multiple": repeated, "type": kind, "metavar": row.metavar or metavar}
         if value is not None:
-            settings["callback"] = lambda _ctx, _param, given: None if given is None else value(given)
+            off = name not in DEEDS and name != "workspace" and variable_of(key) is not None
+            settings["callback"] = _converted(row, value, may_be_empty=off)
     if name in _ALIKE:
         settings |= {"callback": _keep, "expose_value": False}
     return click.Option([*words, row.to or name.replace("-", "_")], **settings)

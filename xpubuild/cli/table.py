@@ -193,7 +193,8 @@ OPTIONS: Mapping[str, Option] = {
         "FILE"),
     "wheel-dir": O(PATH, "Also fill this folder with all wheels that the result needs elsewhere."),
     "runtime": O(PATH, "Environment with the wheels that the result will require."),
-    "module-dir": O(PATH, "Also write a modulefile, xpubuild/RECIPE, into this folder."),
+    "module-dir": O(PATH, "Also write a modulefile, xpubuild/RECIPE-PYTHON-DIGEST, into this folder."),
+    "module-default": O(FLAG, "Make it the version that is loaded without one."),
     "module-format": O(("lmod", "tcl"), "lmod: Lua, for Lmod; tcl: for Environment Modules and Lmod.",
         default="tcl"),
     "depends-on": O(NAMES, "Modules that bring oneAPI, which the modulefile loads instead.", "MODULES"),
@@ -247,6 +248,13 @@ TABLES: Mapping[tuple[str, ...], Mapping[str, Option]] = {
         "stores": O(NAMES, variables=("XPUBUILD_TRUSTED_STORES",),
             help="Stores of built wheels (folders, URLs) that are used although others can write to them."),
     },
+    ("share",): {
+        "group": O(TEXT, variables=("XPUBUILD_SHARE_GROUP",),
+            help="Group that uses what is made for others (default: everybody does)."),
+        "mode": O(TEXT, variables=("XPUBUILD_SHARE_MODE",),
+            help="Mode of folders that are made for others, such as 2750 (default: 755, with a group 2755).",
+            form=(r"[02]?7[0-7]{2}", "the mode of a folder, such as 2750 or 2775")),
+    },
     ("places",): {
         "data": O(PATH, "Workspaces are created in xpubuild/ below this folder.",
             variables=("XDG_DATA_HOME",)),
@@ -263,7 +271,7 @@ TABLES: Mapping[tuple[str, ...], Mapping[str, Option]] = {
 }
 
 _ONCE = "yes step repair list junit update-baseline here all older caches stand-in bundle build markdown"
-_ONCE += " write values prove accept"
+_ONCE += " write values prove accept module-default"
 _UNNAMED = "output root redact no-gpu source select data operators minutes results baseline require"
 _UNNAMED += " libtorch html tag to torch patch sarif"
 #: Never in a file: they ask for one deed, or answer for a person.

@@ -237,6 +237,7 @@ def clean(
     from xpubuild.install.options import default_workspace
     from xpubuild.ui.views import clean_view
     from xpubuild.workspace.clean import choose, plan_clean, remove, remove_all
+    from xpubuild.workspace.overview import disk_usage
 
     def question(count: int, place: Path, words: str) -> options.Question:
         return options.Question(
@@ -268,4 +269,8 @@ def clean(
         else:
             sys.stdout.write("nothing removed\n")
             return 0
-    return options.answer(removal.to_json(dry_run=dry_run), clean_view)
+    document = removal.to_json(dry_run=dry_run)
+    cache = platformdirs.user_cache_path("xpubuild")
+    if not steps and cache.is_dir():
+        document["cache"], document["cache_bytes"] = str(cache), disk_usage(cache)
+    return options.answer(document, clean_view)

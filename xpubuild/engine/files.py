@@ -65,7 +65,7 @@ def explained(path: Path, doing: str) -> Iterator[None]:
 
 
 def _refusal(error: OSError, path: Path, doing: str) -> NoSpaceError | ToolchainError | None:
-    there = another_place(path, doing)
+    there = another_place(path)
     what, why = f"{path} cannot be written", f"{error.strerror}, while {doing}"
     fix = f"use a folder that you can write to {there}, or fix its permissions"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -80,7 +80,7 @@ def _refusal(error: OSError, path: Path, doing: str) -> NoSpaceError | Toolchain
         return ToolchainError(
             f"{what}: the disk reports an error",
             why=why,
-            fix="look at the kernel's messages for the cause, or use another disk with --workspace",
+            fix=f"look at the kernel's messages for the cause, or use another disk {there}",
             commands=("dmesg --ctime | tail -20",),
         )
     if error.errno == errno.ELOOP and path.is_symlink():

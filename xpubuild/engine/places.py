@@ -3,60 +3,150 @@
 from __future__ import annotations
 
 import contextlib
+import grp
 import os
+import re
 import shlex
 import stat
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple, TypeVar
 
-#: What everybody may do in a folder that is made to be shared, whatever the umask of who makes it.
-_FOLDER, _FILE = 0o755, 0o644
+from xpubuild.errors import UsageError
+
+#: Set by [share] of a configuration file.
+_GROUP, _OF_FOLDERS = "XPUBUILD_SHARE_GROUP", "XPUBUILD_SHARE_MODE"
+#: What the mode of folders may be: their owner can do everything, and set-gid hands the group on.
+_MODE = re.compile(r"[02]?7[0-7]{2}")
 #: The bits of a mode with which others than the owner may write.
 WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+#: What [share] may at most allow in a folder: to read; to write too; to write, but not what is another one's.
+READ, WRITE, STICKY = 0o2755, 0o2777, 0o3777
+_FILE, _FOLDER, _ENTER = 0o4, 0o5, 0o1
+_Found = TypeVar("_Found")
+#: Folder or file -> the option that names another one. Each place says so itself.
+_OPTIONS: dict[Path, str] = {}
 
 
-def make_shared(folder: Path) -> None:
-    """Make a folder, and those above it that are missing, so that others can enter it.
+class Share(NamedTuple):
+    """For whom things are shared: the group ``gid``, or everybody where it is -1; ``mode`` is of folders."""
 
-    A mirror or a folder of wheels is there for others. With a umask of 077 they could not read what was put
-    there for them. To keep others out, close a folder above it, or the folder itself once it is there.
+    mode: int
+    gid: int
+    is_set: bool
+
+    def lacks(self, status: os.stat_result, wanted: int = 0) -> bool:
+        """Whether they cannot read a file, or read and enter a folder; or what ``wanted`` says."""
+        wanted = wanted or (_FOLDER if stat.S_ISDIR(status.st_mode) else _FILE)
+        return bool(wanted & ~(status.st_mode >> (3 if status.st_gid == self.gid else 0)))
+
+    def give(self, path: Path, most: int = READ) -> None:
+        """Let them use one file or folder of this user's; nothing is taken away, no link is followed."""
+        with contextlib.suppress(FileNotFoundError, PermissionError):
+            status = path.lstat()
+            if status.st_uid != os.geteuid() or stat.S_ISLNK(status.st_mode):
+                return
+            wanted = self.mode & (0o755 if status.st_mode & stat.S_IXUSR else 0o644)
+            if stat.S_ISDIR(status.st_mode):
+                wanted = self.mode & most
+                wanted |= most & stat.S_ISVTX if wanted & WRITABLE_BY_OTHERS else 0
+            if self.gid in (-1, status.st_gid) and not wanted & ~status.st_mode:
+                return
+            # By a descriptor: who may write to the folder could put a link there meanwhile.
+            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                with contextlib.suppress(PermissionError):  # this user is not in the group
+                    os.fchown(fd, -1, self.gid)
+                os.fchmod(fd, stat.S_IMODE(status.st_mode) | wanted)
+            finally:
+                os.close(fd)
+
+
+def sharing() -> Share:
+    """Return for whom things are shared; without [share] in the configuration, everybody may read them.
 
     Raises:
+        UsageError: the group is not known, or the mode is none.
+    """
+    group, mode = os.environ.get(_GROUP, ""), os.environ.get(_OF_FOLDERS, "")
+    try:
+        gid = int(group) if group.isdecimal() else grp.getgrnam(group).gr_gid if group else -1
+    except KeyError as error:
+        why = f"group of [share] in the configuration, or {_GROUP}, names it"
+        raise UsageError(
+            f"there is no group '{group}'", why=why, fix="name a group of this system"
+        ) from error
+    if mode and not _MODE.fullmatch(mode):
+        fix = "use the mode of a folder, such as 2750 or 2775"
+        raise UsageError(f"{_OF_FOLDERS} cannot be '{mode}'", fix=fix)
+    return Share(int(mode or ("2755" if group else "755"), 8), gid, bool(group or mode))
+
+
+def make_shared(folder: Path, most: int = READ) -> None:
+    """Make a folder, and those above it that are missing, for those for whom things are shared.
+
+    With a umask of 077 they could not read what was put there for them. A folder that is there stays as it
+    is. ``most`` is READ, WRITE or STICKY.
+
+    Raises:
+        UsageError: see ``sharing``.
         OSError: it cannot be made.
     """
-    missing = []
+    rules, missing = sharing(), []
     for path in (folder, *folder.parents):
         if path.exists():
             break
         missing.append(path)
     for path in reversed(missing):
         with contextlib.suppress(FileExistsError):
-            path.mkdir()
-            path.chmod(_FOLDER)
+            path.mkdir(0o700)
+            rules.give(path, most)
     folder.mkdir(exist_ok=True)  # an error where it is no folder
 
 
-def share(folder: Path) -> None:
-    """Let others read what this user has made below ``folder``; links are not followed.
+def within(folder: Path) -> Iterator[Path]:
+    """Yield a file or folder and all in it, as far as it can be read; links are not followed."""
+    yield folder
+    for place, folders, names in os.walk(folder):
+        yield from (Path(place, name) for name in (*folders, *names))
+
+
+def share(paths: Iterable[Path]) -> None:
+    """Let those for whom things are shared read these, as far as they are this user's.
 
     What goes away meanwhile is left out: a download that failed beside others removes its file when it ends.
 
     Raises:
-        OSError: a folder cannot be read.
+        UsageError: see ``sharing``.
+        OSError: permissions cannot be changed.
     """
-    me = os.geteuid()
+    rules = sharing()
+    for path in paths:
+        rules.give(path)
 
-    def refuse(error: OSError) -> None:
-        if not isinstance(error, FileNotFoundError):
-            raise error
 
-    for place, folders, names in os.walk(folder, onerror=refuse):
-        for path in (Path(place, name) for name in (*folders, *names)):
-            with contextlib.suppress(FileNotFoundError):
-                status = path.lstat()
-                wanted = _FOLDER if stat.S_ISDIR(status.st_mode) else _FILE
-                lacking = wanted & 0o055 & ~status.st_mode
-                if lacking and status.st_uid == me and not stat.S_ISLNK(status.st_mode):
-                    path.chmod(stat.S_IMODE(status.st_mode) | lacking)
+def unreachable(paths: Iterable[Path]) -> list[Path]:
+    """Return what is closed to those for whom these are shared, and folders on the way to the first that are.
+
+    Of links, it is what they lead to. Permissions of the classic kind count; what access control lists add
+    does not.
+    """
+    rules, seen, found = sharing(), set[Path](), list[Path]()
+    for path in paths:
+        with contextlib.suppress(OSError):
+            way = {*Path(os.path.realpath(path)).parents} if not seen or path.is_symlink() else set()
+            found += sorted(above for above in way - seen if rules.lacks(above.stat(), _ENTER))
+            seen |= way
+            found += [path] if rules.lacks(path.stat()) else []
+    return found
+
+
+def cannot_write(folder: Path) -> str:
+    """Return why this user cannot put files into a folder, made already or not; "" where nothing says so."""
+    there = existing(folder)
+    if not there.is_dir():
+        return f"{there} is not a folder"
+    return "" if os.access(there, os.W_OK | os.X_OK) else f"you have no permission to write to {there}"
 
 
 def existing(path: Path) -> Path:
@@ -72,9 +162,18 @@ def existing_quoted(path: str | Path) -> str:
     return shlex.quote(str(existing(Path(path))))
 
 
-def another_place(path: Path, doing: str) -> str:
+def reached_by(found: _Found, option: str) -> _Found:
+    """Note the option, such as --mirror, that names another folder or file in the place of this one."""
+    for place in found if isinstance(found, tuple) else (found,):
+        if isinstance(place, Path):
+            _OPTIONS[place] = option
+    return found
+
+
+def another_place(path: Path) -> str:
     """Return the words that tell how to use another place than ``path``: the cache is not the workspace."""
     home = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
     if Path(home) in (path, *path.parents):
         return "by setting XDG_CACHE_HOME"
-    return "with --mirror" if "mirror" in doing else "with --workspace"
+    options = (_OPTIONS[place] for place in (path, *path.parents) if place in _OPTIONS)
+    return f"with {next(options, '--workspace')}"

@@ -16,6 +16,7 @@ from xpubuild.engine.environment import base_environment
 from xpubuild.engine.events import Sink
 from xpubuild.engine.files import remove_tree
 from xpubuild.engine.fingerprint import digest
+from xpubuild.engine.places import cannot_write
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.reporter import Teller
 from xpubuild.errors import FetchError, SourceIntegrityError, XpuBuildError
@@ -166,14 +167,16 @@ class Fetch:
     def run(self) -> dict[str, Any]:
         """Repair the depot, download missing files, and return the ``xpubuild.fetch/1`` document.
 
-        Offline, nothing is downloaded or repaired: everything must be present and valid.
+        Offline, and in a depot that this user cannot write to and that has everything, nothing is downloaded
+        or repaired: everything must be present and valid.
 
         Raises:
             FetchError: something cannot be had; offline: it is not here.
             SourceIntegrityError: what came is not what was asked for; offline: the depot is damaged.
             UsageError, NoSpaceError, RecipeError, ToolchainError, InterruptedByUserError.
         """
-        if self.offline:
+        read_only = is_indexed(self.path) and cannot_write(self.path)
+        if self.offline or (read_only and not any(self._missing(Depot.open(self.path).index()))):
             return self._look()
         depot, teller = Depot.open(self.path, create=True, damaged=True), Teller(self.sink)
         repositories, found = self.wanted.inputs.repositories, list[Tree]()

@@ -11,7 +11,7 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,7 @@ from xpubuild.machine.envmark import MARK as ENV_MARK
 from xpubuild.recipe.load import load
 from xpubuild.workspace.layout import Layout
 from xpubuild.workspace.moved import require_in_place
+from xpubuild.workspace.shared import share_workspace
 from xpubuild.workspace.status import plan_document
 
 _OURS = frozenset({"journal.db", "journal.db-wal", "journal.db-shm", ".lock", ".lock.owner"})
@@ -135,8 +136,9 @@ def apply(
     wheel_dir: Path | None = None,
     libtorch: Path | None = None,
     modules: Modules | None = None,
+    lost: Callable[[dict[str, Any]], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Run a plan in its workspace and return the receipt.
+    """Run a plan in its workspace and return the receipt; ``lost`` gets it where what follows a build fails.
 
     Raises:
         XpuBuildError: the first failure; the receipt of what was done is written all the same.
@@ -145,7 +147,8 @@ def apply(
     prepared = with_stores(prepared)
     plan = prepared.plan
     if modules is not None:
-        modules.require_place(plan.recipe)
+        described = {"recipe": plan.recipe, "summary": plan.summary, "lock_digest": plan.lock_digest}
+        modules.require_place(Path(plan.workspace), described)
     with entered(prepared, "install", sink=sink, cancel=cancel, patience_s=patience_s, until=until) as (
         lock,
         journal,
@@ -165,21 +168,55 @@ def apply(
                 write_receipt(layout, receipt)
             raise outcome.errors[0]
         write_receipt(layout, receipt)
-        if len(receipt["wheels"]) > 1:
-            from xpubuild.artifacts.audit_checks import check_documents
-
-            check_documents(receipt["wheels"])
-        if wheel_dir is not None:
-            from xpubuild.install.wheel_folder import fill_wheel_folder
-
-            receipt["wheel_dir"] = fill_wheel_folder(prepared, receipt, wheel_dir, cancel)
-        if libtorch is not None:
-            from xpubuild.install.libtorch import write_libtorch
-
-            receipt["libtorch"] = write_libtorch(prepared, libtorch, cancel)
-        if modules is not None and receipt["status"] == "complete":
-            receipt["modulefile"] = str(modules.write(layout.root, receipt))
+        try:
+            receipt |= _published(
+                prepared, receipt, wheel_dir=wheel_dir, libtorch=libtorch, modules=modules, cancel=cancel
+            )
+        except XpuBuildError:
+            lost(receipt)
+            raise
     return receipt
+
+
+def _published(
+    prepared: Prepared,
+    receipt: dict[str, Any],
+    *,
+    wheel_dir: Path | None,
+    libtorch: Path | None,
+    modules: Modules | None,
+    cancel: Cancel,
+) -> dict[str, Any]:
+    """Put what was built where others use it; return what the receipt that is printed says of it.
+
+    Raises:
+        XpuBuildError: what was built stays built.
+    """
+    root, found = Path(prepared.plan.workspace), dict[str, Any]()
+    if len(receipt["wheels"]) > 1:
+        from xpubuild.artifacts.audit_checks import check_documents
+
+        check_documents(receipt["wheels"])
+    places = list(receipt["published"])
+    if wheel_dir is not None:
+        from xpubuild.install.wheel_folder import fill_wheel_folder
+
+        places.append(str(wheel_dir))
+        found["wheel_dir"] = fill_wheel_folder(prepared, receipt, wheel_dir, cancel)
+    if libtorch is not None:
+        from xpubuild.install.libtorch import write_libtorch
+
+        found["libtorch"] = write_libtorch(prepared, libtorch, cancel)
+    if modules is not None and receipt["status"] == "complete":
+        found["modulefile"] = str(modules.write(root, receipt))
+        places.append(found["modulefile"])
+    elif any(Path(path).is_file() for path in places):
+        with files.explained(root, "sharing the workspace that a modulefile leads to"):
+            share_workspace(root)  # what was installed since then is as closed as the umask has it
+    if places:
+        receipt["published"] = [path for path in dict.fromkeys(places) if Path(path).exists()]
+        write_receipt(Layout(root), receipt)
+    return found
 
 
 @contextlib.contextmanager

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from xpubuild.documents import plain
 from xpubuild.engine.files import write_atomic
 from xpubuild.engine.fingerprint import digest
+from xpubuild.engine.places import reached_by
 from xpubuild.engine.redact import recordable
 from xpubuild.errors import LockMismatchError, RecipeError, UsageError
 from xpubuild.frozen import frozen
@@ -253,7 +254,7 @@ def write_lock(lock: Lock, path: Path) -> tuple[dict[str, Any], str]:
         except (RecipeError, LockMismatchError) as error:
             problem = f"{error.what}: {error.why}"
     if old != lock:
-        write_atomic(path, dump(lock).encode("ascii"))
+        write_atomic(reached_by(path, "--output"), dump(lock).encode("ascii"))
     trees = [tree for top in lock.repositories.values() for tree in (top, *top.configure_time.values())]
     document = {
         "schema": "xpubuild.written-lock/1",

@@ -24,6 +24,7 @@ from xpubuild.machine.host_report import HostReport
 from xpubuild.supply.caching import StepCounts, rows
 from xpubuild.supply.depot.record import taken_from
 from xpubuild.workspace.layout import Layout
+from xpubuild.workspace.shared import published
 
 _COUNTS = {"passed": "pass", "failed": "fail", "skipped": "skip", "crashed": "crash", "timed_out": "timeout"}
 
@@ -58,6 +59,7 @@ def make_receipt(prepared: Prepared, journal: Journal) -> dict[str, Any]:
         ],
         "workspace": plan.workspace,
         "python": str(layout.python),
+        "published": [str(path) for path in published(layout.root)],
         "logs": str(layout.logs),
         "steps": [
             {
@@ -271,6 +273,8 @@ class ReceiptDocument(TypedDict):
     workspace: str
     python: str
     logs: str
+    published: NotRequired[list[str]]
+    """The folders of --wheel-dir and the modulefiles by which others use what was built here."""
     steps: list[ReceiptStep]
     commands: list[RanCommand]
     wheels: list[ReceiptWheel]

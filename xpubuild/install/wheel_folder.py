@@ -21,6 +21,7 @@ from xpubuild.engine import files
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.execution import damaged_wheel
 from xpubuild.engine.fingerprint import file_sha256
+from xpubuild.engine.places import WRITE, make_shared, share
 from xpubuild.engine.process import Cancel, run
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import AuditError
@@ -46,7 +47,7 @@ def fill_wheel_folder(
     """
     target = prepared.target
     with files.explained(folder, "making the wheel folder"):
-        folder.mkdir(parents=True, exist_ok=True)
+        make_shared(folder, WRITE)
     found = {str(wheel["name"]): _built(wheel, folder) for wheel in receipt["wheels"]}
     components = [target.component(name) for name in target.components]
     sources = {canonicalize_name(item.dist) for item in components if item.kind == "source"}
@@ -75,6 +76,8 @@ def fill_wheel_folder(
     words += ["--find-links", str(folder), "--require-hashes", "-r", str(folder / REQUIREMENTS)]
     command = shlex.join(words)
     _write(folder, found, lacking, command)
+    with files.explained(folder, "sharing what is in it"):
+        share((*found.values(), folder / REQUIREMENTS, folder / PAGE))
     if found and not lacking:
         _try(target.layout.python, folder, command, cancel)
     return {

@@ -119,7 +119,16 @@ class Asked:
 
     @staticmethod
     def _cell(options: Options, lock: LockOptions) -> Cell:
-        return cell_of(options, lock, prepare_as_asked(options, lock))
+        # A folder that the first job is to fill has nothing yet.
+        mirror = options.mirror
+        if (
+            isinstance(mirror, Path)
+            and not options.offline
+            and not (mirror.is_dir() and any(mirror.iterdir()))
+        ):
+            mirror = None
+        asked = replace(options, mirror=mirror)
+        return cell_of(options, lock, prepare_as_asked(asked, lock))
 
 
 def _name(matrix: Sequence[str], cells: Sequence[Cell]) -> str:

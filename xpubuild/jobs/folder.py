@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.files import explained, write_atomic
-from xpubuild.engine.places import make_shared
+from xpubuild.engine.places import make_shared, reached_by
 from xpubuild.engine.process import probe
 from xpubuild.errors import UsageError
 from xpubuild.jobs.render import MANIFEST, SCHEMA, fixed_script
@@ -126,7 +126,7 @@ def write(folder: Path, texts: Mapping[str, str]) -> None:
         UsageError: the folder is somebody else's.
         NoSpaceError, ToolchainError: it cannot be written.
     """
-    require_place(folder)
+    require_place(reached_by(folder, "--output"))
     with explained(folder, "making the folder of jobs"):
         make_shared(folder)
         earlier = {f"jobs/{job['name']}.sh" for job in (read_manifest(folder) or {"jobs": ()})["jobs"]}

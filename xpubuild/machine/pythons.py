@@ -26,6 +26,7 @@ from xpubuild.machine.versions import parse
 _DEADLINE_S = 10.0
 PATIENT_S = 180.0
 _NAME = re.compile(r"python(3(\.\d+t?)?)?")
+_LINE = re.compile(r"3\.\d+t?")
 _VERSIONED = re.compile(r"python(3\.\d+)(t?)")
 _PATCHLEVEL = re.compile(r'^#define PY_VERSION\s+"([^"]+)"', re.MULTILINE)
 _ELF = b"\x7fELF"
@@ -208,7 +209,8 @@ def resolve_python(given: str | None, environment: Mapping[str, str]) -> Path:
         return Path(os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable))
     if os.sep not in given and given not in ("", os.curdir, os.pardir):
         try:
-            return Path(resolve_executable(given, environment)).absolute()
+            name = f"python{given}" if _LINE.fullmatch(given) else given
+            return Path(resolve_executable(name, environment)).absolute()
         except ToolchainError as error:
             name = f"python{given}" if given[:1].isdigit() else "python3"
             error.what = f"there is no Python interpreter '{given}'"

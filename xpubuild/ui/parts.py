@@ -132,8 +132,9 @@ def _aligned(part: Table) -> list[str]:
     # An empty cell would shift the columns for programs that split at blanks.
     rows = [[one_line(cell) or _EMPTY for cell in row] for row in part.items]
     rows.insert(0, [one_line(name).upper() for name in part.headings])
-    widths = _widths(rows)
-    if len(widths) > 1 and sum(widths) + 2 * (len(widths) - 1) > _TABLE_WIDTH:
+    most = _TABLE_WIDTH - 2 * (len(part.columns) - 1)
+    widths = widths_of(part, rows, most)
+    if len(widths) > 1 and sum(widths) > most:
         return _records(rows)
     lines = []
     for row in rows:
@@ -153,14 +154,20 @@ def _aligned(part: Table) -> list[str]:
     return lines
 
 
-def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
-    """Return the width of each column; where all is too wide, the longest texts are folded, no word is."""
+def widths_of(part: Table, rows: Sequence[Sequence[str]], most: int, longest: int = 1 << 30) -> list[int]:
+    """Return the widths of columns, together ``most`` if that can be.
+
+    The longest texts are folded, but no word of up to ``longest`` cells and no number with its unit.
+    """
     columns = list(zip(*rows, strict=True))
     widths = [max(map(cells, column)) for column in columns]
     words = [max(cells(word) for text in column for word in text.split() or [""]) for column in columns]
+    words = [
+        width if name.startswith(">") else min(word, longest)
+        for name, width, word in zip(part.columns, widths, words, strict=True)
+    ]
     for index in sorted(range(len(columns)), key=lambda index: words[index] - widths[index]):
-        excess = sum(widths) + 2 * (len(widths) - 1) - _TABLE_WIDTH
-        widths[index] -= min(max(excess, 0), widths[index] - words[index])
+        widths[index] -= min(max(sum(widths) - most, 0), widths[index] - words[index])
     return widths
 
 

@@ -1,4 +1,7 @@
-"""Results as rich draws them for a terminal. Long cells are folded, never cut; commands are never broken."""
+"""Results as rich draws them for a terminal. Long cells are folded at blanks, never cut; commands never.
+
+Where a table is too narrow for its words, each row is drawn as names and values below each other.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,11 @@ from rich.console import Console, JustifyMethod, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from xpubuild.ui.parts import Commands, Facts, Part, Sentences, Table
+from xpubuild.ui.parts import Commands, Facts, Part, Sentences, Table, facts, widths_of
 from xpubuild.ui.terminal import Terminal, one_line
 
+#: What is longer than a word, a path for example, is folded rather than drawn without a frame.
+_LONGEST_WORD = 24
 #: What a cell says about a state, and its colour.
 _STATES = {
     **dict.fromkeys(("done", "ok", "pass", "up to date", "yes"), "green"),
@@ -45,7 +50,18 @@ def _drawn(part: Part, terminal: Terminal) -> Iterator[tuple[RenderableType, boo
     """Yield what rich prints of a part, and whether it is left to the terminal to break its lines."""
     match part:
         case Table():
-            yield _table(part, terminal), False
+            # The frame takes three cells of each column, and one.
+            most = max(terminal.size()[0], 20) - 3 * len(part.columns) - 1
+            rows = [
+                [terminal.printable(one_line(cell)) for cell in row] for row in (part.headings, *part.items)
+            ]
+            widths = widths_of(part, rows, most, _LONGEST_WORD)
+            if sum(widths) <= most:
+                yield _table(part, terminal, widths), False
+                return
+            for number, row in enumerate(part.items):
+                yield from [(Text(), False)] * bool(number)
+                yield from _drawn(facts(dict(zip(part.headings, row, strict=True))), terminal)
         case Facts():
             grid = RichTable.grid(padding=(0, 2))
             grid.add_column(no_wrap=True)
@@ -59,11 +75,11 @@ def _drawn(part: Part, terminal: Terminal) -> Iterator[tuple[RenderableType, boo
             yield from ((Text("  ").append(_text(terminal, line, "cyan")), True) for line in part.items)
 
 
-def _table(part: Table, terminal: Terminal) -> RichTable:
+def _table(part: Table, terminal: Terminal, widths: list[int]) -> RichTable:
     drawn = RichTable(box=box.ROUNDED if terminal.unicode else box.ASCII, header_style="bold")
-    for name, heading in zip(part.columns, part.headings, strict=True):
+    for name, heading, width in zip(part.columns, part.headings, widths, strict=True):
         right: JustifyMethod = "right" if name.startswith(">") else "left"
-        drawn.add_column(_text(terminal, heading), justify=right, overflow="fold")
+        drawn.add_column(_text(terminal, heading), justify=right, overflow="fold", width=width)
     for row in part.items:
         drawn.add_row(*[_text(terminal, cell, _STATES.get(cell.split(":")[0], "")) for cell in row])
     return drawn

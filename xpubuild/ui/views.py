@@ -118,7 +118,10 @@ def clean_view(document: Document) -> Parts:
     rows += [(item["path"], keep, item["why"]) for item in document["kept"]]
     freed = "" if document["dry_run"] else wording.size(document["freed_bytes"])
     about = facts({"workspace": document["workspace"], "freed": freed})
-    return (about, table("", ("path", "action", "why"), rows))
+    size = document.get("cache_bytes")
+    ways = "'xpubuild clean --caches' and 'xpubuild store gc' remove it"
+    stays = (f"{document['cache']} keeps {wording.size(size)} for other builds; {ways}.",) if size else ()
+    return (about, table("", ("path", "action", "why"), rows), Sentences(stays))
 
 
 def many_view(document: Document) -> Parts:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from xpubuild.verify.verify_json import VerifyChecksDocument
 
 _MOST_NAMED = 5
+#: What the check of the device says where the cause is torch, not the machine.
+_WITHOUT = "was built without"
 
 
 def checks_document(checks: Sequence[CheckInfo]) -> VerifyChecksDocument:
@@ -109,6 +111,16 @@ def failure(
         )
     if not bad:
         return None
+    if without := [check for check in bad if check.id == "device.availability" and _WITHOUT in check.detail]:
+        device = str(report.device.get("type", DEFAULT_DEVICE)).upper()
+        return VerifyError(
+            f"the torch of {report.python} cannot use {device}",
+            why=without[0].detail,
+            fix=f"build one with {device}, or install one that PyTorch publishes for it; or verify this"
+            " one on the device that it was built for, with --device",
+            commands=("xpubuild install",),
+            evidence={"failed": [check.id for check in bad]},
+        )
     named = "; ".join(f"{check.id} ({check.status}): {check.detail}" for check in bad[:_MOST_NAMED])
     more = f"; and {len(bad) - _MOST_NAMED} more" if len(bad) > _MOST_NAMED else ""
     return VerifyError(

@@ -25,6 +25,7 @@ from xpubuild.engine.events import Sink
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.lock import workspace_lock
+from xpubuild.engine.places import sharing
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.reporter import Teller
 from xpubuild.engine.state import published_hashes
@@ -39,11 +40,13 @@ from xpubuild.supply.git.worktree import Missing, Repository, find_git_dir, fini
 from xpubuild.workspace.accounted import Recorded, missing_or_resealed, recorded, unaccounted
 from xpubuild.workspace.layout import Layout
 from xpubuild.workspace.moved import require_in_place
+from xpubuild.workspace.shared import closed
 from xpubuild.workspace.status import last_plan
 
 Kind = Literal[
-    "environment", "package", "start-up file", "shadowing file", "wheel", "receipt", "source", "repository"
-]
+    "environment", "package", "start-up file", "shadowing file", "wheel", "receipt", "source", "repository",
+    "permissions",
+]  # fmt: skip
 #: What was fetched and is kept; damage to anything else is damage to what was installed or built.
 _KEPT = frozenset({"source", "repository"})
 _SHOWN = 3
@@ -97,8 +100,10 @@ class Found:
         }
 
 
-def check_workspace(root: Path, cache: Path, sink: Sink, cancel: Cancel) -> Found:
+def check_workspace(root: Path, cache: Path, sink: Sink, cancel: Cancel, *, opens: bool = False) -> Found:
     """Hash everything in a workspace; ``cache`` is the user's cache folder of xpubuild.
+
+    What others shall use and cannot is a warning; with [share] or ``opens``, for a repair, it is damage.
 
     Raises:
         ToolchainError: the journal or the folder cannot be read.
@@ -121,6 +126,11 @@ def check_workspace(root: Path, cache: Path, sink: Sink, cancel: Cancel) -> Foun
         with teller.doing(*parts[1]):
             _wheels(layout, journal, found, site)
             _receipt(layout, found)
+            for place, why in closed(root):
+                if opens or sharing().is_set:
+                    found.add("permissions", place.name, place, why)
+                else:
+                    teller.notice(f"{place}: {why}", "warning")
         with teller.doing(*parts[2]):
             _sources(
                 layout.src, RepositoryStore(cache, Git.open(), offline=True, cancel=cancel), found, cancel

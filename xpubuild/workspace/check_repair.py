@@ -23,12 +23,13 @@ from xpubuild.supply.git.worktree import find_git_dir
 from xpubuild.workspace.check import Damage, Found
 from xpubuild.workspace.layout import Layout
 from xpubuild.workspace.moved import require_in_place
+from xpubuild.workspace.shared import open_again
 from xpubuild.workspace.status import last_plan
 
 #: What an install makes again after it was removed here.
 BY_INSTALL = frozenset({"environment", "package", "wheel", "receipt"})
 #: Options of install that only change what is shown, or hand out wheels once more; these with a value.
-_FLAGS = frozenset({"--json", "--dry-run", "-v", "--verbose", "-q", "--quiet"})
+_FLAGS = frozenset({"--json", "--dry-run", "--module-default", "-v", "--verbose", "-q", "--quiet"})
 _WITH_VALUE = frozenset({"--log-format", "--wheel-dir", "--libtorch", "--module-dir"})
 
 
@@ -65,6 +66,8 @@ def _repaired(layout: Layout, journal: Journal, item: Damage) -> bool:
         _run_again(journal, _with_users(layout, journal, item.step))
     elif item.kind == "receipt":
         remove_tree(path)
+    elif item.kind == "permissions":
+        open_again(layout.root, path)
     elif item.kind == "source":
         return _restored(path)
     elif item.kind == "repository":

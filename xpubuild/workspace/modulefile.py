@@ -7,6 +7,7 @@ paths are removed again. ``pushenv`` of Environment Modules came with 5.1; an ol
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ MARK = "Made by xpubuild"
 FAMILY = "xpubuild"
 #: Two PyTorches in one environment are a mistake; this is what sites call theirs.
 _CONFLICT = "pytorch"
+_DIGITS = 7
+_WORKSPACE = re.compile(r'"Workspace: (.*)"$|\\nWorkspace: (.*?)\\n', re.MULTILINE)
+_LUA, _TCL = '\\"', '\\"$[]{}'
 
 
 def modulefile(root: Path, receipt: Mapping[str, Any], form: str, depends_on: Sequence[str] = ()) -> str:
@@ -33,13 +37,22 @@ def modulefile(root: Path, receipt: Mapping[str, Any], form: str, depends_on: Se
     return "".join(f"{line}\n" for line in lines(changes, about, help_lines, depends_on))
 
 
-def file_name(recipe: str, form: str) -> str:
-    """Return the name of a modulefile in its folder."""
-    return f"{recipe}.lua" if form == "lmod" else recipe
+def file_name(receipt: Mapping[str, Any], form: str) -> str:
+    """Return the name of a modulefile in its folder: recipe, Python, and a digest of what was chosen."""
+    python = ".".join(str(receipt["summary"]["python"]).split(" ")[0].split(".")[:2])
+    name = f"{receipt['recipe']}-py{python}-{receipt['lock_digest'][:_DIGITS]}"
+    return f"{name}.lua" if form == "lmod" else name
+
+
+def leads_to(text: str, root: Path) -> bool:
+    """Whether a modulefile, of either form, is that of a workspace."""
+    found = _WORKSPACE.search(text)
+    roots = (_quoted(str(root), special)[1:-1] for special in (_LUA, _TCL))
+    return found is not None and (found[1] or found[2]) in roots
 
 
 def _lua(changes: EnvDiff, about: str, told: Sequence[str], depends_on: Sequence[str]) -> Iterator[str]:
-    q = functools.partial(_quoted, special='\\"')
+    q = functools.partial(_quoted, special=_LUA)
     yield f"-- {MARK}; it is written again by the next install."
     yield f"help({q(chr(10).join(told))})"
     yield f"whatis({q(about)})"
@@ -56,7 +69,7 @@ def _lua(changes: EnvDiff, about: str, told: Sequence[str], depends_on: Sequence
 
 
 def _tcl(changes: EnvDiff, about: str, told: Sequence[str], depends_on: Sequence[str]) -> Iterator[str]:
-    q = functools.partial(_quoted, special='\\"$[]{}')
+    q = functools.partial(_quoted, special=_TCL)
     yield "#%Module"
     yield f"# {MARK}; it is written again by the next install."
     yield "proc ModulesHelp {} {"

@@ -126,6 +126,9 @@ class CleanDocument(TypedDict):
     kept: list[KeptPath]
     freed_bytes: int
     """0 with --dry-run."""
+    cache: NotRequired[str]
+    """The folder that keeps sources, packages and wheels for other builds; clean leaves it."""
+    cache_bytes: NotRequired[int]
 
 
 class WorkspaceRow(TypedDict):

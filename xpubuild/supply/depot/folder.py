@@ -16,7 +16,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from xpubuild.engine.files import explained, remove_tree, sync_filesystems, write_changed
-from xpubuild.engine.places import make_shared, share
+from xpubuild.engine.places import make_shared, share, within
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.redact import recordable
 from xpubuild.engine.temporary import DRAFT
@@ -187,7 +187,7 @@ class Depot:
         with explained(self.path, "changing the mirror"):
             # From where the user's cache is made alike; a mirror is nothing that backups leave out.
             (self.path / GIT / "CACHEDIR.TAG").unlink(missing_ok=True)
-            share(self.path)
+            share(path for path in within(self.path) if path != self.path)
 
     def publish(self, index: Index) -> None:
         """Make an index the depot's own; its sets and the page for pip are written first.

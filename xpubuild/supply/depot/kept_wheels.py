@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from xpubuild.engine.files import explained, fsync_dir
-from xpubuild.engine.places import make_shared
+from xpubuild.engine.places import STICKY, make_shared
 from xpubuild.engine.temporary import new_draft
 from xpubuild.errors import FetchError, SourceIntegrityError, ToolchainError
 from xpubuild.frozen import frozen
@@ -28,7 +28,7 @@ from xpubuild.supply.depot.record import DISTRIBUTION, MOST_BYTES, RECORD, Recor
 
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS, errno.EXDEV})
 #: What a folder of ours has of the store's own permissions: group and sticky bits, not set-user-id.
-_INHERITED = 0o3777
+_INHERITED, _OWN = 0o3777, 0o755
 NOT_A_FOLDER = "it is not a folder"
 NOT_THERE = "it is not there"
 
@@ -82,7 +82,7 @@ class FolderStore:
                 commands=(f"mkdir -p {shlex.quote(str(self.root.parent))}",),
             )
         with explained(self.root, "making the folder of a store"), contextlib.suppress(FileExistsError):
-            self.root.mkdir(0o755)
+            make_shared(self.root, STICKY)
 
     def can_write(self) -> bool:
         """Whether this user may put something there."""
@@ -257,11 +257,12 @@ class FolderStore:
     def _make(self, folder: Path) -> None:
         """Make the folders of the store; those of a shared one take its permissions."""
         if self.own:
-            make_shared(folder)
-        for path in () if self.own else (folder.parent, folder):
+            self.root.mkdir(parents=True, exist_ok=True)
+        mode = _OWN if self.own else self.root.stat().st_mode & _INHERITED
+        for path in (folder.parent, folder):
             with contextlib.suppress(FileExistsError):
                 path.mkdir()
-                path.chmod(self.root.stat().st_mode & _INHERITED)
+                path.chmod(mode)
         for path in (folder.parent, folder):
             if path.is_symlink():
                 raise ToolchainError(

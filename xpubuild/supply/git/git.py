@@ -23,6 +23,7 @@ from xpubuild.engine.child import resolve_executable
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.files import explained
 from xpubuild.engine.lock import take
+from xpubuild.engine.places import another_place
 from xpubuild.engine.process import Cancel, ProcessResult, QueryResult, run
 from xpubuild.engine.redact import Redactor
 from xpubuild.errors import InterruptedByUserError, ToolchainError
@@ -292,7 +293,7 @@ def locked(
         # A link would have the file made where it leads to.
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     try:
-        elsewhere = "put the cache on a local disk (XDG_CACHE_HOME), or mount the file system with flock"
+        elsewhere = f"use a folder on a local disk {another_place(path)}, or mount the file system with flock"
         take(fd, str(path), elsewhere, shared=shared, waiting=waiting, tell=on_wait or (lambda: None))
         yield fd
     finally:
