@@ -57,7 +57,9 @@ def test_builds_and_tools_are_watched_and_checkouts_are_not(for_xpu: Plan) -> No
 
 def test_for_the_cpu_there_is_no_gate(tmp_path: Path) -> None:
     plan = plan_of("2.8", target="cpu", workspace=tmp_path / "ws")
-    assert watch_of(plan, "torch.wheel") == WatchStep(xpu=False, recipe=plan.recipe)
+    watch = watch_of(plan, "torch.wheel")
+    assert not watch.xpu
+    assert stops(watch(), "$ env CC=gcc pip wheel .", FALL_BACK, "--   USE_XPU : OFF") == []
     proofs = [proof for step in plan.steps for proof in step.proofs]
     assert not any(isinstance(proof, (XpuWheelProof, XpuInstalledProof)) for proof in proofs)
 
