@@ -7,14 +7,19 @@ import json
 import time
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from support.cli import Xpubuild
 
 from xpubuild.artifacts.wheel import record_of
 from xpubuild.engine.lock import described, owner
-from xpubuild.errors import AuditError
+from xpubuild.engine.process import query
+from xpubuild.errors import AuditError, ToolchainError
 from xpubuild.explain.document import explain_stream
+
+CHAINED = {"kind": "source", "dist": "x", "source": {"url": "/x"}}
 
 MB = 1 << 20
 
@@ -87,3 +92,28 @@ def test_a_note_of_an_owner_is_one_short_line(tmp_path: Path) -> None:
     assert len(text) < 700
     (tmp_path / ".lock.owner").write_text("[" * 1_000_000)
     assert owner(tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"components": {f"c{number}": CHAINED for number in range(1500)}}, "at most 50 items"),
+        ({"needs": {"disk_gib": 5e-324}}, "needs.disk_gib"),
+    ],
+)
+def test_a_recipe_of_numbers_that_no_plan_can_use(
+    tmp_path: Path, xpubuild: Xpubuild, changes: dict[str, Any], words: str
+) -> None:
+    path = tmp_path / "own.yaml"
+    path.write_text(yaml.safe_dump({"schema": 1, "name": "own", "title": "own", **changes}))
+    result = xpubuild("plan", str(path))
+    assert result.status == 20
+    assert words in " ".join(result.err.split())
+
+
+@pytest.mark.parametrize("name", ["A=B", "A\0", ""])
+def test_an_environment_or_argument_that_no_program_can_be_given(name: str) -> None:
+    for argv, env in ((["true"], {name: "x"}), (["true", "a\0"], {}), (["true"], {"A": "\0"})):
+        with pytest.raises(ToolchainError, match="could not be started") as caught:
+            query(argv, env={"PATH": "/usr/bin:/bin", **env})
+        assert "has a NUL, or '='" in caught.value.why

@@ -160,8 +160,10 @@ def spawn(
     Raises:
         ToolchainError: it cannot be started.
     """
-    if any("=" in name or "\0" in name + value for name, value in env.items()):
-        raise ValueError("an environment name with '=' or an entry with a NUL")
+    odd = [name for name, value in env.items() if not name or "=" in name or "\0" in name + value]
+    if odd or any("\0" in word for word in argv):
+        where = f"the variable {odd[0]!r}" if odd else "an argument"
+        raise _not_started(argv, env, f"{where} has a NUL, or '=' in its name, which no program can be given")
     # The supervisor itself has this process's environment, so no library path or preload of the command can
     # break it, and its Python adds nothing to what the command gets (LC_CTYPE where no locale is set).
     entries = [os.fsencode(f"{name}={value}") for name, value in env.items()]

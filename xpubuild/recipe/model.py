@@ -336,7 +336,9 @@ class Recipe(Strict):
     needs: Needs = Field(default_factory=Needs)
     abi: Abi = Field(default_factory=Abi)
     toolchain: Toolchain = Field(default_factory=Toolchain)
-    components: dict[Name, Component] = Field(default_factory=dict)
+    components: dict[Name, Component] = Field(
+        default_factory=dict, max_length=50, description="what is built or installed, by name"
+    )
     env: dict[Variable, Switch] = Field(default_factory=dict, description="environment of every source build")
     variants: dict[Name, Variant] = Field(default_factory=dict)
     arch: list[Word] = Field(default_factory=list, description="default AOT targets")

@@ -115,8 +115,8 @@ Dist = Annotated[str, AfterValidator(_dist)]
 Variable = Annotated[str, AfterValidator(_variable)]
 #: An argument of a program.
 Word = Annotated[str, AfterValidator(_word)]
-#: A size in GiB: no machine has more than an exbibyte, and infinity has no bytes.
-Gib = Annotated[float, Field(gt=0, le=1 << 30, allow_inf_nan=False)]
+#: A size in GiB: at least a kilobyte; no machine has more than an exbibyte, and infinity has no bytes.
+Gib = Annotated[float, Field(ge=1e-6, le=1 << 30, allow_inf_nan=False)]
 #: A build switch; numbers and booleans in YAML are written as upstream reads them (0, 1, ON, OFF, text).
 Switch = str | int
 
