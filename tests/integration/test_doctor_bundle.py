@@ -11,6 +11,10 @@ import pytest
 from integration.test_components_held import Site
 from support.cli import here
 
+from xpubuild.cli import first_run
+from xpubuild.engine.process import Cancel
+from xpubuild.errors import VerifyError
+
 SECRETS = ("s3cretpw", "tok-99887766", "walterq", "mirror.corp.lan", "quillsmith", "10.11.12.13", "starling")
 PLANTED = (
     "fetching https://walterq:s3cretpw@mirror.corp.lan/simple as walterq@corp.lan from 10.11.12.13",
@@ -86,6 +90,36 @@ def test_a_finished_build_brings_its_audit_and_what_verify_said(site: Site, tmp_
     assert "Failures, explained" not in found
     for secret in SECRETS:
         assert secret not in text, secret
+
+
+def test_the_suites_that_ran_are_in_it(site: Site, tmp_path: Path) -> None:
+    site.must(0)
+    error = first_run.verified(site.workspace, Cancel(), quiet=True)
+    assert isinstance(error, VerifyError)  # nothing of this site is a torch
+    found = documents(bundle(site, tmp_path / "b.md"))
+    for suite in ("full", "speed"):
+        assert found[f"Verify: suite {suite}"]["suite"] == suite
+        assert found[f"Verify: suite {suite}"]["status"] == "fail"
+
+
+def test_install_writes_it_of_a_build_that_failed(site: Site, tmp_path: Path) -> None:
+    file = tmp_path / "b.md"
+    site.sources(**{"setup.py": SETUP})
+    done = site.install("--bundle", str(file))
+    found = documents(file.read_text("utf-8"))
+    assert done.status == 50
+    # The checks of doctor, all of which ran, may decide for another finding to be the first.
+    findings = found["Failures, explained"]["addon.wheel"]["findings"]
+    assert "ocloc-missing" in {item["id"] for item in findings}
+    assert "Verify: suite full" not in found
+    site.sources()
+    site.must(0)
+
+
+def test_words_are_redacted_only_from_a_bundle(site: Site) -> None:
+    done = site.install("--redact", "starling")
+    assert done.status == 2
+    assert "--bundle" in done.err
 
 
 def test_what_is_damaged_is_named_and_the_rest_is_there(site: Site, tmp_path: Path) -> None:

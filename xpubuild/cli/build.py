@@ -59,7 +59,8 @@ def _writable(option: str, folder: Path | None) -> Path | None:
 def install(
     wheel_dir: Path | None, libtorch: Path | None, module_dir: Path | None, module_default: bool,
     module_format: str, depends_on: tuple[str, ...],
-    until: str | None, dry_run: bool, lock_timeout: float, **build: Any,
+    until: str | None, dry_run: bool, lock_timeout: float, bundle: Path | None, redact: tuple[str, ...],
+    **build: Any,
 ) -> int:  # fmt: skip
     """Build RECIPE (a name, a file or a lock) in a workspace and verify the result.
 
@@ -68,12 +69,16 @@ def install(
 
     To resume after a failure or an interruption, run the same command again: finished steps are kept.
     """
+    from xpubuild.cli import first_run
     from xpubuild.install.install import apply, check_until
     from xpubuild.install.libtorch import check_archive
     from xpubuild.install.modulefiles import Modules
     from xpubuild.ui.console import show, summarise
     from xpubuild.ui.run_views import final_view
+    from xpubuild.verify.reports import require_places
 
+    options.refuse({} if bundle else {"redact": "needs --bundle"})
+    error = None
     wheel_dir, module_dir = _writable("wheel-dir", wheel_dir), _writable("module-dir", module_dir)
     if module_default and module_dir is None:
         raise click.UsageError("--module-default is for --module-dir")
@@ -90,13 +95,21 @@ def install(
             check_until(prepared.plan, until)
             return _show_plan(prepared, "table", until)
         modules = Modules(module_dir, module_format, depends_on, module_default) if module_dir else None
-        with options.new_sink() as sink:
-            receipt = apply(
-                prepared, sink=sink, cancel=cancel, until=until, patience_s=lock_timeout,
-                wheel_dir=wheel_dir, libtorch=libtorch, modules=modules, lost=lost,
-            )  # fmt: skip
+        require_places(bundle)
+        workspace = Path(prepared.plan.workspace)
+        try:
+            with options.new_sink() as sink:
+                receipt = apply(
+                    prepared, sink=sink, cancel=cancel, until=until, patience_s=lock_timeout,
+                    wheel_dir=wheel_dir, libtorch=libtorch, modules=modules, lost=lost,
+                )  # fmt: skip
+            if bundle is not None and receipt["status"] == "complete":
+                error = first_run.verified(workspace, cancel, quiet=options.speech().quiet)
+        finally:
+            if bundle is not None:
+                first_run.write(bundle, redact, workspace)
     summarise(f"xpubuild install {receipt['recipe']}", final_view(receipt))
-    return options.answer(receipt, final_view, silent=options.speech().quiet)
+    return options.answer(receipt, final_view, error, silent=options.speech().quiet)
 
 
 @options.command("rehearse")

@@ -60,7 +60,7 @@ COMMANDS: Mapping[str, Command] = {
         "| oneAPI: oneapi-root oneapi-mode extra-path extra-library-path"
         "| Sources and packages: store store-read-only installer packages conda-lock conda-channel"
         f"{_LOCKS} | Results for others: wheel-dir libtorch module-dir module-default module-format"
-        f" depends-on {_ALL}", "recipe"),
+        f" depends-on bundle redact {_ALL}", "recipe"),
     "rehearse": Command("build", "Configure a build without compiling, and report what it would make.",
         f"{_PLAN} dry-run {_LOCKS} {_ALL}", "recipe", builds=True),
     "plan": Command("build", "Show what install would do: table, JSON or shell script.",

@@ -39,6 +39,8 @@ _SECTIONS = {
     "status": "Steps and runs",
     "audit": "Audits of wheels",
     "verify": "Verify",
+    "full": "Verify: suite full",
+    "speed": "Verify: suite speed",
     "captures": "Captured oneAPI environments",
     "plan": "Plan",
 }
@@ -172,6 +174,7 @@ def workspace_evidence(root: Path, checks: Mapping[str, str]) -> dict[str, Any]:
         "gate": receipt.get("warnings", []),
         "audit": [item["audit"] for step in status["steps"] for item in step["evidence"] if "audit" in item],
         "verify": of_file("the report of verify", layout.verify_report),
+        **{name: of_file(f"suite {name}", layout.verify_suite(name)) for name in ("full", "speed")},
         "explain": {step: item and item.to_json() for step, item in explained.items()},
         "logs": {path.name: read(path.name, end_of, path, ends[path.name]) for path in logs},
         "unread": unread,

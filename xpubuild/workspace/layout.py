@@ -42,6 +42,10 @@ class Layout:
 
     tests = Place("build/tests", "The last run of ``test`` and the accepted one, with pytest's output.")
 
+    def verify_suite(self, suite: str) -> Path:
+        """Return where ``install --bundle`` writes what a suite of verify reported."""
+        return self.build / f"verify-{suite}.json"
+
     def pip_report(self, step: str, requirements: str) -> Path:
         """Return where pip says what it installed of a requirements file in a step; that folder exists."""
         return self.build / "requirements" / f"{step}+{requirements}.installed.json"
