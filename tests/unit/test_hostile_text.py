@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import io
+import json
 import re
 import shlex
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
+from html.parser import HTMLParser
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from hypothesis import event, example, given, settings
+from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
+from support import report_world
 from support.cli import Xpubuild
 from support.image_files import Cell, rendered
 from support.plan_files import plan_for
 
+from xpubuild.cli.report_json import unfit
+from xpubuild.engine.events import RunStarted, StepOutput
 from xpubuild.engine.model import Command
 from xpubuild.errors import RecipeError, UsageError
 from xpubuild.images.stages import Format, render
@@ -27,7 +33,10 @@ from xpubuild.install.script import _command, relocatable, script
 from xpubuild.jobs.render import Cell as Build
 from xpubuild.jobs.render import Request, Scheduler, files_of
 from xpubuild.recipe.load import merge
+from xpubuild.ui.report.page import page
+from xpubuild.ui.sinks import make_sink
 from xpubuild.workspace.modulefile import modulefile
+from xpubuild.workspace.report import report_document
 
 PIECES = [
     "\n", "\r", "\u2028", "\u202e", "\0", "\x1b[2J", "\ud800", "%setup\n    touch /x", "%post",
@@ -235,3 +244,60 @@ def test_a_path_stays_one_word_of_a_modulefile(text: str) -> None:
             if str(root) in line or "\\" in line:
                 unescaped = re.sub(r"\\.", "", line)
                 assert [c for c in unescaped if c in special] == [c for c in other if c in special]
+
+
+def hostile(value: Any, text: str) -> Any:
+    """Return a document with a text in place of every title, name of a recipe, path and word of a command."""
+    if isinstance(value, dict):
+        chosen = {"title", "recipe", "workspace", "detail", "log", "what", "why", "argv"}
+        return {
+            key: text if key in chosen and isinstance(item, str)
+            else [text for _ in item] if key == "argv" and isinstance(item, list)
+            else hostile(item, text)
+            for key, item in value.items()
+        }  # fmt: skip
+    return [hostile(item, text) for item in value] if isinstance(value, list) else value
+
+
+class Tags(HTMLParser):
+    """The tags of a page with the names of their attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, ...]] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, *(name for name, _ in attrs)))
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    root = report_world.make(tmp_path_factory.mktemp("report") / "ws", fails=True)
+    return json.loads(json.dumps(report_document(root, unfit)))
+
+
+MARKUP = st.sampled_from(["<script>x</script>", '" onload="x', "' onload='x", "&lt;b&gt;", "-->", "</title>"])
+
+
+@pytest.mark.needs("ninja")
+@given(text=st.lists(MARKUP | st.sampled_from(PIECES) | st.text(max_size=4), min_size=1).map("".join))
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_text_becomes_markup_of_the_page(report: Any, text: str) -> None:
+    made = page(hostile(report, f"x{text}"))  # an empty one leaves a section out
+    assert Tags(made).found == Tags(page(hostile(report, "x"))).found
+    assert not re.search(r"[\0\x1b\u202e\ud800]", made)
+
+
+@given(text=TEXTS | st.text())
+@settings(max_examples=60, deadline=None)
+def test_an_event_is_one_line_of_json_whatever_its_text(text: str) -> None:
+    stream = io.StringIO()
+    sink = make_sink("jsonl", stream, {})
+    sink.emit(RunStarted(1.5, text, text, ((text, text),), (text,)))
+    sink.emit(StepOutput(2.0, text, text))
+    sink.close()
+    lines = stream.getvalue().splitlines()
+    assert [json.loads(line)["event"] for line in lines] == ["run-started", "step-output"]
+    assert (json.loads(lines[1])["line"], stream.getvalue().isascii()) == (text, True)
