@@ -139,7 +139,7 @@ def sections(command: str) -> dict[str, list[str]]:
 
 _OF_INSTALL = (
     "dry-run until lock-timeout wheel-dir libtorch module-dir module-default module-format depends-on"
-    " locked lock lock-policy"
+    " locked lock lock-policy bundle redact"
 )
 #: The options of install that decide what is built: those of ``Options``.
 _BUILD = [
