@@ -199,7 +199,7 @@ def test_what_belongs_to_another_part_of_the_build_is_left_out(nested: Nested, i
     assert _edits(nested, nested.second, into) == [["generated/torch-xpu-ops/x", "modified"]]
     git("commit", "--quiet", "-am", "y", cwd=place)
     head = git("rev-parse", "HEAD", cwd=place)
-    assert _edits(nested, nested.second, into) == [[f"generated/torch-xpu-ops/@{head}", "untracked"]]
+    assert _edits(nested, nested.second, into) == [[f"generated/torch-xpu-ops/@{head}", "checked out"]]
 
 
 @pytest.mark.parametrize("where", [".", _INNER])
