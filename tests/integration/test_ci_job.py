@@ -98,7 +98,7 @@ def test_a_job_builds_from_what_it_fetched_and_leaves_results(world: SmallWorld,
 
 
 def test_a_job_that_fails_says_so_on_its_page_and_in_annotations(world: SmallWorld, tmp_path: Path) -> None:
-    recipe = tmp_path / "broken.yaml"
+    recipe = world.recipe.with_name("broken.yaml")  # beside the files that it names
     text = world.recipe.read_text().replace("name: small", "name: broken")
     recipe.write_text(re.sub(r"commit: [0-9a-f]{40}", f"commit: {'a1' * 20}", text))
     job = Job(tmp_path / "job")

@@ -97,6 +97,8 @@ def install(
         modules = Modules(module_dir, module_format, depends_on, module_default) if module_dir else None
         require_places(bundle)
         workspace = Path(prepared.plan.workspace)
+        if bundle is not None:
+            first_run.forget(workspace)
         try:
             with options.new_sink() as sink:
                 receipt = apply(

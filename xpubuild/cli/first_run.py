@@ -14,6 +14,14 @@ if TYPE_CHECKING:
 SUITES = ("full", "speed")
 
 
+def forget(root: Path) -> None:
+    """Remove what the suites reported of an earlier build."""
+    from xpubuild.workspace.layout import Layout
+
+    for suite in SUITES:
+        Layout(root).verify_suite(suite).unlink(missing_ok=True)
+
+
 def verified(root: Path, cancel: Cancel, *, quiet: bool) -> XpuBuildError | None:
     """Run the suites in a workspace, on the device that it was built for, and keep their documents there.
 
