@@ -122,6 +122,7 @@ def test_a_receipt_says_what_was_done_and_found(tmp_path: Path) -> None:
              "status": "ok", "sha256": "a"},
             {"file": "vision-1.whl", "path": f"{tmp_path}/wheels/vision-1.whl", "wheel": "vision-1.whl"},
         ],
+        "published": [],
         "warnings": [{"step": "ops.wheel", "id": "a-warning", "text": "text", "lines": ["one", "two"]}],
         "compile_cache": [],
         "prebuilt": [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from support.plan_files import target_for
 
 from xpubuild.engine.events import Notice
 from xpubuild.engine.model import Plan, Step
-from xpubuild.errors import XpuBuildError
+from xpubuild.errors import UsageError, XpuBuildError
 from xpubuild.install.install import _warn, open_workspace, prepare_as_asked
 from xpubuild.install.modulefiles import Modules
 from xpubuild.install.options import LockOptions, Options
@@ -92,28 +93,23 @@ def test_locks_that_are_not_there(
         prepare_as_asked(Options(**given), lock)
 
 
-def test_the_newest_release_is_the_default_of_modules(tmp_path: Path) -> None:
-    modules = Modules(tmp_path, "lmod", ("intel/oneapi",))
-    receipt: dict[str, Any] = {"recipe": "2.10", "activation": {"oneapi": None}}
-    ours = "-- Made by xpubuild\n"
-    (tmp_path / "xpubuild").mkdir()
-    for name, text in (
-        ("2.9.lua", ours),
-        ("main.lua", ours),
-        ("3.0.lua", "of somebody\n"),
-        (".4.0.lua", ours),
-    ):
-        (tmp_path / "xpubuild" / name).write_text(text)
-    (tmp_path / "xpubuild" / "5.0.lua").mkdir()
-    path = modules.write(tmp_path / "ws", receipt)
-    assert path == tmp_path / "xpubuild" / "2.10.lua"
+def test_the_default_of_modules_is_set_on_purpose(tmp_path: Path) -> None:
+    receipt: dict[str, Any] = {
+        "recipe": "2.10", "lock_digest": "0123456789abcdef", "summary": {"python": "3.11.7"},
+        "activation": {"oneapi": None},
+    }  # fmt: skip
+    workspace, rc = tmp_path / "ws", tmp_path / "xpubuild" / ".modulerc"
+    workspace.mkdir()
+    path = Modules(tmp_path, "lmod", ("intel/oneapi",)).write(workspace, receipt)
+    name = path.name.removesuffix(".lua")
+    assert re.fullmatch("2.10-py3.11-[0-9a-f]+", name)
     assert 'depends_on("intel/oneapi")' in path.read_text()
-    rc = tmp_path / "xpubuild" / ".modulerc"
-    assert rc.read_text() == ("#%Module\n# Made by xpubuild.\nmodule-version xpubuild/2.10 default\n")
+    assert not rc.exists()
+    modules = Modules(tmp_path, "lmod", default=True)
+    assert modules.write(workspace, receipt) == path
+    assert rc.read_text() == f"#%Module\n# Made by xpubuild.\nmodule-version xpubuild/{name} default\n"
     assert {file.stat().st_mode & 0o777 for file in (path, rc)} == {0o644}
     # The mark counts at the top of a file alone.
-    path.write_text(" " * 400 + ours)
-    with pytest.raises(XpuBuildError):
-        modules.require_place("2.10")
-    path.write_text(" " * (400 - len("-- Made by xpubuild")) + ours)
-    modules.require_place("2.10")
+    path.write_text(" " * 400 + path.read_text())
+    with pytest.raises(UsageError, match="not a modulefile"):
+        modules.require_place(workspace, receipt)
