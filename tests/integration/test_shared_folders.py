@@ -12,7 +12,7 @@ import pytest
 from integration.mirror_world import World, world
 
 from xpubuild.engine.files import explained
-from xpubuild.engine.places import make_shared, reached_by, share, within
+from xpubuild.engine.places import make_shared, reached_by, share, unreachable, within
 from xpubuild.errors import NoSpaceError, ToolchainError
 from xpubuild.supply.depot.examine import damages
 
@@ -74,6 +74,32 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     (mirror / "link").symlink_to(secret)
     share(within(mirror))
     assert stat.S_IMODE(secret.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize(("mode", "found"), [("2750", 0o700), ("2755", 0o755), ("2775", 0o755)])
+def test_whoever_is_not_in_the_group_gives_nothing_to_another_one(
+    mode: str, found: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: int) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "fchown", refused)
+    monkeypatch.setenv("XPUBUILD_SHARE_GROUP", str(os.getegid() + 1))
+    monkeypatch.setenv("XPUBUILD_SHARE_MODE", mode)
+    make_shared(tmp_path / "new")
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == found
+
+
+def test_a_mode_without_a_group_means_the_group_of_each_file_and_compiled_files_do_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XPUBUILD_SHARE_MODE", "2750")
+    make_shared(tmp_path / "new" / "__pycache__")
+    (tmp_path / "new" / "__pycache__").chmod(0o700)
+    assert tmp_path / "new" not in unreachable(within(tmp_path / "new"))
+    assert tmp_path / "new" / "__pycache__" not in unreachable(within(tmp_path / "new"))
+    (tmp_path / "new").chmod(0o700)
+    assert tmp_path / "new" in unreachable(within(tmp_path / "new"))
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,15 @@ from pathlib import Path
 import pytest
 from support.artifacts import install_by_hand, pack, record_line, record_text, unzip
 
-from xpubuild.artifacts.installed import InstalledProof, verify_installed, wheel_matches_installed
+from xpubuild.artifacts.installed import (
+    InstalledProof,
+    sealed_again,
+    verify_installed,
+    wheel_matches_installed,
+)
 from xpubuild.artifacts.installed_repair import repair
 from xpubuild.artifacts.site_packages import damaged_dists, site_packages_of
+from xpubuild.artifacts.step_proofs import EnvironmentProof
 from xpubuild.errors import AuditError
 
 FILES = {"demo/__init__.py": b"answer = 42\n", "demo/daten/größe.txt": b"1234567890" * 100}
@@ -101,6 +107,20 @@ def test_a_file_without_a_hash_is_not_taken_on_trust(site: Path) -> None:
     with (info / "RECORD").open("a", encoding="utf-8") as record:
         record.write("demo/extra.py,,\n")
     assert verify_installed(site, ["demo"])["demo"]["problems"] == ["demo/extra.py has no hash in RECORD"]
+
+
+def test_another_pip_is_an_upgrade_and_not_a_rewritten_record(env: Path, site: Path) -> None:
+    info, other = install_by_hand(site, "pip", "1.0", FILES), {**FILES, "demo/__init__.py": b"answer = 41\n"}
+    (env / "bin" / "python").touch()
+    evidence = EnvironmentProof(str(env), "3.12").check()
+    assert sealed_again(site, evidence) == {}
+    install_by_hand(site, "pip", "1.0", other)
+    assert sealed_again(site, evidence) == {"pip": info}
+    info.rename(info.with_name("pip-1.1.dist-info"))
+    install_by_hand(site, "pip", "1.1", other)
+    assert sealed_again(site, evidence) == {}
+    (site / "pip-1.1.dist-info" / "RECORD").unlink()
+    assert EnvironmentProof(str(env), "3.12").check() == {"python": "3.12.1"}
 
 
 BROKEN = ["no RECORD", "no METADATA", "unfinished", "garbage", "not text", "empty", "zeros"]

@@ -148,10 +148,14 @@ class InstalledProof:
 
 def sealed_again(site_packages: Path, evidence: Mapping[str, Any]) -> dict[str, Path]:
     """Return the distributions whose RECORD lists another content than evidence does: name -> its folder."""
-    known = {name_of(name): item.get("content") for name, item in evidence.get("installed", {}).items()}
+    known = {name_of(name): item for name, item in evidence.get("installed", {}).items()}
     found = {}
     for dist in installed_dists(site_packages):
-        if known.get(dist.name) and quick_problem(dist) is None and content_key(dist) != known[dist.name]:
+        content, version = (known.get(dist.name, {}).get(key) for key in ("content", "version"))
+        # pip itself asks for its upgrade, and nothing else pins it.
+        if not content or (dist.name in KEEP and dist.version != version):
+            continue
+        if quick_problem(dist) is None and content_key(dist) != content:
             found[dist.name] = dist.info
     return found
 

@@ -15,7 +15,7 @@ from xpubuild.artifacts.audit_report import AuditPolicy, raise_for_findings
 from xpubuild.artifacts.elf import read_shared_object
 from xpubuild.artifacts.installed import wheel_matches_installed
 from xpubuild.artifacts.installed_repair import KEEP
-from xpubuild.artifacts.site_packages import content_key, installed_dists
+from xpubuild.artifacts.site_packages import content_key, installed_dists, quick_problem
 from xpubuild.documents import plain
 from xpubuild.errors import AuditError, ToolchainError, VerifyError
 from xpubuild.frozen import frozen
@@ -38,7 +38,7 @@ class EnvironmentProof:
         return {"proof": "environment", "env": self.env, "version": self.version}
 
     def check(self) -> dict[str, Any]:
-        """Return the version found, and the content of pip."""
+        """Return the version found, and version and content of pip."""
         env = Path(self.env)
         settings = settings_of(env)
         found = next((settings[key][0] for key in ("version", "version_info") if settings.get(key)), "")
@@ -55,7 +55,8 @@ class EnvironmentProof:
                 commands=(f"rm -r '{self.env}'",),
             )
         dists = [dist for site in env.glob("lib/python3*/site-packages") for dist in installed_dists(site)]
-        pip = {dist.name: {"content": content_key(dist)} for dist in dists if dist.name in KEEP}
+        pips = (dist for dist in dists if dist.name in KEEP and quick_problem(dist) is None)
+        pip = {dist.name: {"version": dist.version, "content": content_key(dist)} for dist in pips}
         return {"python": found, **({"installed": pip} if pip else {})}
 
 

@@ -165,7 +165,8 @@ def _depot(path: Path, *, repair: bool) -> int:
     stores = [{"store": str(path), "damaged": plain(tuple(found))}]
     own = path.is_relative_to(platformdirs.user_cache_path())  # nobody else's
     if repair and not own:
-        share(within(path))
+        # Without [share] nobody but its owner says that a folder which is closed is for others.
+        share(item for item in within(path) if item != path or sharing().is_set)
     error: XpuBuildError | None = None
     repairing = f"xpubuild check {shlex.quote(str(path))} --repair"
     closed = "" if own else why_closed(within(path))

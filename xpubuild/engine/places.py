@@ -38,7 +38,9 @@ class Share(NamedTuple):
     def lacks(self, status: os.stat_result, wanted: int = 0) -> bool:
         """Whether they cannot read a file, or read and enter a folder; or what ``wanted`` says."""
         wanted = wanted or (_FOLDER if stat.S_ISDIR(status.st_mode) else _FILE)
-        return bool(wanted & ~(status.st_mode >> (3 if status.st_gid == self.gid else 0)))
+        # A mode that closes to others and names no group means that of each file.
+        by_group = self.gid == status.st_gid or (self.gid == -1 and not self.mode & _FOLDER)
+        return bool(wanted & ~(status.st_mode >> (3 if by_group else 0)))
 
     def give(self, path: Path, most: int = READ) -> None:
         """Let them use one file or folder of this user's; nothing is taken away, no link is followed."""
@@ -55,8 +57,10 @@ class Share(NamedTuple):
             # By a descriptor: who may write to the folder could put a link there meanwhile.
             fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
             try:
-                with contextlib.suppress(PermissionError):  # this user is not in the group
+                try:
                     os.fchown(fd, -1, self.gid)
+                except PermissionError:  # this user is not in the group: another gets what everybody gets
+                    wanted = wanted & ~0o2070 | (wanted & 0o007) << 3
                 os.fchmod(fd, stat.S_IMODE(status.st_mode) | wanted)
             finally:
                 os.close(fd)
@@ -129,7 +133,7 @@ def unreachable(paths: Iterable[Path]) -> list[Path]:
     """Return what is closed to those for whom these are shared, and folders on the way to the first that are.
 
     Of links, it is what they lead to. Permissions of the classic kind count; what access control lists add
-    does not.
+    does not. What Python has compiled nobody needs: its owner's next import may write it with any umask.
     """
     rules, seen, found = sharing(), set[Path](), list[Path]()
     for path in paths:
@@ -137,7 +141,7 @@ def unreachable(paths: Iterable[Path]) -> list[Path]:
             way = {*Path(os.path.realpath(path)).parents} if not seen or path.is_symlink() else set()
             found += sorted(above for above in way - seen if rules.lacks(above.stat(), _ENTER))
             seen |= way
-            found += [path] if rules.lacks(path.stat()) else []
+            found += [path] if "__pycache__" not in path.parts and rules.lacks(path.stat()) else []
     return found
 
 

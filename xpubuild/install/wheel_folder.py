@@ -150,7 +150,7 @@ def _wheel_of(
     if not sha256:
         return None
     for path in folder.glob("*.whl"):
-        if file_sha256(path) == sha256:
+        if canonicalize_name(path.name.partition("-")[0]) == dist.name and file_sha256(path) == sha256:
             return path
     if downloads.mirror is not None:
         depot = Depot(downloads.mirror)

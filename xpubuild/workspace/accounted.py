@@ -25,6 +25,7 @@ from xpubuild.engine.environment import base_environment
 from xpubuild.engine.journal import Journal
 from xpubuild.frozen import frozen
 from xpubuild.workspace.layout import Layout
+from xpubuild.workspace.status import last_plan
 
 #: How a line of a .pth file begins that is run.
 _RUNS = (b"import ", b"import\t")
@@ -38,7 +39,10 @@ _OF_VENV = ("activate", "Activate.ps1", "python")
 
 @frozen
 class Recorded:
-    """What the journal knows of an environment: distribution -> the step that installed it, and evidence."""
+    """What the journal knows of an environment: distribution -> the step that installed it, and evidence.
+
+    The step is "" where the last plan has it no more.
+    """
 
     installed: dict[str, str] = field(default_factory=dict)
     evidence: dict[str, Any] = field(default_factory=dict)
@@ -61,17 +65,19 @@ class Unaccounted:
 
 def recorded(layout: Layout, journal: Journal) -> Recorded:
     """Return what the steps that are done have installed; of two, what the later one says of a package."""
-    known = Recorded()
+    known, planned = Recorded(), last_plan(layout)
     done = [record for record in journal.records() if record.status == "done"]
-    for record in sorted(done, key=lambda record: record.ended or 0.0):
+    for record in sorted(done, key=lambda record: (record.step in planned, record.ended or 0.0)):
+        # What a step of an earlier plan installed may have gone with its environment.
+        step = record.step if record.step in planned else ""
         for report in layout.pip_reports(record.step):
-            known.installed.update(dict.fromkeys(_reported(report), record.step))
+            known.installed.update(dict.fromkeys(_reported(report), step))
         for item in record.evidence:
             found = item.get("installed") or {}
             known.evidence.update({name_of(name): found[name] for name in found})
         held = layout.build / "held" / f"{record.step.removesuffix('.install')}.txt"
         if name := held_name(held):
-            known.installed[name] = record.step
+            known.installed[name] = step
     return known
 
 
@@ -87,7 +93,7 @@ def missing_or_resealed(site_packages: Path, known: Recorded) -> Iterator[tuple[
     """Yield (package, step, what is wrong) of what RECORD does not tell: that it is gone, or rewritten."""
     here = {dist.name for dist in installed_dists(site_packages)}
     for name, step in sorted(known.installed.items()):
-        if name not in here:
+        if step and name not in here:
             yield name, step, "it was installed, and is not there any more"
     for name in sorted(sealed_again(site_packages, {"installed": known.evidence})):
         yield name, known.installed.get(name, ""), "its RECORD is not the one of its installation"
@@ -169,7 +175,7 @@ def _in_packages(top: str, ours: set[str], theirs: Mapping[str, str]) -> Iterato
 def _beside_the_interpreter(folder: Path, owned: set[str]) -> Iterator[Unaccounted]:
     """Yield the files of nobody in ``bin``, which is first on PATH, and where scripts import from first."""
     search = base_environment().get("PATH", os.defpath)
-    for path in sorted(folder.iterdir()):
+    for path in sorted(folder.glob("*")):
         if str(path) in owned or path.name.startswith(_OF_VENV) or path.name == "__pycache__":
             continue
         other = shutil.which(path.name, path=search)
