@@ -11,7 +11,7 @@ import pytest
 
 from xpubuild.artifacts.installed import verify_installed
 from xpubuild.artifacts.record import hash_file, record_hash
-from xpubuild.install.rebuild import hook, replace
+from xpubuild.install.rebuild import hook, installed, replace
 
 _INFO = "mine-1.0.dist-info"
 
@@ -22,11 +22,14 @@ def site(tmp_path: Path) -> Path:
     files = {
         "mine.pth": "/src\n",
         "mine.so": "1",
+        "../bin/mine": "#!/usr/bin/python3\n",
+        f"{_INFO}/entry_points.txt": "[console_scripts]\nmine = mine:main\n",
         "__pycache__/a.pyc": "",
         f"{_INFO}/METADATA": "Name: mine\n",
     }
     files[f"{_INFO}/INSTALLER"] = "pip\n"
-    files[f"{_INFO}/direct_url.json"] = json.dumps({"dir_info": {"editable": True}})
+    direct = {"url": "file:///src/my%20tree", "dir_info": {"editable": True}}
+    files[f"{_INFO}/direct_url.json"] = json.dumps(direct)
     rows = [[f"{_INFO}/RECORD", "", ""]]
     for name, text in files.items():
         file = tmp_path / "site" / name
@@ -42,7 +45,8 @@ def site(tmp_path: Path) -> Path:
 def _wheel(site: Path, **files: str) -> Path:
     wheel = site.parent / "mine-1.0-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
-        for name in ("mine.pth", "mine.so", f"{_INFO}/METADATA", f"{_INFO}/RECORD"):
+        own = [f"{_INFO}/{name}" for name in ("METADATA", "RECORD", "entry_points.txt")]
+        for name in ("mine.pth", "mine.so", *own):
             archive.writestr(name, files.pop(name, (site / name).read_text()))
         for name, text in files.items():
             archive.writestr(name, text)
@@ -64,6 +68,14 @@ def test_another_file_is_left_to_pip(site: Path) -> None:
     assert not replace(_wheel(site, **{"mine.so": "2", "added.py": ""}), site / _INFO)
     assert (site / "mine.so").read_text() == "1"
     assert (site / _INFO / "RECORD").read_text() == record
+    other_script = {f"{_INFO}/entry_points.txt": "[console_scripts]\nother = mine:main\n"}
+    assert not replace(_wheel(site, **other_script), site / _INFO)
+
+
+def test_an_install_of_another_tree_is_left_to_pip(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(site))
+    assert installed("mine", Path("/src/my tree")) == site / _INFO
+    assert installed("mine", Path("/src/other")) is None
 
 
 def test_the_backend_is_the_one_that_pip_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,8 @@
 
 The environment's own Python runs this file, with the standard library alone: ``rebuild.py DIST FOLDER
 [NAME=VALUE...] -- PIP...``. It calls the hook that pip calls, and puts the files that are new in the wheel in
-the place of the installed ones. Where DIST is not installed editable, or has other files, it runs PIP.
+the place of the installed ones. Where DIST is not installed editable from FOLDER, or has other files or
+scripts, it runs PIP.
 """
 
 from __future__ import annotations
@@ -21,15 +22,19 @@ import tempfile
 import zipfile
 from importlib import metadata
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 _BUILD = re.compile(r"^\[build-system\]$(.*?)(?=^\[|\Z)", re.MULTILINE | re.DOTALL)
 _OF_PIP = ("INSTALLER", "REQUESTED", "direct_url.json")
 
 
-def installed(dist: str) -> Path | None:
-    """Return the dist-info folder of an editable install, None where there is none."""
+def installed(dist: str, folder: Path) -> Path | None:
+    """Return the dist-info folder of an editable install of a tree, None where there is none."""
     for found in metadata.distributions(name=dist):
-        if json.loads(found.read_text("direct_url.json") or "{}").get("dir_info", {}).get("editable"):
+        direct = json.loads(found.read_text("direct_url.json") or "{}")
+        there = url2pathname(urlsplit(direct.get("url", "")).path) == str(folder)
+        if there and direct.get("dir_info", {}).get("editable"):
             return Path(str(found.locate_file(""))) / str(found._path.name)  # type: ignore[attr-defined]
     return None
 
@@ -50,14 +55,20 @@ def hook(folder: Path) -> object:
 
 
 def replace(wheel: Path, info: Path) -> bool:
-    """Put what is new in a wheel in the place of what is installed; False where it has other files."""
+    """Put what is new in a wheel in the place of what is installed; False where it has other files.
+
+    Scripts that pip wrote outside of the folder are those of entry points, which have to be the same then.
+    """
     site, record = info.parent, info / "RECORD"
     rows = {row[0]: row for row in csv.reader(io.StringIO(record.read_text("utf-8"), newline="")) if row}
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if not name.endswith("/")}
         own = {f"{info.name}/{name}" for name in _OF_PIP}
-        there = {name for name in rows if not name.endswith(".pyc")} - own
+        there = {name for name in rows if not name.endswith(".pyc") and not name.startswith("../")} - own
+        points = f"{info.name}/entry_points.txt"
         if names != there or any(".data/" in name for name in names):
+            return False
+        if points in names and archive.read(points) != (site / points).read_bytes():
             return False
         for name in sorted(names - {f"{info.name}/RECORD"}):
             data = archive.read(name)
@@ -82,7 +93,8 @@ def main(words: list[str]) -> None:
     """Build and replace, or run pip."""
     del sys.path[0]  # the folder of this file
     given, pip = words[: words.index("--")], words[words.index("--") + 1 :]
-    dist, folder, info, path = given[0], Path(given[1]), installed(given[0]), [*sys.path]
+    dist, folder, path = given[0], Path(given[1]), [*sys.path]
+    info = installed(dist, folder)
     if info is not None:
         sys.stdout.write(f"building {dist} in place\n")
         sys.stdout.flush()
