@@ -101,6 +101,16 @@ def test_what_does_not_build_is_skipped_with_the_reason_and_may_leave_several(wo
     assert "this commit does not build" in result.err
 
 
+def test_a_recipe_by_a_relative_path(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = world.small
+    (small.folder / "small.yml").write_text(small.recipe.read_text())
+    monkeypatch.chdir(small.folder)
+    _, _, *words = world.words("--json", good=FAULT - 2, bad=FAULT)
+    result = small("bisect", "./small.yml", *words)
+    assert result.status == 0, result.err
+    assert result.document()["first_bad"] == world.commits[FAULT]
+
+
 def test_ends_that_are_no_revisions_are_errors_of_use(world: World) -> None:
     result = world.small("bisect", str(world.small.recipe), "--good", "--x", "--bad", "main", "--", "true")
     assert (result.status, "'--x' is no revision" in result.err) == (2, True)
@@ -108,6 +118,9 @@ def test_ends_that_are_no_revisions_are_errors_of_use(world: World) -> None:
     assert (result.status, "needs two ends" in result.err) == (2, True)
     result = world.small("bisect", str(world.small.recipe), "--good", "a", "--bad", "b")
     assert (result.status, "needs a command" in result.err) == (2, True)
+    own = ("--good", "a", "--bad", "b", "--allow-dirty", "--", "true")
+    result = world.small("bisect", str(world.small.recipe), *own)
+    assert (result.status, "XPUBUILD_ALLOW_DIRTY" in result.err) == (2, True)
     words = ("--good", "a", "--bad", "b", "--component", "mime", "--", "true")
     result = world.small("bisect", str(world.small.recipe), *words)
     assert (result.status, "it has: mine" in result.err) == (2, True)

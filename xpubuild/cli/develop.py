@@ -118,6 +118,11 @@ def bisect(
     if good is None or bad is None:
         raise UsageError("bisect needs two ends", fix="pass --good REV, where COMMAND passes, and --bad REV")
     require_revisions(good, bad)
+    if build["source_dir"] or build["allow_dirty"]:
+        raise UsageError(
+            "bisect builds commits, not your own tree or changes",
+            fix="omit --source-dir and --allow-dirty (XPUBUILD_SOURCE_DIR, XPUBUILD_ALLOW_DIRTY)",
+        )
     loaded = load(recipe)
     root = workspace or default_workspace(f"{loaded.recipe.name}-bisect")
     asked = {
@@ -137,6 +142,7 @@ def bisect_step(root: Path) -> int:
     from xpubuild.install.bisect import asked_in
 
     asked = asked_in(root)
+    os.chdir(asked["cwd"])  # git is elsewhere, and words may be relative paths
     words = [*asked["words"], "--", *asked["command"]]
     with bisect.make_context("bisect", list(words)) as context, options.interruptible() as cancel:
         ours = ("recipe", "workspace", "good", "bad", "component")

@@ -47,6 +47,7 @@ OPTIONS: Mapping[str, Option] = {
         **dict.fromkeys(("install", "plan", "rehearse", "image", "store pull"),
             "Folder for environment, sources, wheels and logs (default: one per user and recipe)."),
         **dict.fromkeys(("lock", "fetch"), "Existing workspace whose looked-up commits are used."),
+        "test": "Folder of the workspace (default: the active one, or the only one).",
         "doctor": "Workspace whose torch and file system are checked (default: the active one)."}),
     "with": O(NAMES, "Components to add, such as vision,audio.", to="with_"),
     "without": O(NAMES, "Components to exclude."),
@@ -106,6 +107,7 @@ OPTIONS: Mapping[str, Option] = {
         "migrate": "Write the findings of this run to the --baseline file."}),
     "bisect.good": O(TEXT, "Revision with which COMMAND passes: a tag, branch or commit.", "REV"),
     "bisect.bad": O(TEXT, "Revision with which it fails.", "REV"),
+    "bisect.workspace": O(PATH, "Folder to build in (default: RECIPE-bisect, beside other workspaces)."),
     "bisect.component": O(TEXT, "Component, or repository that its build clones, such as torch-xpu-ops.",
         "NAME", "torch"),
     "verify.only": O(NAMES, "Run only these checks: ids, groups or patterns.", complete="verify_checks"),
@@ -276,7 +278,8 @@ _ONCE += " write values prove accept module-default"
 _UNNAMED = "output root redact no-gpu source select data operators minutes results baseline require"
 _UNNAMED += " libtorch html tag to torch patch sarif"
 #: Never in a file: they ask for one deed, or answer for a person.
-DEEDS = frozenset((*_ONCE.split(), "dry-run", "json", "status.jobs", "bisect.good", "bisect.bad"))
+DEEDS = frozenset((*_ONCE.split(), "dry-run", "json", "status.jobs",
+    *(f"bisect.{name}" for name in ("good", "bad", "workspace"))))
 #: Without a variable of the environment.
 NO_VARIABLE = frozenset((*_ONCE.split(), *_UNNAMED.split()))
 # fmt: on

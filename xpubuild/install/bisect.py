@@ -302,7 +302,7 @@ class Bisection:
             values = {"components": {self._owner: {"source": {"configure_time": clones}}}}
         whole = {key: value for key, value in self.base.document.items() if key not in _OF_THE_BASE}
         about = {"title": f"{self.base.recipe.title}, {self.asked['component']} at {commit[:12]}"}
-        extends = {"extends": str(self.base.path.with_suffix(""))}
+        extends = {"extends": str(self.base.path)}
         path = self.folder / "recipe.yaml"
         text = yaml.safe_dump(_over(whole, {**values, **about, **extends}), sort_keys=False, width=4096)
         write_atomic(path, text.encode())
