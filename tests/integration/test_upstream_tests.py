@@ -184,6 +184,9 @@ def test_paths_and_trees_that_are_not_there_are_errors_of_use(world: World, tmp_
     assert world("test/gone/test_x.py").status == 2
     result = world.run("test", "--python", str(world.python), "--device", "cpu", "--source", str(tmp_path))
     assert (result.status, "it has no folder test" in result.err) == (2, True)
+    world.put(f"{XPU_OPS}/skip_list_common.py", "skip_dict = {\n")
+    result = world()
+    assert (result.status, "skip_list_common.py is not Python" in result.err) == (2, True)
 
 
 def test_models_of_benchmarks_run_in_both_modes(world: World) -> None:
@@ -193,6 +196,8 @@ def test_models_of_benchmarks_run_in_both_modes(world: World) -> None:
     assert found["Wrong-inference"] == ("failed", "fail_accuracy")
     assert found["Dies-inference"] == ("crashed", "no result: the script was killed by SIGABRT")
     assert len(found) == 6
+    (case,) = world.document("benchmarks/dynamo/huggingface.py::Wrong-training", status=70)["cases"]
+    assert case["id"] in document["new"], "the command of the error runs this one again"
 
 
 def test_lists_of_2_4_are_in_the_script_that_runs_them(tmp_path: Path) -> None:

@@ -79,6 +79,9 @@ def test_a_workspace_is_verified_for_what_it_was_built_for(tmp_path: Path) -> No
         python, {}, "xpu", tmp_path / "src" / "torch"
     )
     assert resolve_target(None, tmp_path, "cuda").device == "cuda"
+    own = {"summary": {"torch_tree": str(tmp_path / "env")}}
+    (tmp_path / "receipt.json").write_text(json.dumps(own))
+    assert resolve_target(None, tmp_path, None).source == tmp_path / "env", "of --source-dir"
 
 
 def results(*statuses: str) -> tuple[CheckResult, ...]:

@@ -235,6 +235,7 @@ def _summary(target: Target) -> dict[str, Any]:
             if target.trees
             else {}
         ),
+        **({"torch_tree": str(target.tree("torch"))} if target.own("torch") else {}),
         "workspace": str(target.layout.root),
         "warnings": [*target.warnings, *(target.oneapi.warnings if target.oneapi else ())],
         **{name: value for name, value in told.items() if value},

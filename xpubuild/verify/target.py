@@ -80,9 +80,10 @@ def _found(python: str | None, workspace: Path | None, device: str | None) -> Ta
         raise UsageError("nothing to verify", fix="pass --python, --workspace or a recipe")
     changes = assignments(workspace, env)
     env.update({name: value for name, value in changes.items() if value is not None})
-    built_for = read_receipt(workspace).get("summary", {}).get("target", DEFAULT_DEVICE)
-    tree = Layout(workspace).src / "torch"
-    return Target(Layout(workspace).python, env, device or str(built_for), tree if tree.is_dir() else None)
+    summary = read_receipt(workspace).get("summary", {})
+    built_for = device or str(summary.get("target", DEFAULT_DEVICE))
+    tree = Path(str(summary.get("torch_tree", Layout(workspace).src / "torch")))
+    return Target(Layout(workspace).python, env, built_for, tree if tree.is_dir() else None)
 
 
 def _decides(name: str) -> bool:

@@ -89,7 +89,9 @@ def _given(tree: Path, given: str, device: str, expression: str) -> Iterator[Uni
             fix="name a file or folder of tests, such as test/test_nn.py",
         )
     if _below(tree, path).startswith(_DYNAMO) and path.stem in _MODELS:
-        yield from _models(tree, path, expression)
+        model, _, mode = nodes.rpartition("-")  # as reports name one: the file, ::MODEL-MODE
+        found = _models(tree, path, model or expression)
+        yield from (unit for unit in found if not model or (unit.model, unit.mode) == (model, mode))
         return
     for item in sorted(path.rglob("test_*.py")) if path.is_dir() else (path,):
         yield from _of_file(tree, item, colons + nodes, device)
@@ -129,7 +131,7 @@ def _lists(base: Path) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
     names: dict[str, object] = {}
     for script in _LISTS:
         text = (base / script).read_text("utf-8", "replace") if (base / script).is_file() else ""
-        for node in ast.parse(text).body:
+        for node in _parsed(text, base / script):
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                 names[node.targets[0].id] = _literal(node.value, names)
             if isinstance(node, (ast.Assign, ast.AugAssign, ast.Expr)) and isinstance(node.value, ast.Call):
@@ -137,6 +139,15 @@ def _lists(base: Path) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
     skipped = names.get("skip_dict")
     listed = skipped if isinstance(skipped, dict) else {}
     return {**{file: (_words(words), ()) for file, words in listed.items()}, **found}
+
+
+def _parsed(text: str, script: Path) -> list[ast.stmt]:
+    try:
+        return ast.parse(text).body
+    except (SyntaxError, ValueError) as error:
+        raise UsageError(
+            f"{script} is not Python", why=str(error), fix="correct it: it says which tests run"
+        ) from error
 
 
 def _launched(
