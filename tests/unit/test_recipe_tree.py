@@ -109,7 +109,8 @@ def listing(tree: Path) -> Path:
     "name",
     ["BLAS", "CUDNN_LIB_DIR", "CUDAHOSTCXX", "USE_XPU", "TH_BINARY_BUILD", "USE_DNN_THREADS",
      "CMAKE_BUILD_TYPE", "MAX_JOBS", "DEBUG", "TORCH_NATIVE_AOT",
-     "PYTORCH_BUILD_VERSION", "USE_ONEMKL_XPU", "XPU_DEVICE_DEBUG"],
+     "PYTORCH_BUILD_VERSION", "USE_ONEMKL_XPU", "XPU_DEVICE_DEBUG",
+     "SKBUILD_EDITABLE_REBUILD", "CCACHE_MAXSIZE", "NINJA_STATUS"],
 )  # fmt: skip
 def test_a_variable_that_the_tree_reads(listing: Path, name: str) -> None:
     assert found(listing, env={name: "1"}).problems == []

@@ -31,8 +31,11 @@ ELSEWHERE = {
 }  # fmt: skip
 _LISTS = re.compile(r"\bset\(\s*_(?:ENV_ALIASES|ENV_PASSTHROUGH|LOW_PRIORITY_ALIASES)\s([^)]*)\)")
 _COMMENT = re.compile(r"#[^\n]*")
-#: CMake itself reads these, or the file forwards them as they are.
-_OF_CMAKE = re.compile(r"CMAKE_\w+|\w+EXITCODE(?:__TRYRUN_OUTPUT)?")
+#: Tools of the build read these, CMake first, or the file forwards them as they are.
+_OF_TOOLS = re.compile(
+    r"(?:CMAKE|S?CCACHE|NINJA|SKBUILD|GCC|SYCL|OMP)_\w+|PYTHON\w+|TMPDIR|CPATH|LIBRARY_PATH"
+    r"|C(?:PLUS)?_INCLUDE_PATH|\w+EXITCODE(?:__TRYRUN_OUTPUT)?"
+)
 _FORWARDED = re.compile(r"(?:USE|BUILD)_\w+")
 
 
@@ -48,7 +51,7 @@ def unread(tree: Path, names: Collection[str], listed: Collection[str]) -> froze
 
     Files of third parties are looked at last, and only where something is left.
     """
-    left = {name for name in names if name not in listed and not _OF_CMAKE.fullmatch(name)} - ELSEWHERE.keys()
+    left = {name for name in names if name not in listed and not _OF_TOOLS.fullmatch(name)} - ELSEWHERE.keys()
     for path in _files(tree):
         if not left:
             break
