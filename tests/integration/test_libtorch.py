@@ -62,6 +62,8 @@ def torch(tmp_path: Path) -> Path:
     licence = tmp_path / "site" / "torch-2.8.0.dist-info" / "licenses" / "LICENSE"
     licence.parent.mkdir(parents=True)
     licence.write_text("BSD")
+    (licence.parent / "a").mkdir()
+    (licence.parent / "a" / "LICENSE").write_text("of a third party")
     return tmp_path / "site" / "torch"
 
 

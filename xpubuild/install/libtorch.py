@@ -113,7 +113,9 @@ def _members(torch: Path) -> Iterator[tuple[str, Path]]:
             name = path.relative_to(torch).as_posix()
             if (path.is_file() or path.is_symlink()) and not _LEFT_OUT.match(name):
                 yield name, path
-    for licence in sorted(torch.parent.glob("torch-*.dist-info/**/LICENSE")):
+    # Of third parties there may be more, in folders below.
+    licences = torch.parent.glob("torch-*.dist-info/**/LICENSE")
+    for licence in sorted(licences, key=lambda path: (len(path.parts), path))[:1]:
         yield "LICENSE", licence
 
 
