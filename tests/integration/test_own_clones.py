@@ -139,6 +139,17 @@ def test_who_edits_the_pin_file_moves_what_a_build_has_cloned(tree: Tree) -> Non
         assert tree.digest() == planned
 
 
+def test_who_goes_back_to_the_pin_has_the_pin_built(tree: Tree) -> None:
+    tree.build(dirty=False)
+    _commit(tree, "2\n")
+    tree.build()
+    git("checkout", "--quiet", tree.first, cwd=tree.clone)
+    tree.build()
+    assert git("rev-parse", "HEAD", cwd=tree.clone) == tree.first
+    assert (tree.top / _PIN).read_text() == f"{tree.first}\n"
+    assert tree.look() is None
+
+
 def test_a_build_that_was_killed_explains_no_edit(tree: Tree) -> None:
     begin_build(tree.top, tree.pin, EDITABLE, [_PLACE])
     tree.configure(None)

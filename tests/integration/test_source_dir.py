@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from integration.gitserver import Nested, Upstream, git
 from integration.small_world import BACKEND, RECIPE, SmallWorld, small_world
+from support.cli import here
 
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.recipe.model import ConfigureTime
@@ -163,6 +164,9 @@ def test_a_wheel_of_the_own_tree(world: SmallWorld) -> None:
     assert not [*(world.folder / "store").rglob("*.whl"), *(world.folder / "cache").rglob("*.whl")]
     receipt = (world.workspace / "receipt.json").read_text()
     assert str(own) in receipt
+    assert world("clean", "--workspace", str(world.workspace), "--yes").status == 0
+    assert not world.workspace.exists(), "a copy is nobody's work"
+    assert everything(own) == before
 
 
 def test_an_editable_install_of_the_own_tree_names_what_appeared(world: SmallWorld) -> None:
@@ -180,8 +184,18 @@ def test_an_editable_install_of_the_own_tree_names_what_appeared(world: SmallWor
     (own / "mine.py").write_text("ANSWER = 44\n")
     again = world.install("--source-dir", f"mine={own}", *words)
     assert json.loads(again.out)["ran"] == ["mine.source", "mine.install"]
+    assert '"left.txt"' in (world.workspace / "receipt.json").read_text()
 
 
 def test_what_is_no_checkout_is_refused(world: SmallWorld) -> None:
     for place in ("mine=/nowhere", f"other={world.folder / 'own'}"):
         assert world.install("--source-dir", place).status == 2
+    # As every variable with several values.
+    several = {"XPUBUILD_SOURCE_DIR": f"mine={world.folder / 'own'},other={world.folder}/my tree"}
+    refused = here("plan", str(world.recipe), "--workspace", str(world.workspace), **several)
+    assert "builds no 'other' from source" in refused.err
+    # A copy of the tree would have the workspace in it, and itself.
+    own = world.folder / "own"
+    inside = ("--source-dir", f"mine={own}", "--workspace", str(own / "ws"))
+    done = world("install", str(world.recipe), *inside)
+    assert (done.status, (own / "ws").exists()) == (2, False), done.err

@@ -104,7 +104,7 @@ _KINDS: Mapping[str, tuple[bool, Any, str | None, Callable[[Any], Any] | None]] 
     "folders": (True, click.Path(), "DIRS", lambda values: tuple(map(_path, _split(values, os.pathsep)))),
     "place": (False, None, "DIR|URL", _place),
     "stores": (True, _Commas(), "DIR|URL", _stores),
-    "trees": (True, None, None, _trees),
+    "trees": (True, _Commas(), None, _trees),
 }
 
 

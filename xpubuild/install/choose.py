@@ -77,11 +77,13 @@ def choose(options: Options, loaded: LoadedRecipe) -> Choice:
                 f"--source-dir {name}={folder}: recipe '{recipe.name}' builds no '{name}' from source",
                 fix=f"use one of its components: {', '.join(built) or 'it has none'}",
             )
-        if find_git_dir(folder) is None or choice.layout.root in (folder, *folder.parents):
+        root, top = choice.layout.root.resolve(), folder.resolve()
+        if find_git_dir(folder) is None or root.is_relative_to(top) or top.is_relative_to(root):
             raise UsageError(
                 f"--source-dir {name}={folder} cannot be used",
-                why="it is not the top folder of a git checkout outside the workspace",
-                fix="pass the folder of your checkout; what is in src/ of a workspace needs --allow-dirty",
+                why="it is not the top folder of a git checkout, or the workspace is in it or around it",
+                fix="pass the folder of your checkout, and a --workspace elsewhere; what is in src/ of a"
+                " workspace needs --allow-dirty",
             )
     return choice
 

@@ -18,6 +18,7 @@ from xpubuild.engine.journal import Journal
 from xpubuild.engine.lock import held_by, workspace_lock
 from xpubuild.errors import SourceIntegrityError, UsageError, XpuBuildError
 from xpubuild.frozen import frozen
+from xpubuild.supply.git.copies import is_copy
 from xpubuild.supply.git.own_tree import dirty_digest
 from xpubuild.supply.git.worktree import is_untouched, read_done
 from xpubuild.workspace.layout import Layout
@@ -90,7 +91,7 @@ def _keep(root: Path, path: Path) -> str:
     resolved = path.parent.resolve() / path.name
     if root.resolve() not in resolved.parents:
         return "it is outside the workspace"
-    if (path / ".git").exists():
+    if (path / ".git").exists() and not is_copy(path):
         try:
             if dirty_digest(path) is not None:
                 return "it has local changes"

@@ -69,6 +69,11 @@ def synchronise(source: Path, into: Path, items: Sequence[ConfigureItem], skip: 
     return changed
 
 
+def is_copy(tree: Path) -> bool:
+    """Whether a tree is a copy of ours: what somebody works in is elsewhere."""
+    return (tree / ".git" / _LIST).is_file()
+
+
 def _repositories(
     git: Git, source: Path, items: Sequence[ConfigureItem], skip: Sequence[str]
 ) -> Iterator[Repository]:

@@ -192,8 +192,13 @@ class BuiltTreeProof:
         into = Path(self.into)
         place = self.notes or require_git_dir(into)
         built = read_built(place)
+
+        def evidence() -> dict[str, Any]:
+            names = {"appeared": sorted(built.made)} if self.notes is not None else {}
+            return {BARE: self.pin is not None, "made_in_tree": len(built.made), **names}
+
         if built.running == IN_USE and self.pin is None:
-            return {BARE: False, "made_in_tree": len(built.made)}
+            return evidence()
 
         def made(found: Sequence[Repository | Missing]) -> Built:
             nonlocal built
@@ -208,8 +213,7 @@ class BuiltTreeProof:
             Built(built.made, pins=built.pins).write(place)
         elif built.running == EDITABLE:
             replace(built, running=IN_USE, besides=()).write(place)
-        names = {"appeared": sorted(built.made)} if self.notes is not None else {}
-        return {BARE: self.pin is not None, "made_in_tree": len(built.made), **names}
+        return evidence()
 
 
 def _broken(into: Path, why: str, fix: str) -> SourceIntegrityError:

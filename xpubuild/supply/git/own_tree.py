@@ -211,11 +211,13 @@ def _clones(
         # A build has put it there: who edits the pin file then, or moves the tree, wants the build to follow.
         builds = f"{item.path}/@{head}" in built.made or head == ids.get(base or "")
         there = asked is not None and ids[asked] == head
-        own = not builds and pin is not None and _is_word(top / pin)
-        follows = own and not there and asked in (base, built.pins.get(pin or ""))
+        ours = built.pins.get(pin or "")
+        # Where the file is as we wrote it, who moved the clone back to the pin wants it to follow there, too.
+        own = pin is not None and (not builds or asked == ours != base) and _is_word(top / pin)
+        follows = own and not there and asked in (base, ours)
         yield Clone(
-            item.path, head, not builds or there or asked is None,
-            pin or "" if follows else "", pin or "" if own and (there or follows) else "",
+            item.path, head, not builds or there or asked is None or follows,
+            pin or "" if follows else "", pin or "" if own and not builds and (there or follows) else "",
         )  # fmt: skip
 
 
