@@ -19,7 +19,7 @@ from xpubuild.errors import FetchError, SourceIntegrityError
 from xpubuild.recipe.model import ConfigureTime
 from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.git import Git
-from xpubuild.supply.git.serving import Served, ServedProof, serve_tree
+from xpubuild.supply.git.serving import Served, ServedProof, configure_time_pins, serve_tree
 
 #: No such host can exist (RFC 2606), so what is cloned from there came from this machine.
 HOST = "https://git.example.invalid"
@@ -187,6 +187,12 @@ def test_cmake_clones_from_what_is_served_and_from_nowhere_else(world: World, sh
             ["git", "-C", str(place), "rev-parse", "HEAD"], capture_output=True, text=True, check=True
         )
         assert head.stdout.strip() == world.pins[url], url
+
+
+def test_a_fork_is_pinned_where_the_tree_names_what_it_replaces(world: World) -> None:
+    fork = ConfigureTime(url=f"{HOST}/me/fork", replaces=ONEDNN, pin_file="cmake/FindOneDNN.cmake")
+    (pin,) = configure_time_pins(Git.open(), world.tree / ".git", world.commit, [fork])
+    assert (pin.url, pin.ref) == (fork.url, "v3.10.2")
 
 
 def test_offline_and_without_a_stock_the_first_missing_thing_is_named(world: World) -> None:

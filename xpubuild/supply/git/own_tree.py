@@ -198,11 +198,11 @@ def _clones(
         if place is None or item.path is None:
             continue
         head, pin = git.parse(place, "HEAD^{commit}"), item.pin_file
-        asked = base = None
+        asked, base, url = None, None, item.replaces or item.url
         if pin is not None:
             file, blob = top / pin, git.query(["cat-file", "blob", f"HEAD:{pin}"], git_dir=git_dir)
-            asked = asked_by(file.read_text("utf-8", "replace"), item.url) if file.is_file() else None
-            base = asked_by(blob.stdout.decode("utf-8", "replace"), item.url)
+            asked = asked_by(file.read_text("utf-8", "replace"), url) if file.is_file() else None
+            base = asked_by(blob.stdout.decode("utf-8", "replace"), url)
         ids = {
             word: word if is_id(word) else git.parse(place, f"{word}^{{commit}}")
             for word in (asked, base)

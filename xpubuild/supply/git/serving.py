@@ -102,7 +102,8 @@ def _pin(git: Git, git_dir: Path, commit: str, item: ConfigureItem) -> Configure
     stated = None
     if item.pin_file is not None:
         answer = git.query(["cat-file", "blob", f"{commit}:{item.pin_file}"], git_dir=git_dir)
-        stated = asked_by(answer.stdout.decode("utf-8", "replace"), item.url) if answer.ok else None
+        text = answer.stdout.decode("utf-8", "replace")
+        stated = asked_by(text, item.replaces or item.url) if answer.ok else None
     if stated is not None and is_id(stated):
         return ConfigurePin(item.url, stated, None, item.path)
     if stated is not None and is_ref(stated):
