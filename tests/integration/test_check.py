@@ -264,6 +264,11 @@ def test_a_distribution_of_the_users_is_listed_and_no_damage_unless_it_hides_our
         document = looked(world, 60 if damaged else 0)
         assert [item["name"] for item in document["damaged"]] == (["guest"] if damaged else [])
         assert document["unowned"] == [str(world.site / "guest-1.0.dist-info")]
+        # Nothing would install it again, so a repair leaves it as it is.
+        with (world.site / f"{module}.py").open("a") as stream:
+            stream.write("# an edit\n")
+        assert world("check", str(world.workspace), "--repair").status == 60
+        assert (world.site / f"{module}.py").read_text().endswith("# an edit\n")
         subprocess.run([*pip, "uninstall", "--yes", "guest"], check=True, capture_output=True)
     assert looked(world, 0)["unowned"] == []
 

@@ -20,6 +20,7 @@ from xpubuild.errors import UsageError
 from xpubuild.machine.envmark import write_mark
 from xpubuild.supply.git.git import Git
 from xpubuild.supply.git.worktree import find_git_dir
+from xpubuild.workspace.accounted import recorded
 from xpubuild.workspace.check import Damage, Found
 from xpubuild.workspace.layout import Layout
 from xpubuild.workspace.moved import require_in_place
@@ -59,6 +60,8 @@ def _repaired(layout: Layout, journal: Journal, item: Damage) -> bool:
         # Its step restores what decides imports, and leaves the packages as they are.
         _run_again(journal, ["env"])
     elif item.kind == "package":
+        if item.name not in recorded(layout, journal).names:
+            return False  # the user's: nothing would install it again
         # Its step sees that its files are gone, and installs them.
         remove_dist(site_packages_of(layout.env), item.name)
     elif item.kind == "wheel":
