@@ -233,6 +233,8 @@ def test_the_command(xpubuild: Xpubuild, tmp_path: Path) -> None:
     assert "podman build" in xpubuild.ok(*words, "--output", str(tmp_path / "Containerfile")).out
     assert xpubuild("image").status == 2
     assert xpubuild(*words, "--tag", "x").status == 2
+    own = xpubuild(*words, "--source-dir", f"ops={tmp_path}")
+    assert (own.status, "not from your own tree" in own.err) == (2, True)
 
 
 BUILDER = """#!/bin/sh

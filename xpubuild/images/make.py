@@ -188,6 +188,11 @@ class Asked:
         """
         if options.recipe is None:
             raise UsageError("an image needs a recipe", fix="name one", commands=("xpubuild recipes list",))
+        if options.source_dir or options.allow_dirty:
+            raise UsageError(
+                "an image is built from commits, not from your own tree or changes",
+                fix="omit --source-dir and --allow-dirty (XPUBUILD_SOURCE_DIR, XPUBUILD_ALLOW_DIRTY)",
+            )
         base, (what, own) = base_named(self.base), _program(self.xpubuild)
         loaded = load(options.recipe)
         choice = choose(options, loaded)
