@@ -67,6 +67,7 @@ def own(tmp_path: Path) -> Path:
     ops.commit({"kernel.cpp": "1\n"})
     git("clone", "--quiet", str(ops.path), str(top / "third_party/ops"), cwd=top)
     (top / "third_party/ops/kernel.cpp").write_text("2\n")
+    git("config", "remote.origin.url", "https://me:planted@example.org/top.git", cwd=top)
     return top
 
 
@@ -86,6 +87,7 @@ def test_a_copy_has_what_the_tree_has_and_the_tree_is_untouched(own: Path, tmp_p
 
     assert files(ours) == files(theirs)
     assert not (into / "build").exists()
+    assert git("config", "remote.origin.url", cwd=into) == "https://example.org/top.git"
     for place in ("", _MID, "third_party/ops"):
         for words in (("rev-parse", "HEAD"), ("status", "--porcelain"), ("ls-files", "--stage")):
             said = git(*words, cwd=into / place).replace("HEAD", "")

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from xpubuild.engine.files import explained, write_atomic, write_changed
+from xpubuild.engine.redact import recordable
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.supply.git.git import Git, object_format
 from xpubuild.supply.git.hardening import setting
@@ -111,7 +112,7 @@ def _make_repository(git: Git, item: Repository, place: Path) -> None:
     text = setting("core.bare", "false")
     text += setting("core.repositoryFormatVersion", "0" if object_format(head) == "sha1" else "1")
     text += "" if object_format(head) == "sha1" else setting("extensions.objectFormat", "sha256")
-    text += setting("remote.origin.url", url) if url else ""
+    text += setting("remote.origin.url", recordable(url)) if url else ""
     for name, content in (
         ("config", text), ("HEAD", f"{head}\n"),
         ("objects/info/alternates", f"{common.resolve() / 'objects'}\n"),
