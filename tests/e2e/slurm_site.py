@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from integration.test_components_held import wheel
+from integration.test_components_held import pins, wheel
 from support import documents
 from support.ordeal.world import RECIPE, World, small_plan
 from support.slurm import Slurm, slurm
@@ -76,6 +76,7 @@ def slurm_site(tmp_path: Path, cli: Cli, build_time: str = "00:10:00") -> Iterat
         (tmp_path / "again").mkdir()
         stub = wheel(tmp_path / "again", "tiny-wheel", "1.0+cpu", "tiny.py", "torch.py", body=_TORCH)
         world.index.add(stub.name, stub.read_bytes())
+        (tmp_path / "world" / "tiny.txt").write_text(pins(stub))
         text = RECIPE.format(index=world.index.url(), url=world.git.url("fast.git"), commit=world.commit)
         (tmp_path / "world" / "other.yaml").write_text(text.replace("name: small", "name: other"))
         environment = world.environment(tmp_path / "place")
