@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from support.cli import Xpubuild, child
 
 from xpubuild.cli.app import cli
+from xpubuild.install.options import Options
 
 
 @pytest.fixture(autouse=True)
@@ -34,6 +36,13 @@ def every_command() -> list[tuple[str, click.Command]]:
         if isinstance(command, click.Group):
             found += [(f"{name} {sub}", item) for sub, item in command.commands.items()]
     return found
+
+
+def test_what_plan_takes_from_install_decides_a_build() -> None:
+    """An option about the results of install alone that plan took would end in an internal error."""
+    own = {"form", "matrix", "output", "locked", "lock_file", "lock_policy"}
+    named = {str(item.name) for item in cli.commands["plan"].params if item.expose_value}
+    assert named - own <= {field.name for field in fields(Options)}
 
 
 def test_every_command_and_option_explains_itself() -> None:
