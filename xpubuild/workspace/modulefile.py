@@ -32,7 +32,7 @@ def modulefile(root: Path, receipt: Mapping[str, Any], form: str, depends_on: Se
     changes = difference(root, receipt, oneapi=not depends_on)
     recipe = str(receipt.get("recipe", ""))
     about = f"PyTorch by xpubuild, recipe {recipe}"
-    help_lines = (about, f"Workspace: {root}", f"Made anew by: xpubuild install {recipe}")
+    help_lines = (about, f"Workspace: {root}", f"Recreate it with: xpubuild install {recipe}")
     lines = _lua if form == "lmod" else _tcl
     return "".join(f"{line}\n" for line in lines(changes, about, help_lines, depends_on))
 
