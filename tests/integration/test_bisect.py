@@ -31,7 +31,7 @@ class World:
         script = f"import mine; open({str(self.runs)!r}, 'a').write('x'); raise SystemExit(mine.CHECK)"
         ends = ("--good", self.commits[good], "--bad", self.commits[bad])
         return (
-            "bisect", str(self.small.recipe), "--component", "mine", *ends,
+            "bisect", "./small.yml", "--component", "mine", *ends,
             "--workspace", str(self.small.workspace), *more, "--", "python", "-c", script,
         )  # fmt: skip
 
@@ -55,6 +55,13 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             }  # fmt: skip
             commits.append(upstream.commit(files, parent=commits[-1]))
         yield World(small, commits[1:], folder / "runs")
+
+
+@pytest.fixture(autouse=True)
+def beside_the_recipe(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recipes have relative paths here, and the other name of YAML."""
+    (world.small.folder / "small.yml").write_text(world.small.recipe.read_text())
+    monkeypatch.chdir(world.small.folder)
 
 
 def test_the_first_bad_commit_is_found_in_few_builds_and_after_a_kill(world: World) -> None:
@@ -99,16 +106,6 @@ def test_what_does_not_build_is_skipped_with_the_reason_and_may_leave_several(wo
     assert result.status == 70
     assert "the commit of --good is not good but skip" in result.err
     assert "this commit does not build" in result.err
-
-
-def test_a_recipe_by_a_relative_path(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    small = world.small
-    (small.folder / "small.yml").write_text(small.recipe.read_text())
-    monkeypatch.chdir(small.folder)
-    _, _, *words = world.words("--json", good=FAULT - 2, bad=FAULT)
-    result = small("bisect", "./small.yml", *words)
-    assert result.status == 0, result.err
-    assert result.document()["first_bad"] == world.commits[FAULT]
 
 
 def test_ends_that_are_no_revisions_are_errors_of_use(world: World) -> None:

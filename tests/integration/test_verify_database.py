@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from integration.mutations import mutate, python_path
 from integration.torch_env import TorchEnv, shared_root
+from integration.warm_python import warm_python
 from support.shared import once
 
 from xpubuild.errors import ToolchainError
@@ -55,10 +56,18 @@ def packages(torch_env: TorchEnv, tmp_path_factory: pytest.TempPathFactory) -> P
     return once(shared_root(tmp_path_factory), "database-packages", make)
 
 
-def ops(env: TorchEnv, work: Path, *path: Path, **options: object) -> VerifyReport:
-    environ: Mapping[str, str] = {**env.environ, "PYTHONPATH": python_path(*path)}
+@pytest.fixture
+def warm(torch_env: TorchEnv, packages: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The interpreter, forked with torch imported: here torch finds numpy when it is imported."""
+    environ = {**torch_env.environ, "PYTHONPATH": str(packages)}
+    with warm_python(torch_env.python, environ, tmp_path_factory.mktemp("warm")) as python:
+        yield python
+
+
+def ops(python: Path, env: TorchEnv, work: Path, *path: Path, **options: object) -> VerifyReport:
+    environ = {**env.environ, "PYTHONPATH": python_path(*path)}
     given = {name: str(value) for name, value in options.items()}
-    return run_suite(env.python, device="cpu", env=environ, work=work, suite="operators", options=given)
+    return run_suite(python, device="cpu", env=environ, work=work, suite="operators", options=given)
 
 
 def states(report: VerifyReport) -> dict[str, str]:
@@ -67,14 +76,14 @@ def states(report: VerifyReport) -> dict[str, str]:
 
 
 def test_what_is_broken_is_found_and_a_second_run_goes_on(
-    torch_env: TorchEnv, packages: Path, tmp_path: Path
+    torch_env: TorchEnv, packages: Path, warm: Path, tmp_path: Path
 ) -> None:
     known, results = tmp_path / "known.json", tmp_path / "results"
     known.write_text(json.dumps({"failures": KNOWN}), "utf-8")
     options = {"results": results, "known": known, "shards": 1, "types": "int32,bool"}
     names = "trunc,sign,neg,topk,fft.rfft,polygamma.polygamma_n_0"
     broken = mutate(tmp_path / "mutation", BROKEN)
-    report = ops(torch_env, tmp_path / "first", broken, packages, operators=names, **options)
+    report = ops(warm, torch_env, tmp_path / "first", broken, packages, operators=names, **options)
     check = next(check for check in report.checks if check.id == "database.operators")
     assert states(report) == {
         "trunc int32": "crashed", "sign int32": "failed", "sign bool": "known failure",
@@ -91,14 +100,8 @@ def test_what_is_broken_is_found_and_a_second_run_goes_on(
     accepted = tmp_path / "baseline.json"
     baseline.update(report, accepted)
     before = (results / "results.jsonl").read_text("utf-8")
-    again = ops(
-        torch_env,
-        tmp_path / "second",
-        packages,
-        operators=f"{names},logical_not",
-        accepted=accepted,
-        **options,
-    )
+    more = {"operators": f"{names},logical_not", "accepted": accepted}
+    again = ops(warm, torch_env, tmp_path / "second", packages, **more, **options)
     assert (results / "results.jsonl").read_text("utf-8").startswith(before)
     assert states(again) == {**states(report), "logical_not int32": "passed", "logical_not bool": "passed"}
     check = next(check for check in again.checks if check.id == "database.operators")
@@ -112,6 +115,6 @@ def test_what_the_database_imports_is_asked_for_before_anything_runs(
     torch_env: TorchEnv, tmp_path: Path
 ) -> None:
     with pytest.raises(ToolchainError, match="lacks numpy, expecttest") as caught:
-        ops(torch_env, tmp_path / "work")
+        ops(torch_env.python, torch_env, tmp_path / "work")
     (command,) = caught.value.commands
     assert command.startswith(f"{torch_env.python} -m pip install numpy expecttest")

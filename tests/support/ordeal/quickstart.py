@@ -29,8 +29,8 @@ class Quickstart(World):
                 kept.setdefault("PIP_CONFIG_FILE", str(path))
         kept.setdefault("PIP_CACHE_DIR", str(home / ".cache/pip"))
         made = super().environment(place)
-        if "PIP_CONFIG_FILE" not in kept:
-            del made["PIP_CONFIG_FILE"]
+        for name in {"PIP_CONFIG_FILE", "PIP_INDEX_URL"} - kept.keys():
+            del made[name]
         return {**made, **kept, **(more or {})}
 
 

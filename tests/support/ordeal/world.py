@@ -104,10 +104,9 @@ class World:
         for name in folders.values():
             (place / name).mkdir(parents=True, exist_ok=True)
         kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
-        return {
-            **kept, "PIP_CONFIG_FILE": os.devnull, **{name: str(place / at) for name, at in folders.items()},
-            **(more or {}),
-        }  # fmt: skip
+        # The usual index cannot be reached here: uv and then pip would ask it for 20 s, in each install.
+        pip = {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": self.index.url()}
+        return {**kept, **pip, **{name: str(place / at) for name, at in folders.items()}, **(more or {})}
 
 
 def contents(path: Path) -> dict[str, str]:
