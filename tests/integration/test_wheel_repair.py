@@ -103,35 +103,6 @@ def test_the_runtime_in_another_environment_is_out_of_reach(
     assert xpubuild("check", str(wheel), "--installed-in", str(travelling.site(env))).status == 60
 
 
-def test_a_bundled_runtime_needs_no_other_distribution(
-    xpubuild: Xpubuild, parts: travelling.Parts, runtime: Path, tmp_path: Path
-) -> None:
-    wheel, item = repaired(xpubuild, parts.wheel, tmp_path / "out", "--runtime", runtime, "--bundle")
-    assert requires(wheel) == []
-    found = objects(wheel)
-    assert set(found) == {"pkg/ext.so", "pkg/lib/libacme.so.1", "pkg/lib/libacme_core.so.1"}
-    assert found["pkg/ext.so"].rpath == ("$ORIGIN/lib",)
-    assert found["pkg/lib/libacme.so.1"].rpath == ("$ORIGIN",)
-    assert item["runtime"] == "bundled"
-    env = travelling.environment(tmp_path / "env")
-    travelling.install(env, wheel, wheels=tmp_path)
-    assert travelling.answer(env, library_path=parts.decoy) == "42"
-
-
-def test_a_site_wheel_takes_the_runtime_of_the_module(
-    xpubuild: Xpubuild, parts: travelling.Parts, runtime: Path, tmp_path: Path
-) -> None:
-    wheel, item = repaired(xpubuild, parts.wheel, tmp_path / "out", "--kind", "site")
-    assert wheel.name == parts.wheel.name, "what expects a module's libraries is no manylinux wheel"
-    assert requires(wheel) == []
-    assert objects(wheel)["pkg/ext.so"].rpath == objects(wheel)["pkg/ext.so"].runpath == ()
-    assert item["expected"]["site"] == ["libacme.so.1"]  # type: ignore[index]
-    env = travelling.environment(tmp_path / "env")
-    travelling.install(env, wheel, wheels=tmp_path)
-    assert "libacme.so.1" in travelling.answer(env)
-    assert travelling.answer(env, library_path=runtime / "lib") == "42"
-
-
 def test_a_system_library_gets_a_name_that_no_other_copy_has(
     xpubuild: Xpubuild, parts: travelling.Parts, tmp_path: Path
 ) -> None:
@@ -184,26 +155,6 @@ def test_two_sycl_runtimes_are_refused(xpubuild: Xpubuild, tmp_path: Path) -> No
     assert (result.status, "more than one SYCL runtime" in result.err) == (60, True)
 
 
-def test_a_copy_of_the_runtime_that_torch_brings_is_refused(xpubuild: Xpubuild, tmp_path: Path) -> None:
-    library(tmp_path / "lib/libsycl.so.8")
-    extension = library(tmp_path / "ext.so", needed=["libsycl.so.8", "libc10.so"])
-    wheel = travelling.extension_wheel(tmp_path / "dist", extension)
-    words = (
-        "check",
-        "--repair",
-        str(wheel),
-        "--output",
-        str(tmp_path / "out"),
-        "--search",
-        str(tmp_path / "lib"),
-    )
-    bundled = xpubuild(*words, "--bundle")
-    assert (bundled.status, "second SYCL runtime" in bundled.err) == (60, True)
-    # Not bundled, it is the library of a distribution, and no file of the builder.
-    pinned = xpubuild(*words)
-    assert (pinned.status, "--runtime" in pinned.err) == (22, True)
-
-
 def test_what_the_runtime_opens_by_name_comes_with_it(xpubuild: Xpubuild, tmp_path: Path) -> None:
     """No NEEDED entry leads from the loader of Unified Runtime to its adapters."""
     env = travelling.environment(tmp_path / "runtime")
@@ -221,8 +172,6 @@ def test_what_the_runtime_opens_by_name_comes_with_it(xpubuild: Xpubuild, tmp_pa
     travelling.install(env, "intel_sycl_rt", "intel_cmplr_lib_ur", wheels=tmp_path / "wheels")
     extension = library(tmp_path / "ext.so", needed=["libsycl.so.8"])
     wheel = travelling.extension_wheel(tmp_path / "dist", extension)
-    bundled, _ = repaired(xpubuild, wheel, tmp_path / "bundled", "--runtime", env, "--bundle")
-    assert "pkg/lib/libur_adapter_level_zero.so.0" in objects(bundled)
     pinned, item = repaired(xpubuild, wheel, tmp_path / "pinned", "--runtime", env)
     assert requires(pinned) == ["intel-cmplr-lib-ur==2025.0.4", "intel-sycl-rt==2025.0.4"]
     assert "libur_adapter_level_zero.so.0" in json.dumps(item["pins"])
@@ -255,7 +204,7 @@ def test_the_builders_folder_in_metadata_is_an_error(
     )
     wheel = with_metadata(parts.wheel, metadata.encode(), tmp_path)
     words = ("check", "--repair", str(wheel), "--runtime", str(runtime), "--output", str(tmp_path / "out"))
-    result = xpubuild(*words, "--builder", travelling.BUILDER)
+    result = xpubuild(*words, "--search", travelling.BUILDER)
     assert (result.status, travelling.BUILDER in result.err) == (60, True)
     assert xpubuild(*words).status == 0
     (made,) = (tmp_path / "out").glob("*.whl")
@@ -361,8 +310,7 @@ def _with_zeros(small: Path, target: Path) -> Path:
 
 
 def test_bad_words_are_a_matter_of_usage(xpubuild: Xpubuild, parts: travelling.Parts, tmp_path: Path) -> None:
-    for words in (("--kind", "site", "--bundle"), ("--runtime", str(tmp_path))):
-        assert xpubuild("check", "--repair", str(parts.wheel), *words).status == 2
+    assert xpubuild("check", "--repair", str(parts.wheel), "--runtime", str(tmp_path)).status == 2
     assert xpubuild("check", "--repair", str(tmp_path / "none.whl")).status == 2
 
 

@@ -1,4 +1,4 @@
-"""Who brings each library that a wheel needs, and whether the runtime is the one of a lock."""
+"""Who brings each library that a wheel needs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from support.artifacts import install_by_hand, tiny_elf
 
 from xpubuild.artifacts.elf import ElfObject
-from xpubuild.artifacts.repair_decide import Decider, Decision, Platforms, RepairRequest
+from xpubuild.artifacts.repair_decide import Decider, Decision, Platforms
 from xpubuild.artifacts.repair_runtime import Runtime
 from xpubuild.errors import XpuBuildError
 
@@ -42,56 +42,44 @@ def site(tmp_path: Path) -> Path:
 LIBRARIES = ("libc.so.6", "libsycl.so.8", "libc10.so", "libinside.so")
 
 
-def decided(site: Path, wish: dict[str, Any], needed: tuple[str, ...]) -> Decision:
-    asked = RepairRequest(**{"runtime": site, **wish})
+def decided(site: Path | None, needed: tuple[str, ...]) -> Decision:
     objects = {
         "demo/_C.so": elf(*needed, runpath=("/build/lib", "$ORIGIN/lib")), "demo/lib/libinside.so": elf(),
     }  # fmt: skip
     platforms = Platforms(["EM_X86_64"])
-    return Decider("demo", objects, asked, Runtime(asked.runtime), platforms).decide()
+    return Decider("demo", objects, Runtime(site), (), platforms).decide()
 
 
 @pytest.mark.parametrize(
-    ("wish", "needed", "expected", "rpath"),
+    ("there", "needed", "expected", "rpath"),
     [
-        ({}, LIBRARIES, {"system": ("libc.so.6",), "torch": ("libc10.so",)},
+        (True, LIBRARIES, {"system": ("libc.so.6",), "torch": ("libc10.so",)},
          ("$ORIGIN/lib", "$ORIGIN/../../..")),
-        ({"bundle": True}, ("libsycl.so.8",), {}, ("$ORIGIN/lib",)),
-        ({"kind": "site"}, (*LIBRARIES, "libze_loader.so.1", "libnowhere.so"),
-         {"system": ("libc.so.6",), "driver": ("libze_loader.so.1",), "torch": ("libc10.so",),
-          "site": ("libnowhere.so", "libsycl.so.8")}, ("$ORIGIN/lib",)),
-        ({}, ("libze_loader.so.1",), {"driver": ("libze_loader.so.1",)}, ("$ORIGIN/lib",)),
-        ({"runtime": None}, ("libtorch_xpu.so", "libc10.so"), {"torch": ("libc10.so", "libtorch_xpu.so")},
+        (True, ("libze_loader.so.1",), {"driver": ("libze_loader.so.1",)}, ("$ORIGIN/lib",)),
+        (False, ("libtorch_xpu.so", "libc10.so"), {"torch": ("libc10.so", "libtorch_xpu.so")},
          ("$ORIGIN/lib",)),
     ],
-    ids=range(5),
+    ids=range(3),
 )  # fmt: skip
 def test_who_brings_what(
-    site: Path,
-    wish: dict[str, Any],
-    needed: tuple[str, ...],
-    expected: dict[str, Any],
-    rpath: tuple[str, ...],
+    site: Path, there: bool, needed: tuple[str, ...], expected: dict[str, Any], rpath: tuple[str, ...]
 ) -> None:
-    found = decided(site, wish, needed)
+    found = decided(site if there else None, needed)
     assert {who: names for who, names in vars(found.expected).items() if names} == expected
     assert found.edits["demo/_C.so"].rpath == rpath
     pinned = needed is LIBRARIES
     assert [pin.name for pin in found.pins] == (["intel-cmplr-lib-ur", "intel-sycl-rt"] if pinned else [])
-    assert [item.member for item in found.bundled] == (
-        ["demo/lib/libsycl.so.8", "demo/lib/libur_loader.so.0"] if wish.get("bundle") else []
-    )
+    assert found.bundled == ()
 
 
 @pytest.mark.parametrize(
-    ("wish", "needed", "what"),
+    ("needed", "what"),
     [
-        ({}, ("libnowhere.so", "libmissing.so"), "libmissing.so was not found"),
-        ({"runtime": None}, ("libsycl.so.8",), "no installed distribution has libsycl.so.8"),
-        ({"bundle": True}, ("libsycl.so.8", "libc10.so"), "would have a second SYCL runtime: libsycl.so.8"),
+        (("libnowhere.so", "libmissing.so"), "libmissing.so was not found"),
+        (("libsycl.so.8",), "no installed distribution has libsycl.so.8"),
     ],
-    ids=range(3),
-)  # fmt: skip
-def test_what_nobody_brings(site: Path, wish: dict[str, Any], needed: tuple[str, ...], what: str) -> None:
+    ids=range(2),
+)
+def test_what_nobody_brings(needed: tuple[str, ...], what: str) -> None:
     with pytest.raises(XpuBuildError, match=what):
-        decided(site, wish, needed)
+        decided(None, needed)

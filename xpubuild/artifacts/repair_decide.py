@@ -10,11 +10,10 @@ import os
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Literal
 
 from auditwheel.architecture import Architecture
 from auditwheel.libc import Libc
@@ -35,23 +34,6 @@ _EARLY = {"manylinux1": "_2_5_", "manylinux2010": "_2_12_", "manylinux2014": "_2
 
 
 @frozen
-class RepairRequest:
-    """What was asked for.
-
-    ``kind``: ``site`` for machines with the same modules, ``portable`` for any machine of the platform tag.
-    ``runtime`` is the site-packages folder of an environment with what the wheel needs: Intel's, torch.
-    ``bundle`` puts the libraries of Intel's runtime into the wheel instead of requiring their distributions.
-    ``search`` are more folders with libraries; ``builder`` are folders whose names must not be in the wheel.
-    """
-
-    kind: Literal["portable", "site"] = "portable"
-    bundle: bool = False
-    runtime: Path | None = None
-    search: tuple[Path, ...] = ()
-    builder: tuple[Path, ...] = ()
-
-
-@frozen
 class Pin:
     """A distribution that the repaired wheel requires, for these libraries of it."""
 
@@ -62,16 +44,12 @@ class Pin:
 
 @frozen
 class Bundled:
-    """A library that is copied into the wheel: as ``member``, with the SONAME ``soname``.
-
-    ``dist`` is the installed distribution that it comes from, "" for none.
-    """
+    """A library that is copied into the wheel: as ``member``, with the SONAME ``soname``."""
 
     library: str
     member: str
     soname: str
     source: Path
-    dist: str
 
 
 @frozen
@@ -90,7 +68,6 @@ class Expected:
     system: tuple[str, ...] = ()
     driver: tuple[str, ...] = ()
     torch: tuple[str, ...] = ()
-    site: tuple[str, ...] = ()
 
 
 @frozen
@@ -106,30 +83,26 @@ class Decision:
 class Decider:
     """Goes through the objects of one wheel, and through what is bundled with them.
 
-    ``dist`` is the normalised name of the wheel's distribution.
+    ``dist`` is the normalised name of the wheel's distribution, ``runtime`` the environment with what it
+    needs (Intel's, torch), ``search`` are more folders with libraries.
     """
 
     def __init__(
         self,
         dist: str,
         elves: Mapping[str, ElfObject],
-        request: RepairRequest,
         runtime: Runtime,
+        search: Sequence[Path],
         platforms: Platforms,
     ) -> None:
-        self._dist, self._request, self._runtime, self._platforms = dist, request, runtime, platforms
+        self._dist, self._runtime, self._search, self._platforms = dist, runtime, search, platforms
         self.elves = dict(elves)
         # ``lib`` of the package with most objects.
         tops = Counter(member.split("/")[0] for member in elves if "/" in member)
         self._folder = f"{tops.most_common(1)[0][0]}/lib" if tops else f"{dist.replace('-', '_')}.libs"
         self._bundled: dict[str, Bundled] = {}
         self._pinned: dict[str, Owned] = {}
-        self._expected: dict[str, set[str]] = {
-            "system": set(),
-            "driver": set(),
-            "torch": set(),
-            "site": set(),
-        }
+        self._expected: dict[str, set[str]] = {"system": set(), "driver": set(), "torch": set()}
         self._rpaths: dict[str, list[str]] = {}
         self._missing: dict[str, str] = {}
 
@@ -138,9 +111,8 @@ class Decider:
 
         Raises:
             UnsatisfiableError: a library is nowhere, or Intel's runtime is no installed distribution.
-            AuditError: the result would have a second SYCL runtime.
         """
-        search = (*self._runtime.folders(), *self._request.search)
+        search = (*self._runtime.folders(), *self._search)
         linker = Linker(dict(self.elves), search=search, allowed=DRIVER_LIBRARIES)
         for member in tuple(self.elves):
             self._object(member, linker.closure(member))
@@ -159,25 +131,22 @@ class Decider:
         for library in self.elves[member].needed:
             inside, owned = self._inside(library), self._runtime.find(library)
             of_torch = owned.dist.name == "torch" if owned else _fits(library, TORCH_LIBRARIES)
-            driver = _fits(library, DRIVER_LIBRARIES)
             if inside is not None:
                 self._lead(member, posixpath.dirname(inside))
             elif self._platforms.of_system(library):
                 self._expected["system"].add(library)
             elif of_torch and self._dist != "torch":
                 self._expected["torch"].add(library)
-            elif self._request.kind == "site":
-                self._expected["driver" if driver else "site"].add(library)
-            elif owned is not None and not self._request.bundle:
+            elif owned is not None:
                 self._pin(owned)
                 # It leads there wherever both are installed into one environment (not with --target).
                 here = self._runtime.site_packages or Path()
                 way = os.path.relpath(owned.path.parent, here / posixpath.dirname(member))
                 self._rpaths.setdefault(member, []).append(f"$ORIGIN/{way}")
-            elif owned is not None or not driver:
-                self._bundle(member, library, owned, closure)
-            else:
+            elif _fits(library, DRIVER_LIBRARIES):
                 self._expected["driver"].add(library)
+            else:
+                self._bundle(member, library, closure)
 
     def _inside(self, library: str) -> str | None:
         if library in self._bundled:
@@ -199,29 +168,22 @@ class Decider:
             if not self._platforms.of_system(other.library) and other.dist.name not in (self._dist, "torch"):
                 self._pin(other)
 
-    def _bundle(self, member: str, library: str, owned: Owned | None, closure: Closure) -> None:
+    def _bundle(self, member: str, library: str, closure: Closure) -> None:
         provider = closure.found.get(library)
-        source = owned.path if owned is not None else Path(provider.path) if provider is not None else None
-        intel = component_of(library) is not None or owned is not None
-        if source is None or (intel and not self._request.bundle):
+        if provider is None or component_of(library) is not None:
             self._missing.setdefault(library, member)
             return
-        name = library
+        source, name = Path(provider.path), library
         # The loader keeps one library of each name. Others find torch's libgomp by its own name, as in
         # upstream's wheels.
-        if not intel and self._dist != "torch":
+        if self._dist != "torch":
             stem, dot, rest = library.partition(".so")
             name = f"{stem}-{hash_file(source).hex()[:_HASH_CHARACTERS]}{dot}{rest}"
         target = posixpath.join(self._folder, name)
-        dist = f"{owned.dist.name} {owned.dist.version}" if owned is not None else ""
-        self._bundled[library] = Bundled(library, target, name, source, dist)
+        self._bundled[library] = Bundled(library, target, name, source)
         self.elves[target] = read_shared_object(source)
         self._lead(member, self._folder)
         self._object(target, closure)
-        for other in self._runtime.matching(loaded_by(library)):
-            if self._inside(other.library) is None:
-                self._bundle(target, other.library, other, closure)
-            self._lead(target, self._folder)
 
     def _edits(self) -> Iterator[tuple[str, Edit]]:
         """Yield what changes; an object that needs no change keeps its bytes."""
@@ -237,28 +199,19 @@ class Decider:
                 yield member, Edit(rpath, rename, soname if soname != elf.soname else "")
 
     def _refuse(self) -> None:
-        if self._missing:
-            first, *_ = sorted(self._missing)
-            what, fix = (
-                f"{first} was not found",
-                "install the package that has the library, or pass its folder with --search",
+        if not self._missing:
+            return
+        first, *_ = sorted(self._missing)
+        what = f"{first} was not found"
+        fix = "install the package that has the library, or pass its folder with --search"
+        if component_of(first) is not None:
+            what = f"no installed distribution has {first}"
+            fix = (
+                "install Intel's wheels with these libraries (such as intel-sycl-rt) in an environment "
+                "and pass it with --runtime"
             )
-            if component_of(first) is not None:
-                what = f"no installed distribution has {first}"
-                fix = (
-                    "install Intel's wheels with these libraries (such as intel-sycl-rt) in an environment "
-                    "and pass it with --runtime, or put the libraries into the wheel with --bundle"
-                )
-            why = "; ".join(f"{member} needs {library}" for library, member in self._missing.items())
-            raise UnsatisfiableError(what, why=why, fix=fix, evidence={"libraries": sorted(self._missing)})
-        own = [name for name in self._bundled if name.startswith("libsycl")]
-        if own and self._expected["torch"]:
-            raise AuditError(
-                f"the wheel would have a second SYCL runtime: {own[0]}",
-                why=f"it needs torch ({', '.join(sorted(self._expected['torch']))}), which has its own",
-                fix="repair it without --bundle, with --runtime for an environment that has Intel's wheels",
-                evidence={"libraries": own},
-            )
+        why = "; ".join(f"{member} needs {library}" for library, member in self._missing.items())
+        raise UnsatisfiableError(what, why=why, fix=fix, evidence={"libraries": sorted(self._missing)})
 
 
 def _fits(library: str, patterns: tuple[str, ...]) -> bool:
@@ -297,14 +250,11 @@ class Platforms:
         older = [item.priority for item in self._policies if item.priority and _glibc(item.name) <= glibc]
         return bool(min(older, default=self._policies.highest.priority) <= wanted.priority)
 
-    def tag(self, elves: Mapping[str, ElfObject], system: Iterable[str], *, whole: bool) -> str:
+    def tag(self, elves: Mapping[str, ElfObject], system: Iterable[str]) -> str:
         """Return the oldest platform that has all symbol versions and libraries that the objects need.
 
-        ``system`` are the libraries of the system: versions count for them alone. A wheel that is
-        not ``whole``, because it expects libraries that no policy has, gets the plain tag of Linux.
+        ``system`` are the libraries of the system: versions count for them alone.
         """
-        if not whole:
-            return str(self._policies.linux.name)
         libraries = {name for name in system if not name.startswith(_LOADER)}
         wanted: dict[str, set[str]] = {}
         for library, version in _wanted(elves, libraries):

@@ -23,7 +23,6 @@ from xpubuild.artifacts.repair_decide import (
     Expected,
     Pin,
     Platforms,
-    RepairRequest,
     newest_versions,
 )
 from xpubuild.artifacts.repair_runtime import TORCH_LIBRARIES, Runtime
@@ -39,9 +38,16 @@ NOTE = "xpubuild-repair.json"
 #: What a repair is for; whatever else an audit finds makes a wheel unfit for one.
 _MENDED = frozenset({"missing-library", "missing-version", "unresolved-symbol", "rpath", "not-on-rpath"})
 
-#: A library that was copied into the wheel: the name that it had; its path in the wheel; the installed
-#: distribution that it comes from, or the build machine; sha256 of the file before its RPATH was changed.
-BundledLibrary = TypedDict("BundledLibrary", {"library": str, "member": str, "from": str, "sha256": str})
+
+class BundledLibrary(TypedDict):
+    """A library that was copied into the wheel."""
+
+    library: str
+    """The name that it had."""
+    member: str
+    """Its path in the wheel."""
+    sha256: str
+    """Of the file before its RPATH was changed."""
 
 
 class RepairedWheel(TypedDict):
@@ -52,9 +58,6 @@ class RepairedWheel(TypedDict):
     source: str
     """The wheel that it was made from."""
     source_sha256: str
-    kind: Literal["portable", "site"]
-    runtime: Literal["pinned", "bundled", "site"]
-    """How the libraries of Intel's runtime are found."""
     platform: str
     """The platform tag, from the symbol versions and libraries that are needed."""
     symbol_versions: dict[str, str]
@@ -77,27 +80,31 @@ class RepairDocument(TypedDict):
     wheels: list[RepairedWheel]
 
 
-def repair_wheel(wheel: Path, request: RepairRequest, output: Path) -> dict[str, Any]:
+def repair_wheel(
+    wheel: Path, output: Path, *, runtime: Path | None = None, search: tuple[Path, ...] = ()
+) -> dict[str, Any]:
     """Repair one wheel into the folder ``output``; return its part of the document.
+
+    ``runtime`` is the site-packages folder of an environment with what the wheel needs: Intel's, torch.
+    ``search`` are more folders with libraries.
 
     Raises:
         AuditError: the wheel is damaged or hostile, was repaired before, or fails the audit afterwards.
         UnsatisfiableError: a library that it needs is nowhere, or pins contradict its requirements.
         NoSpaceError, ToolchainError: a file cannot be written or changed.
     """
-    runtime = Runtime(request.runtime)
-    policy = AuditPolicy(allow_missing=TORCH_LIBRARIES)
-    before = audit_wheel(wheel, policy, search=(*runtime.folders(), *request.search))
+    found, policy = Runtime(runtime), AuditPolicy(allow_missing=TORCH_LIBRARIES)
+    before = audit_wheel(wheel, policy, search=(*found.folders(), *search))
     raise_for(wheel.name, [item for item in before.errors if item.kind not in _MENDED], policy)
     with explained(output, "making the folder for repaired wheels"):
         output.mkdir(parents=True, exist_ok=True)
     # Beside the result: a wheel of PyTorch may not fit into the folder for temporary files.
     with scratch_folder("repair", output) as folder:
-        return _repair(wheel, request, runtime, before, folder)
+        return _repair(wheel, found, search, before, folder)
 
 
 def _repair(
-    wheel: Path, request: RepairRequest, runtime: Runtime, before: AuditedWheel, folder: Path
+    wheel: Path, runtime: Runtime, search: tuple[Path, ...], before: AuditedWheel, folder: Path
 ) -> dict[str, Any]:
     elves: dict[str, ElfObject] = {}
     copies: dict[str, Path] = {}
@@ -126,30 +133,27 @@ def _repair(
     # Without shared objects there is nothing to repair: such a wheel is portable.
     if elves:
         platforms = Platforms(elf.machine for elf in elves.values())
-        decider = Decider(contents.claimed.name, elves, request, runtime, platforms)
+        decider = Decider(contents.claimed.name, elves, runtime, search, platforms)
         decision = decider.decide()
         for item in decision.bundled:
             copy(item.member, item.source)
         for member, edit in decision.edits.items():
             patch(copies[member], edit, decider.elves[member], member)
-        platform = platforms.tag(decider.elves, decision.expected.system, whole=not decision.expected.site)
+        platform = platforms.tag(decider.elves, decision.expected.system)
         versions = newest_versions(decider.elves, decision.expected.system)
     # What goes into the wheel: what was done, and no path of this machine.
     note = {
-        "kind": request.kind,
-        "runtime": "site" if request.kind == "site" else "bundled" if request.bundle else "pinned",
         "platform": platform,
         "symbol_versions": versions,
         "pins": plain(decision.pins),
         "bundled": [
-            {"library": item.library, "member": item.member, "from": item.dist or "the build machine",
-             "sha256": hash_file(item.source).hex()}
+            {"library": item.library, "member": item.member, "sha256": hash_file(item.source).hex()}
             for item in decision.bundled
         ],
         "expected": plain(decision.expected),
         "source_sha256": before.sha256,
         "xpubuild": __version__,
-    }  # fmt: skip
+    }
     with zipfile.ZipFile(wheel) as archive:
         metadata = archive.read(f"{info}/METADATA").decode("utf-8", "surrogateescape")
     new = {
@@ -163,14 +167,12 @@ def _repair(
     target = folder / f"{stem}-{platform}.whl"
     rewrite(wheel, target, changed, info)
     # The new wheel is held against what it must be, as if it lay in the environment of the runtime.
-    site = request.kind == "site"
-    policy = AuditPolicy(allow_missing=(*TORCH_LIBRARIES, *(["*"] if site else [])), absolute_rpath="error")
+    builder = _builder(runtime.site_packages, search)
     after = audit_wheel(
         target,
-        policy,
-        search=(*runtime.folders(), *request.search) if site else (),
+        AuditPolicy(allow_missing=TORCH_LIBRARIES, absolute_rpath="error"),
         installed_in=runtime.site_packages,
-        more=list(builder_findings({**texts, **new}, copies, _builder(request))),
+        more=list(builder_findings({**texts, **new}, copies, builder)),
     )
     raise_for_findings(after)
     place = publish_file(target, folder.parent)
@@ -181,9 +183,8 @@ def _repair(
     }  # fmt: skip
 
 
-def _builder(request: RepairRequest) -> tuple[Path, ...]:
+def _builder(runtime: Path | None, search: tuple[Path, ...]) -> tuple[Path, ...]:
     """Return the folders that must not be named: the user's own, the environments, those that were passed."""
     home = Path(os.path.expanduser("~"))  # noqa: PTH111 - Path.home() raises where there is none
-    runtime = (request.runtime,) if request.runtime is not None else ()
     own = (Path(sys.prefix),) if sys.prefix != sys.base_prefix else ()
-    return (home, *own, *runtime, *request.search, *request.builder)
+    return (home, *own, *((runtime,) if runtime is not None else ()), *search)

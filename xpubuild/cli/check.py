@@ -115,20 +115,12 @@ def _audit(wheels: list[Path], more: dict[str, Any]) -> int:
 
 
 def _repair_wheels(wheels: list[Path], more: dict[str, Any]) -> int:
-    from xpubuild.artifacts.repair_decide import RepairRequest
     from xpubuild.artifacts.site_packages import runtime_folder
     from xpubuild.artifacts.wheel_repair import repair_wheel
-    from xpubuild.errors import UsageError
     from xpubuild.ui.supply_views import repair_view
 
-    if more["kind"] == "site" and more["bundle"]:
-        raise UsageError("--bundle is for portable wheels", fix="omit --bundle, or --kind site")
-    site_packages = None if more["runtime"] is None else runtime_folder(more["runtime"])
-    request = RepairRequest(
-        kind=more["kind"], bundle=more["bundle"], runtime=site_packages, search=more["search"],
-        builder=more["builder"],
-    )  # fmt: skip
-    done = [repair_wheel(wheel, request, more["output"]) for wheel in wheels]
+    runtime = None if more["runtime"] is None else runtime_folder(more["runtime"])
+    done = [repair_wheel(item, more["output"], runtime=runtime, search=more["search"]) for item in wheels]
     document = {"schema": "xpubuild.wheel-repair/1", "wheels": done}
     return options.answer(document, lambda found: repair_view(found["wheels"]))
 

@@ -79,7 +79,7 @@ COMMANDS: Mapping[str, Command] = {
         "store older dry-run yes"),
     "check": Command("check", "Hash and audit what was built: workspaces, wheels, locks, mirrors.",
         "workspace repair | Wheels: cxx11-abi forbid-needed allow-missing search installed-in arch"
-        "| Wheels with --repair: kind bundle runtime builder output"
+        "| Wheels with --repair: runtime output"
         "| Locks: lock-policy recipe python oneapi-root extra-path extra-library-path conda-lock mirror"
         f" offline {_ALL}", "checked"),
     "verify": Command("verify", "Test an installed PyTorch on the device.",

@@ -78,8 +78,7 @@ def repair_view(wheels: Sequence[Document]) -> Parts:
     return (
         listed("", wheels, {
             "wheel": lambda wheel: Path(wheel["wheel"]).name,
-            "kind": "kind",
-            "runtime": "runtime",
+            "platform": "platform",
             "audit before": lambda wheel: wheel["before"]["status"],
             "after": lambda wheel: wheel["after"]["status"],
         }),
@@ -88,7 +87,7 @@ def repair_view(wheels: Sequence[Document]) -> Parts:
             "for": lambda pin: " ".join(pin["libraries"]),
         }),
         listed("Bundled", [item for wheel in wheels for item in wheel["bundled"]],
-               {"library": "library", "now": "member", "from": "from"}),
+               {"library": "library", "now": "member"}),
         table("Changed", ("object", "RPATH"), rpaths),
         _findings(wheel["after"] for wheel in wheels),
     )  # fmt: skip
