@@ -84,7 +84,6 @@ def slurm_site(tmp_path: Path, cli: Cli, build_time: str = "00:10:00") -> Iterat
         config.parent.mkdir(parents=True)
         config.write_text(_CONFIGURATION.format(build_time=build_time))
         del environment["XDG_CACHE_HOME"]
-        (tmp_path / "world" / "both.yaml").write_text("recipes: [./small.yaml, ./other.yaml]\n")
         with slurm(tmp_path / "slurm", environment) as running:
             yield _planned(running, world, cli, tmp_path / "the jobs")
 
@@ -95,7 +94,7 @@ def _planned(running: Slurm, world: World, cli: Cli, folder: Path) -> Site:
         "--format",
         "slurm",
         "--matrix",
-        world.folder / "both.yaml",
+        f"recipes={world.folder / 'small.yaml'},{world.folder / 'other.yaml'}",
         "--output",
         folder,
         "--json",

@@ -57,7 +57,7 @@ def test_a_busy_workspace_a_lost_journal_and_a_folder_of_the_user(xpubuild: Xpub
     workspace = tmp_path / "ws"
     assert _source(xpubuild, workspace).status == 0
     with workspace_lock(workspace, command="xpubuild install quickstart"):
-        busy = _source(xpubuild, workspace, "quickstart", "--lock-timeout", "0.2")
+        busy = _source(xpubuild, workspace, "quickstart")
         assert busy.status == 75
         assert str(os.getpid()) in busy.err
         status = xpubuild.json("status", "--workspace", str(workspace))

@@ -15,10 +15,10 @@ from xpubuild.cli import first_run
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import VerifyError
 
-SECRETS = ("s3cretpw", "tok-99887766", "walterq", "mirror.corp.lan", "quillsmith", "10.11.12.13", "starling")
+SECRETS = ("s3cretpw", "tok-99887766", "walterq", "mirror.corp.lan", "quillsmith", "10.11.12.13")
 PLANTED = (
     "fetching https://walterq:s3cretpw@mirror.corp.lan/simple as walterq@corp.lan from 10.11.12.13",
-    "-DKEY=tok-99887766 /home/walterq/starling/include /data/quillsmith/x",
+    "-DKEY=tok-99887766 /home/walterq/include /data/quillsmith/x",
 )
 SETUP = f"""\
 import sys
@@ -34,7 +34,7 @@ sys.exit(1)
 def bundle(site: Site, file: Path, *options: str) -> str:
     env = {"USER": "quillsmith", "HF_TOKEN": "tok-99887766", "XDG_CACHE_HOME": str(site.folder / "c")}
     words = ("doctor", "--only", "gpu.present", "--workspace", str(site.workspace), "--bundle", str(file))
-    done = here(*words, "--redact", "starling", *options, **env)
+    done = here(*words, *options, **env)
     assert done.status in (0, 10), done.err
     return file.read_text("utf-8")
 
@@ -114,12 +114,6 @@ def test_install_writes_it_of_a_build_that_failed(site: Site, tmp_path: Path) ->
     assert "Verify: suite full" not in found
     site.sources()
     site.must(0)
-
-
-def test_words_are_redacted_only_from_a_bundle(site: Site) -> None:
-    done = site.install("--redact", "starling")
-    assert done.status == 2
-    assert "--bundle" in done.err
 
 
 def test_what_is_damaged_is_named_and_the_rest_is_there(site: Site, tmp_path: Path) -> None:

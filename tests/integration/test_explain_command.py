@@ -87,20 +87,6 @@ def test_the_list() -> None:
     assert RULE.encode() in run("--list").stdout
 
 
-def test_a_report_of_doctor_decides(tmp_path: Path) -> None:
-    report = tmp_path / "doctor.json"
-    report.write_text(
-        json.dumps({"checks": [{"id": "level_zero.enumerate", "status": "fail", "detail": "old"}]})
-    )
-    log = b"RuntimeError: No XPU devices are available.\n"
-    assert document("-", data=log)["findings"][0]["confidence"] == "likely"
-    after = document("-", "--doctor", str(report), data=log)["findings"][0]
-    assert after["confidence"] == "certain"
-    assert after["decided_by"].startswith("level_zero.enumerate")
-    report.write_text("[]")
-    assert run("-", "--doctor", str(report)).returncode == 2
-
-
 def test_a_workspace_is_explained_by_the_log_of_its_failed_step(tmp_path: Path) -> None:
     root = tmp_path / "a workspace"
     (root / "logs").mkdir(parents=True)

@@ -82,25 +82,6 @@ def test_all_workspaces_and_caches_are_listed(xpubuild: Xpubuild, home: Home) ->
 
 def test_nothing_there_is_no_error(xpubuild: Xpubuild, home: Home) -> None:
     assert "There is no workspace." in xpubuild.ok("status", "--all").out
-    assert "There is nothing to remove." in xpubuild.ok("clean", "--older", "30d", "--yes").out
-
-
-def test_only_what_is_old_goes_and_it_is_shown_first(xpubuild: Xpubuild, home: Home) -> None:
-    old, young = home.add("2.6", days=40), home.add("2.8", days=20)
-    dry = check(xpubuild.json("clean", "--older", "30d", "--dry-run"), "clean-many")
-    assert [row["path"] for row in dry["removed"]] == [str(old)]
-    refused = xpubuild("clean", "--older", "30d")
-    assert refused.status == 2
-    assert str(old) in refused.out
-    assert "xpubuild clean --older 30d --dry-run" in refused.err
-    assert old.exists()
-    xpubuild.ok("clean", "--older", "30d", "--yes")
-    assert not (old / "wheels").exists()
-    assert (young / "wheels" / "a.whl").exists()
-    for wrong in ("soon", "0d", "", "3x"):
-        assert xpubuild("clean", "--older", wrong, "--yes").status == 2
-    assert xpubuild("clean", "--older", "1d", "2.8", "--yes").status == 2
-    assert (young / "wheels" / "a.whl").exists()
 
 
 def test_caches_go_and_no_workspace(xpubuild: Xpubuild, home: Home) -> None:

@@ -61,7 +61,6 @@ MISTAKES = [
     (("recipes", "matrix", "--oneapi", "foo"), 2, "such as 2025.3, or none"),
     (("recipes", "matrix", "--gcc", "foo"), 2, "such as 13"),
     (("doctor", "--only", "nosuch"), 2, "the groups are"),
-    (("install", "quickstart", "--lock-timeout", "abc"), 2, "not a valid number"),
     (("check", "nosuch.whl"), 2, "nosuch.whl does not exist"),
     (("clean", "--yes"), 2, "nothing was installed there"),
     (("verify",), 2, "nothing was installed there"),

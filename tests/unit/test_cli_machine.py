@@ -20,7 +20,7 @@ RESULTS = [
     ("plan", "quickstart"),
     ("plan", "quickstart", "--json"),
     ("plan", "quickstart", "--format", "sh"),
-    ("recipes", "matrix", "--markdown"),
+    ("recipes", "matrix"),
     ("explain", "--list"),
     ("--help",),
 ]

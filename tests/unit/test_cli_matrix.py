@@ -80,9 +80,6 @@ def test_the_answer_comes_before_everything_else(xpubuild: Xpubuild) -> None:
 )
 def test_the_verdict(xpubuild: Xpubuild, question: tuple[str, ...], answer: str) -> None:
     assert xpubuild.ok("recipes", "matrix", *question).out.startswith(answer)
-    markdown = xpubuild.ok("recipes", "matrix", *question, "--markdown").out
-    assert markdown.startswith(answer)
-    assert "| release | builds | runs |" in markdown
 
 
 def a_row(release: str, builds: str, runs: str, found: str = "") -> dict[str, Any]:
@@ -107,20 +104,11 @@ def test_matrix_and_plan_name_the_same_release(xpubuild: Xpubuild) -> None:
     assert told.startswith(f"newest that builds here: {planned['summary']['chosen'].split()[0]} ")
 
 
-@pytest.mark.parametrize(
-    "option", [("--gcc", "newest"), ("--python", "newest"), ("--component", "vision=newest")]
-)
+@pytest.mark.parametrize("option", [("--gcc", "newest"), ("--python", "newest")])
 def test_what_is_no_version_is_a_wrong_command_line(xpubuild: Xpubuild, option: tuple[str, str]) -> None:
     result = xpubuild("recipes", "matrix", *option)
     assert result.status == 2
     assert "newest" in result.err
-
-
-def test_a_component_is_named(xpubuild: Xpubuild) -> None:
-    rows = by_release(xpubuild.json("recipes", "matrix", "--component", "vision=0.28.0"))
-    assert rows["2.13.0"]["verdict"]["builds"] != "no"
-    assert rows["2.8.0"]["verdict"]["builds"] == "no"
-    assert "did you mean 'vision'" in xpubuild("recipes", "matrix", "--component", "visoin=1").err
 
 
 def test_an_abi_that_is_not_honoured_names_releases_that_do(xpubuild: Xpubuild) -> None:

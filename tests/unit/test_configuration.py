@@ -127,7 +127,7 @@ def test_a_value_of_another_form_is_named(xpubuild: Xpubuild, files: Files, line
 def test_values_of_every_kind(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     files.write(
         site='[options]\nmirror = "https://a.example/m"\nextra-path = "/a:/b"\neditable = true\n',
-        user='[options]\nrecipe = "2.8"\nwithout = ["ops"]\ncxx11-abi = 1\n[install]\nlock-timeout = 3\n'
+        user='[options]\nrecipe = "2.8"\nwithout = ["ops"]\ncxx11-abi = 1\n[install]\n'
         'workspace = "../$X"\nmirror = "m"\n',
     )
     found = params(monkeypatch, "install", X="w s")
@@ -136,7 +136,6 @@ def test_values_of_every_kind(files: Files, monkeypatch: pytest.MonkeyPatch) -> 
     assert found["cxx11_abi"] == "1"
     assert found["extra_path"] == (Path("/a"), Path("/b"))
     assert found["editable"] is True
-    assert found["lock_timeout"] == 3.0
     assert found["workspace"] == files.user.parent / ".." / "w s"
     assert found["mirror"] == files.user.parent / "m"
     assert params(monkeypatch, "install", X="w", XPUBUILD_RECIPE="2.9")["recipe"] == "2.9"
@@ -206,7 +205,7 @@ extra-path = [
 owner = "x"
 [install]
 dry-run = true
-lock-timeout = "soon"
+module-default = true
 wheel-dir = "$NO_SUCH_VARIABLE/x"
 [instal]
 jobs = 1
@@ -223,7 +222,7 @@ FOUND = [
     (8, "options.extra-path", '["/a", 1.5]', "must be text in quotes"),
     (14, "trust.owner", '"x"', "did you mean 'owners'?"),
     (16, "install.dry-run", "true", "given when a command is called"),
-    (17, "install.lock-timeout", '"soon"', "must be a number"),
+    (17, "install.module-default", "true", "given when a command is called"),
     (18, "install.wheel-dir", '"$NO_SUCH_VARIABLE/x"', "no variable NO_SUCH_VARIABLE"),
     (19, "instal", "", "did you mean 'install'?"),
     (22, "recipes.check", "1", "must be a table"),
@@ -348,7 +347,6 @@ def test_the_schema_says_the_same_as_the_check(files: Files) -> None:
         "options.jobs",
         "options.target",
         "options.editable",
-        "install.lock-timeout",
         "recipes.check",
     } <= errors
 

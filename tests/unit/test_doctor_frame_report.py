@@ -6,14 +6,13 @@ import io
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from xml.etree import ElementTree as ET
 
 import pytest
 from support.doctor_frame import a_check, a_context, a_host, report_of
 from support.documents import check as check_document
 
 from xpubuild.doctor.kit import Check, Fix, Look, Outcome
-from xpubuild.doctor.report import doctor_document, junit_report, verdict
+from xpubuild.doctor.report import doctor_document, verdict
 from xpubuild.ui.diagnosis_views import doctor_text
 from xpubuild.ui.terminal import Terminal
 
@@ -140,24 +139,6 @@ def test_the_text_has_the_verdict_failures_with_commands_warnings_and_a_count() 
 
 
 # ---- documents
-
-
-def test_junit_counts_failures_errors_and_skipped() -> None:
-    skipped = a_check("a.skip", Outcome("skip", "not \x00 here"))
-    root = ET.fromstring(junit_report(report_of(NO_GPU, SILENT, WARNING, CMAKE, skipped)))  # noqa: S314 - our own
-    assert {name: root.get(name) for name in ("tests", "failures", "errors", "skipped")} == {
-        "tests": "5", "failures": "1", "errors": "1", "skipped": "1",
-    }  # fmt: skip
-    assert [suite.get("name") for suite in root] == ["gpu", "build", "a"]
-    failure = root.find(".//testcase[@name='gpu.present']/failure")
-    assert failure is not None
-    assert "apt-get install -y libze1" in str(failure.text)
-    message = root.find(".//skipped")
-    assert message is not None
-    assert message.get("message") == "not ? here"
-    output = root.find(".//testcase[@name='build.z']/system-out")
-    assert output is not None
-    assert "warning: title of build.z" in str(output.text)
 
 
 def test_the_document_is_what_the_schema_says() -> None:

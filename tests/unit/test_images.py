@@ -281,11 +281,6 @@ def test_a_builder_that_fails(xpubuild: Xpubuild, builder: Path) -> None:
 
 def test_no_builder(xpubuild: Xpubuild, builder: Path) -> None:
     words = ("image", "quickstart", "--base", "debian-12", "--build")
-    for more in (("--builder", "podman"), ("--format", "apptainer")):
-        error = xpubuild(*words, *more)
-        assert error.status == 40
-        assert "installed" in error.err
-    error = xpubuild(*words, "--builder", "apptainer")
-    assert error.status == 2
-    assert "podman, buildah, docker" in error.err
+    error = xpubuild(*words, "--format", "apptainer")
+    assert (error.status, "installed" in error.err) == (40, True)
     assert not builder.exists()

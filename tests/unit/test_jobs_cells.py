@@ -148,13 +148,12 @@ def test_builds_of_one_name_and_folders_are_told_apart(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(Asked, "_cell", staticmethod(lambda options, lock: cell_of(options, lock, PREPARED)))
-    (tmp_path / "some.yaml").write_text("recipes: [quickstart, a.yaml, b.yaml]\n")
     for matrix, folder in (
         ((), "quickstart-slurm"),
         (("recipes=quickstart",), "quickstart-slurm.2"),
-        (("some.yaml",), "some-slurm"),
+        (("recipes=quickstart,a.yaml,b.yaml",), "quickstart-slurm.3"),
     ):  # fmt: skip
-        place = tmp_path / folder if folder.endswith(".2") else None
+        place = tmp_path / folder if matrix else None
         document = asked(place, *matrix).write(Options(None), LockOptions())
         assert document["folder"] == f"{tmp_path}/{folder}"
     names = [job["name"] for job in document["jobs"] if job["kind"] == "build"]

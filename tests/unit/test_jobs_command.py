@@ -119,11 +119,8 @@ def test_what_cannot_be_asked(tmp_path: Path, xpubuild: Xpubuild) -> None:
     assert xpubuild("status", "--jobs", str(tmp_path)).status == 2
     assert xpubuild("plan", "quickstart", "--output", str(tmp_path / "x")).status == 2
     assert xpubuild("plan", "quickstart", "--format", "slurm", "--editable").status == 2
-    matrix = tmp_path / "m.yaml"
-    matrix.write_text('recipes: ["quickstart"]\n')
-    assert xpubuild("plan", "quickstart", "--format", "slurm", "--matrix", str(matrix)).status == 2
-    matrix.write_text("recipes: 1\n")
-    assert xpubuild("plan", "--format", "slurm", "--matrix", str(matrix)).status == 20
+    assert xpubuild("plan", "quickstart", "--format", "slurm", "--matrix", "recipes=2.8").status == 2
+    assert xpubuild("plan", "--format", "slurm", "--matrix", "m.yaml").status == 2
 
 
 def test_lines_of_setup_are_not_for_a_strangers_file(tmp_path: Path, xpubuild: Xpubuild) -> None:

@@ -59,7 +59,7 @@ def _writable(option: str, folder: Path | None) -> Path | None:
 def install(
     wheel_dir: Path | None, libtorch: Path | None, module_dir: Path | None, module_default: bool,
     module_format: str, depends_on: tuple[str, ...],
-    until: str | None, dry_run: bool, lock_timeout: float, bundle: Path | None, redact: tuple[str, ...],
+    until: str | None, dry_run: bool, bundle: Path | None,
     **build: Any,
 ) -> int:  # fmt: skip
     """Build RECIPE (a name, a file or a lock) in a workspace and verify the result.
@@ -77,7 +77,6 @@ def install(
     from xpubuild.ui.run_views import final_view
     from xpubuild.verify.reports import require_places
 
-    options.refuse({} if bundle else {"redact": "needs --bundle"})
     error = None
     wheel_dir, module_dir = _writable("wheel-dir", wheel_dir), _writable("module-dir", module_dir)
     if module_default and module_dir is None:
@@ -102,14 +101,14 @@ def install(
         try:
             with options.new_sink() as sink:
                 receipt = apply(
-                    prepared, sink=sink, cancel=cancel, until=until, patience_s=lock_timeout,
+                    prepared, sink=sink, cancel=cancel, until=until,
                     wheel_dir=wheel_dir, libtorch=libtorch, modules=modules, lost=lost,
                 )  # fmt: skip
             if bundle is not None and receipt["status"] == "complete":
                 error = first_run.verified(workspace, cancel, quiet=options.speech().quiet)
         finally:
             if bundle is not None:
-                first_run.write(bundle, redact, workspace)
+                first_run.write(bundle, workspace)
     summarise(f"xpubuild install {receipt['recipe']}", final_view(receipt))
     return options.answer(receipt, final_view, error, silent=options.speech().quiet)
 
@@ -289,8 +288,8 @@ def fetch(for_python: str | None, dry_run: bool, mirror: Any, offline: bool, **b
 
 @options.command("image")
 def image(
-    base: str, form: Format, program: str, output: str | None, build_it: bool, builder: str | None,
-    tag: str | None, builder_options: tuple[str, ...], **build: Any,
+    base: str, form: Format, program: str, output: str | None, build_it: bool, tag: str | None,
+    builder_options: tuple[str, ...], **build: Any,
 ) -> int:  # fmt: skip
     """Write an image that builds RECIPE, verifies it, and holds what was built, without compilers.
 
@@ -302,10 +301,10 @@ def image(
     from xpubuild.ui.console import write_out
     from xpubuild.ui.views import image_view
 
-    if not build_it and (builder or tag or builder_options):
-        raise UsageError("--builder, --tag and what follows -- are for --build", fix="add --build")
+    if not build_it and (tag or builder_options):
+        raise UsageError("--tag and what follows -- are for --build", fix="add --build")
     file = None if output in (None, "-") else Path(str(output)).expanduser().absolute()
-    asked = Asked(base, form, program, builder, tag, builder_options)
+    asked = Asked(base, form, program, tag, builder_options)
     built = None
     with options.interruptible() as cancel:
         rendered = asked.render(Options(**build))

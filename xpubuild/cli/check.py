@@ -96,7 +96,6 @@ def _audit(wheels: list[Path], more: dict[str, Any]) -> int:
 
     policy = AuditPolicy(
         cxx11_abi=None if more["cxx11_abi"] is None else int(more["cxx11_abi"]),
-        forbid_needed=more["forbid_needed"],
         # An extension finds these in the torch that is loaded before it; --search names a real one.
         allow_missing=(*more["allow_missing"], *(() if more["search"] else _TORCH_LIBRARIES)),
         device_targets=more["arch"] or None,

@@ -48,37 +48,37 @@ ARGUMENTS: Mapping[str, Argument] = {
 }
 _CHOICE = "with without target variant"
 _PLAN = f"workspace {_CHOICE} arch python mirror offline"
-_LOCKS = "| Locks: locked lock lock-policy"
+_OF_LOCKS = "locked lock lock-policy"
 _ALL = "| Output: json log-format quiet verbose"
 #: NAME -> row. In the options, what is before ":" is a heading of help; "|" ends the options below it.
 COMMANDS: Mapping[str, Command] = {
     "doctor": Command("diagnose", "Check whether this host can build and run PyTorch for XPU.",
-        f"profile recipe target root python workspace only skip list junit bundle redact {_ALL}"),
+        f"profile recipe target root python workspace only skip list bundle {_ALL}"),
     "install": Command("build", "Build and verify a recipe in a workspace.",
         f"{_PLAN} jobs dry-run"
-        "| Build: cxx11-abi editable allow-dirty source-dir quick update until compile-cache lock-timeout"
+        "| Build: cxx11-abi editable allow-dirty source-dir quick update until compile-cache"
         "| oneAPI: oneapi-root oneapi-mode extra-path extra-library-path"
         "| Sources and packages: store store-read-only installer packages conda-lock conda-channel"
-        f"{_LOCKS} | Results for others: wheel-dir libtorch module-dir module-default module-format"
-        f" depends-on bundle redact {_ALL}", "recipe"),
+        f"| Locks: {_OF_LOCKS} | Results for others: wheel-dir libtorch module-dir module-default"
+        f" module-format depends-on bundle {_ALL}", "recipe"),
     "rehearse": Command("build", "Configure a build without compiling, and report what it would make.",
-        f"{_PLAN} dry-run {_LOCKS} {_ALL}", "recipe", builds=True),
+        f"workspace {_CHOICE} arch python dry-run | -: {_OF_LOCKS} {_ALL}", "recipe", builds=True),
     "plan": Command("build", "Show what install would do: table, JSON or shell script.",
-        f"{_PLAN} format matrix output {_LOCKS}", "recipe", builds=True),
+        f"workspace {_CHOICE} arch python format matrix output | -: {_OF_LOCKS}", "recipe", builds=True),
     "lock": Command("build", "Lock every input of a recipe.",
-        f"{_PLAN} output | Output: json quiet", "recipe", builds=True),
+        f"{_CHOICE} arch python mirror output | Output: json quiet", "recipe", builds=True),
     "fetch": Command("build", "Download everything that an offline install needs.",
-        f"workspace {_CHOICE} python mirror offline for-python dry-run {_ALL}", "recipe", builds=True),
+        f"{_CHOICE} mirror for-python dry-run {_ALL}", "recipe", builds=True),
     "store": Command("store", "Show, copy and collect the wheels that builds have kept."),
     "store list": Command("store", "List the wheels that are kept.", "store"),
     "store size": Command("store", "Show how large the stores are.", "store"),
     "store push": Command("store", "Copy kept wheels to another store.", "store"),
     "store pull": Command("store", "Copy the wheels of a recipe from other stores to your own.",
-        f"{_PLAN} store", "recipe", builds=True),
+        f"{_CHOICE} store", "recipe", builds=True),
     "store gc": Command("store", "Remove kept wheels that nothing has used for some time.",
         "store older dry-run yes"),
     "check": Command("check", "Hash and audit what was built: workspaces, wheels, locks, mirrors.",
-        "workspace repair | Wheels: cxx11-abi forbid-needed allow-missing search installed-in arch"
+        "workspace repair | Wheels: cxx11-abi allow-missing search installed-in arch"
         "| Wheels with --repair: runtime output"
         "| Locks: lock-policy recipe python oneapi-root extra-path extra-library-path conda-lock mirror"
         f" offline {_ALL}", "checked"),
@@ -96,7 +96,7 @@ COMMANDS: Mapping[str, Command] = {
     "run": Command("workspace", "Run a command, or a shell, in a workspace's environment.",
         "workspace stand-in | Output:", "run"),
     "clean": Command("workspace", "Remove the files that xpubuild made in a workspace.",
-        "workspace step older caches dry-run yes", "workspace"),
+        "workspace step caches dry-run yes", "workspace"),
     "config": Command("config", "Show, check and write configuration files; print shell completion.",
         "recipe all"),
     "config check": Command("config", "Check configuration files for errors.", argument="files"),
@@ -105,17 +105,17 @@ COMMANDS: Mapping[str, Command] = {
         argument="shell"),
     "recipes": Command("recipes", "List, show and check recipes."),
     "recipes matrix": Command("recipes", "Show which releases go with which oneAPI, driver, Python and GCC.",
-        "gpu driver oneapi python gcc cmake component cxx11-abi arch target here markdown"),
+        "gpu driver oneapi python gcc cxx11-abi arch target here"),
     "recipes list": Command("recipes", "List all recipes."),
     "recipes show": Command("recipes", "Show a summary of a recipe.", "| Output: json verbose", "shown"),
     "recipes check": Command("recipes", "Check recipes for errors.", "tree", "recipes"),
     "recipes bump": Command("recipes", "Propose the pins of a release, as upstream has them.", "output",
         "release"),
     "image": Command("build", "Write a container image of a recipe, and build it.",
-        f"{_CHOICE} arch base format xpubuild output build builder tag | Output: json quiet",
+        f"{_CHOICE} arch base format xpubuild output build tag | Output: json quiet",
         "recipe builder", builds=True),
     "explain": Command("diagnose", "Find the first error in a build log, its cause and a fix.",
-        "list doctor here", "log"),
+        "list here", "log"),
     "migrate": Command("migrate", "Rewrite programs for CUDA so that they run on XPU.",
         "to torch python values write patch check baseline update-baseline sarif"
         "| Proof: prove workspace stand-in | Output: json quiet", "programs"),
@@ -134,12 +134,12 @@ def sections(command: str) -> dict[str, list[str]]:
     found.setdefault("Output", ["json"])
     shown = {name for names in found.values() for name in names}
     every = ("log-format", "quiet", "verbose", *(_BUILD if row.builds else ()))
-    return {**found, "-": [name for name in every if name not in shown]}
+    return {**found, "-": [*found.get("-", ()), *(name for name in every if name not in shown)]}
 
 
 _OF_INSTALL = (
-    "dry-run until lock-timeout wheel-dir libtorch module-dir module-default module-format depends-on"
-    " locked lock lock-policy bundle redact"
+    "dry-run until wheel-dir libtorch module-dir module-default module-format depends-on"
+    " locked lock lock-policy bundle"
 )
 #: The options of install that decide what is built: those of ``Options``.
 _BUILD = [

@@ -23,8 +23,8 @@ _PROFILES: Mapping[str, tuple[Profile, ...]] = {"build": ("build",), "run": ("ru
 
 @options.command("doctor")
 def doctor(
-    profile: str, only: tuple[str, ...], skip: tuple[str, ...], list_: bool, junit: Path | None,
-    bundle: Path | None, redact: tuple[str, ...], root: Path | None, workspace: Path | None, **situation: Any,
+    profile: str, only: tuple[str, ...], skip: tuple[str, ...], list_: bool, bundle: Path | None,
+    root: Path | None, workspace: Path | None, **situation: Any,
 ) -> int:  # fmt: skip
     """Check whether this host can build and run PyTorch for XPU; explain failures and how to fix them.
 
@@ -32,16 +32,14 @@ def doctor(
     """
     from dataclasses import replace
 
-    from xpubuild.doctor.identity import Words
-    from xpubuild.doctor.report import doctor_document, junit_report, make_report
+    from xpubuild.doctor.report import doctor_document, make_report
     from xpubuild.engine.redact import Redactor
-    from xpubuild.errors import UnfitHostError, UsageError
+    from xpubuild.errors import UnfitHostError
 
     said, profiles = options.speech(), _PROFILES[profile]
     # As from a script with an empty variable: that would mean all.
     options.refuse({} if only else {"only": "is empty; pass an id, a group or a pattern, or omit the option"})
-    options.refuse({} if bundle else {"redact": "needs --bundle: it only removes words from the bundle"})
-    words, mask = Words(redact), Redactor.from_environment(os.environ)
+    mask = Redactor.from_environment(os.environ)
     if list_:
         return _list(profiles, only, skip)
     # The machine is examined while the checks are imported.
@@ -57,20 +55,11 @@ def doctor(
     results = run_checks(look, selection, listener=listener)
     report = make_report(look, selection, results, profiles, mask)
     document = doctor_document(report, mask)
-    # Files first: the reader of our output may go away.
-    if junit is not None:
-        try:
-            junit.write_bytes(junit_report(report))
-        except OSError as error:
-            raise UsageError(
-                f"the report cannot be written to {junit}",
-                why=error.strerror or str(error),
-                fix="use a file in a folder that you can write to",
-            ) from error
+    # The file first: the reader of our output may go away.
     if bundle is not None:
         from xpubuild.doctor.bundle import write_bundle
 
-        write_bundle(document, os.environ, bundle, words, {} if root else _evidence(workspace, document))
+        write_bundle(document, os.environ, bundle, {} if root else _evidence(workspace, document))
     if said.as_json or report.bad or not said.quiet:
         _show(document, said)
     return UnfitHostError.exit_code if report.bad else 0
@@ -136,7 +125,7 @@ def _show(document: Mapping[str, Any], said: options.Speech) -> None:
 
 
 @options.command("explain")
-def explain(log: str | None, list_: bool, doctor: Path | None, here: bool) -> int:
+def explain(log: str | None, list_: bool, here: bool) -> int:
     """Find the first error in LOG, its cause and the command to run next.
 
     LOG is a file, - for standard input, or the workspace (its folder, or the recipe that was built
@@ -144,7 +133,6 @@ def explain(log: str | None, list_: bool, doctor: Path | None, here: bool) -> in
     """
     from xpubuild.engine.redact import Redactor
     from xpubuild.errors import UsageError
-    from xpubuild.explain.checks import read_checks
     from xpubuild.explain.document import Circumstances, conclude, list_document
     from xpubuild.explain.scan import scan, scan_file
     from xpubuild.machine.system import os_facts, system_of
@@ -158,7 +146,7 @@ def explain(log: str | None, list_: bool, doctor: Path | None, here: bool) -> in
             fix="pass a log file, or - for standard input",
             commands=("xpubuild explain LOG", "xpubuild explain --list"),
         )
-    known = Circumstances(system=system_of(os_facts()), checks=read_checks(doctor) if doctor else None)
+    known = Circumstances(system=system_of(os_facts()))
     outcome = scan(sys.stdin.buffer) if log == "-" else scan_file(_log(log))
     found = conclude(outcome, known)
     if here:
@@ -207,6 +195,6 @@ def _checked_here(known: Circumstances, probes: list[str]) -> Circumstances:
     results = run_checks(wait(), select(all_checks(), profiles=("run", "build"), only=probes, skip=()))
     return dataclasses.replace(
         known,
-        checks={**{item.id: item.status for item in results}, **(known.checks or {})},
+        checks={item.id: item.status for item in results},
         details={item.id: item.detail for item in results},
     )

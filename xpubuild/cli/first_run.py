@@ -48,10 +48,9 @@ def verified(root: Path, cancel: Cancel, *, quiet: bool) -> XpuBuildError | None
     return next(filter(None, errors), None)
 
 
-def write(bundle: Path, redact: tuple[str, ...], root: Path) -> None:
+def write(bundle: Path, root: Path) -> None:
     """Examine the host as ``doctor`` does, and write the bundle of a workspace, finished or not."""
     from xpubuild.doctor.bundle import internal_errors, workspace_evidence, write_bundle
-    from xpubuild.doctor.identity import Words
     from xpubuild.doctor.registry import all_checks, select
     from xpubuild.doctor.report import doctor_document, make_report
     from xpubuild.doctor.runner import run_checks
@@ -65,4 +64,4 @@ def write(bundle: Path, redact: tuple[str, ...], root: Path) -> None:
     report = make_report(look, selection, run_checks(look, selection), profiles, mask)
     document = doctor_document(report, mask)
     evidence = workspace_evidence(root, {check["id"]: check["status"] for check in document["checks"]})
-    write_bundle(document, os.environ, bundle, Words(redact), {**evidence, "bugs": internal_errors()})
+    write_bundle(document, os.environ, bundle, {**evidence, "bugs": internal_errors()})

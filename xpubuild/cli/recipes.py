@@ -9,14 +9,11 @@ from typing import TYPE_CHECKING, Any
 from xpubuild.cli import options
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from xpubuild.recipe.releases import Release
     from xpubuild.recipe.situation import Situation
     from xpubuild.recipe.values import Target
 
 #: Options of matrix that take versions -> an example of one.
-_EXAMPLES = {"oneapi": "2025.3, or none", "python": "3.12, or none", "gcc": "13", "cmake": "3.28"}
+_EXAMPLES = {"oneapi": "2025.3, or none", "python": "3.12, or none", "gcc": "13"}
 
 
 def _recipes() -> None:
@@ -89,7 +86,7 @@ def bump(release: str, output: Path | None) -> int:
 
 
 @options.command("recipes matrix", parent=recipes)
-def matrix(here: bool, as_markdown: bool, **asked: Any) -> int:
+def matrix(here: bool, **asked: Any) -> int:
     """Show which releases are compatible with which oneAPI, driver, Python, GCC, triton, vision and audio.
 
     With --here, or with options that describe a host, show whether each release builds there, and the
@@ -97,34 +94,12 @@ def matrix(here: bool, as_markdown: bool, **asked: Any) -> int:
     """
     from xpubuild.recipe.matrix import matrix_document
     from xpubuild.recipe.releases import releases
-    from xpubuild.ui.console import write_out
-    from xpubuild.ui.parts import markdown
     from xpubuild.ui.recipe_views import matrix_view
 
-    known = releases()
-    document = matrix_document(known, _situation(known, here, asked))
-    if as_markdown and not options.speech().as_json:
-        write_out(markdown("", matrix_view(document), "## {}"))
-        return 0
-    return options.answer(document, matrix_view)
+    return options.answer(matrix_document(releases(), _situation(here, asked)), matrix_view)
 
 
-def _versions(known: Sequence[Release], given: Sequence[str]) -> dict[str, str]:
-    """Return component -> version for values such as vision=0.28.0."""
-    from xpubuild.errors import UsageError, did_you_mean
-    from xpubuild.recipe.matrix import companions
-
-    found = dict(item.partition("=")[::2] for item in given)
-    names = {name for release in known for name in companions(release.recipe)}
-    if wrong := sorted(found.keys() - names):
-        raise UsageError(
-            f"no recipe has a component '{wrong[0]}'{did_you_mean(wrong[0], sorted(names))}",
-            fix="pass NAME=VERSION with the name of a component, such as vision=0.28.0",
-        )
-    return found
-
-
-def _situation(known: Sequence[Release], here: bool, asked: dict[str, Any]) -> Situation | None:
+def _situation(here: bool, asked: dict[str, Any]) -> Situation | None:
     """Return the host that is meant: this one with --here, with what the options override."""
     from dataclasses import replace
 
@@ -135,22 +110,21 @@ def _situation(known: Sequence[Release], here: bool, asked: dict[str, Any]) -> S
     from xpubuild.recipe.compatible_host import of_host
     from xpubuild.recipe.situation import Situation
 
-    none, versions = ("none",), _versions(known, asked.pop("components"))
+    none = ("none",)
     words = {name: asked[name] or () for name in ("oneapi", "python")}
-    words |= {name: (asked[name],) for name in ("gcc", "cmake") if asked[name]}
-    words |= {f"component {name}": (version,) for name, version in versions.items()}
+    words |= {"gcc": (asked["gcc"],)} if asked["gcc"] else {}
     for name, texts in words.items():
         for text in texts if texts != none else ():
             if parse(text) is None:
                 raise UsageError(
                     f"--{name} must be a version, not '{text}'",
-                    fix=f"use a version such as {_EXAMPLES.get(name, '3.5.0')}",
+                    fix=f"use a version such as {_EXAMPLES[name]}",
                 )
     abi = None if asked["abi"] is None else int(asked["abi"])
     changes = {
-        **{name: asked[name] for name in ("gpu", "driver", "target", "gcc", "cmake")},
+        **{name: asked[name] for name in ("gpu", "driver", "target", "gcc")},
         **{name: () if words[name] == none else words[name] or None for name in ("oneapi", "python")},
-        "arch": asked["arch"] or None, "versions": versions or None, "cxx11_abi": abi,
+        "arch": asked["arch"] or None, "cxx11_abi": abi,
         "host_compiler": "GNU" if asked["gcc"] else None,
     }  # fmt: skip
     changes = {name: value for name, value in changes.items() if value is not None}

@@ -75,11 +75,10 @@ OPTIONS: Mapping[str, Option] = {
     "doctor.skip": O(NAMES, "Skip these checks: ids, groups or patterns.", complete="doctor_checks"),
     "bundle": O(PATH, "Write results and evidence of the workspace to one file without secrets.", "FILE",
         of={"install": "Then verify --suite full and speed, and write all of it to one file."}),
-    "redact": O(LIST, "Also remove this word from the bundle; repeatable.", "WORD"),
     "format": O(("table", "json", "sh", "slurm", "pbs"),
         "Output format; slurm and pbs write a folder of jobs.", default="table", to="form"),
-    "plan.matrix": O(LIST, "For slurm and pbs: what to combine, such as recipes=2.8,2.13; or a file.",
-        "FILE|KEY=NAMES"),
+    "plan.matrix": O(LIST, "For slurm and pbs: what to combine, such as recipes=2.8,2.13.",
+        "KEY=NAMES"),
     "plan.output": O(PATH, "For slurm and pbs: the folder to write (default: RECIPE-slurm or RECIPE-pbs);"
         " for sh: the script, with the hashes of packages in a file beside it (default: stdout, whole)."),
     "lock.output": O(TEXT, "File to write; - for stdout (default: RECIPE.lock.yaml here).", "FILE",
@@ -119,7 +118,6 @@ OPTIONS: Mapping[str, Option] = {
         "Syntax of a shell (csh also for tcsh), of a modulefile, or JSON.", default="bash",
         words="--format --shell", to="form"),
     "step": O(NAMES, "Remove only the results of these steps.", to="steps"),
-    "older": O(TEXT, "Remove workspaces in the default folder without an install since, such as 30d.", "AGE"),
     "caches": O(FLAG, "Remove the caches of sources and packages, no workspace."),
     "config.recipe": O(TEXT, "Also read the project's file beside this recipe.", "FILE"),
     "config init.output": O(PATH, "New file to write (default: your own, in XDG_CONFIG_HOME).", "FILE",
@@ -131,16 +129,12 @@ OPTIONS: Mapping[str, Option] = {
     "recipes matrix.oneapi": O(NAMES, "Installed oneAPI versions, or none.", "VERSIONS"),
     "recipes matrix.python": O(NAMES, "Installed Python versions, or none.", "VERSIONS"),
     "recipes matrix.gcc": O(TEXT, "Version of GCC, the host compiler.", "VERSION"),
-    "recipes matrix.cmake": O(TEXT, "CMake version, if not that of the build tools.", "VERSION"),
-    "recipes matrix.component": O(LIST, "Installed or required version of a component; repeatable.",
-        "NAME=VERSION", to="components"),
     "recipes matrix.cxx11-abi": O(("0", "1"), "C++11 ABI to build with.", words="--cxx11-abi --abi",
         to="abi"),
     "recipes matrix.arch": O(NAMES, "GPUs to compile kernels for ahead of time, such as pvc."),
     "recipes matrix.target": O(("xpu", "cpu"), "Target device."),
     "here": O(FLAG, "Check this host; the other options override what is found.",
         of={"explain": "The log is of this host: run the checks of doctor that confirm the findings."}),
-    "markdown": O(FLAG, "Print the tables as Markdown.", to="as_markdown"),
     "tree": O(TREES, "Compare with this checked-out source tree (COMPONENT: torch by default).",
         "[COMPONENT=]DIR"),
     "base": O(TEXT, "System of the image.", "NAME", "ubuntu-24.04"),
@@ -151,9 +145,7 @@ OPTIONS: Mapping[str, Option] = {
     "image.output": O(TEXT, "File to write; what it copies is put beside it (default: stdout).", "FILE",
         words="-o --output"),
     "image.build": O(FLAG, "Build the image with the builder that is installed.", to="build_it"),
-    "builder": O(TEXT, "Builder to use: podman, buildah, docker, apptainer.", "NAME"),
     "tag": O(TEXT, "Name of the image; of Apptainer, the file.", "NAME"),
-    "doctor": O(PATH, "Report of 'doctor --json' from the same host, to tell causes apart.", "FILE"),
     "cxx11-abi": O(("0", "1"), "C++11 ABI to build with.", of={"check": "C++11 ABI they must have."}),
     "arch": O(NAMES, "GPUs to compile kernels for ahead of time, such as pvc; auto (default): those of this"
         " host, or without one the recipe's."),
@@ -166,7 +158,6 @@ OPTIONS: Mapping[str, Option] = {
     "until": O(TEXT, "Stop after this step.", "STEP"),
     "compile-cache": O(("auto", "ccache", "sccache", "none"), "Program that keeps compiled objects.",
         default="auto"),
-    "lock-timeout": O(NUMBER, "Seconds to wait for another process in the workspace.", "SECONDS", 10.0),
     "oneapi-root": O(PATH, "oneAPI installation to use.",
         of={"check": "oneAPI installation to compare with."}),
     "oneapi-mode": O(("components", "setvars", "unified"),
@@ -201,7 +192,6 @@ OPTIONS: Mapping[str, Option] = {
     "module-format": O(("lmod", "tcl"), "lmod: Lua, for Lmod; tcl: for Environment Modules and Lmod.",
         default="tcl"),
     "depends-on": O(NAMES, "Modules that bring oneAPI, which the modulefile loads instead.", "MODULES"),
-    "check.forbid-needed": O(LIST, "Library that must not be in NEEDED; repeatable.", "PATTERN"),
     "check.allow-missing": O(LIST, "Library that the target provides; repeatable.", "PATTERN"),
     "check.search": O(PATHS, "Folder with libraries; repeatable."),
     "check.installed-in": O(PATH, "Follow RPATHs as if installed in this site-packages folder."),
@@ -269,9 +259,9 @@ TABLES: Mapping[tuple[str, ...], Mapping[str, Option]] = {
     **{("jobs", kind): _NODES for kind in ("fetch", "build", "verify", "report")},
 }
 
-_ONCE = "yes step repair list junit update-baseline here all older caches stand-in bundle build markdown"
+_ONCE = "yes step repair list junit update-baseline here all caches stand-in bundle build"
 _ONCE += " write values prove accept module-default"
-_UNNAMED = "output root redact no-gpu source select data operators minutes results baseline require"
+_UNNAMED = "output root no-gpu source select data operators minutes results baseline require"
 _UNNAMED += " libtorch html tag to torch patch sarif"
 #: Never in a file: they ask for one deed, or answer for a person.
 DEEDS = frozenset((*_ONCE.split(), "dry-run", "json", "status.jobs",

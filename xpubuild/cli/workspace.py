@@ -223,8 +223,8 @@ def run(recipe: str | None, workspace: Path | None, stand_in: bool) -> int:
 
 @options.command("clean")
 def clean(
-    recipe: str | None, workspace: Path | None, steps: tuple[str, ...], older: str | None, caches: bool,
-    dry_run: bool, yes: bool,
+    recipe: str | None, workspace: Path | None, steps: tuple[str, ...], caches: bool, dry_run: bool,
+    yes: bool,
 ) -> int:  # fmt: skip
     """Remove the files that xpubuild made in a workspace. Your changes in src/ are kept.
 
@@ -236,7 +236,7 @@ def clean(
 
     from xpubuild.install.options import default_workspace
     from xpubuild.ui.views import clean_view
-    from xpubuild.workspace.clean import choose, plan_clean, remove, remove_all
+    from xpubuild.workspace.clean import choose_caches, plan_clean, remove, remove_caches
     from xpubuild.workspace.overview import disk_usage
 
     def question(count: int, place: Path, words: str) -> options.Question:
@@ -246,17 +246,16 @@ def clean(
             f"xpubuild clean {words}",
         )
 
-    if older is not None or caches:
-        if workspace is not None or recipe is not None or steps or (caches and older is not None):
-            raise click.UsageError("--older and --caches stand alone: no workspace, recipe or --step")
-        folder, cache = default_workspace("any").parent, platformdirs.user_cache_path("xpubuild")
-        chosen = choose(folder, cache, older)
-        place, words = (cache, "--caches") if older is None else (folder, f"--older {older}")
+    cache = platformdirs.user_cache_path("xpubuild")
+    if caches:
+        if workspace is not None or recipe is not None or steps:
+            raise click.UsageError("--caches stands alone: no workspace, recipe or --step")
+        chosen = choose_caches(default_workspace("any").parent, cache)
         return options.remove_asked(
             chosen.to_json(dry_run=True),
-            lambda: remove_all(chosen).to_json(dry_run=False),
+            lambda: remove_caches(chosen).to_json(dry_run=False),
             lambda: chosen.refused().to_json(dry_run=False),
-            None if dry_run else question(len(chosen.folders), place, words), yes=yes,
+            None if dry_run else question(len(chosen.folders), cache, "--caches"), yes=yes,
         )  # fmt: skip
     root = workspace_of(recipe, workspace)
     removal = plan_clean(root, steps)
@@ -270,7 +269,6 @@ def clean(
             sys.stdout.write("nothing removed\n")
             return 0
     document = removal.to_json(dry_run=dry_run)
-    cache = platformdirs.user_cache_path("xpubuild")
     if not steps and cache.is_dir():
         document["cache"], document["cache_bytes"] = str(cache), disk_usage(cache)
     return options.answer(document, clean_view)

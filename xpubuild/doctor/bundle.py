@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from xpubuild import __version__
-from xpubuild.doctor.identity import Anonymiser, Identity, Words, identity_of
+from xpubuild.doctor.identity import Anonymiser, Identity, identity_of
 from xpubuild.engine.redact import Redactor
 from xpubuild.errors import UsageError, XpuBuildError
 
@@ -29,7 +29,6 @@ _TOLD = re.compile(
     r"|C_INCLUDE_PATH|CPLUS_INCLUDE_PATH|LIBRARY_PATH|LD_LIBRARY_PATH|LD_PRELOAD|PATH|PYTHONPATH|PYTHONHOME"
     r"|VIRTUAL_ENV|CONDA_PREFIX|CONDA_DEFAULT_ENV|OverrideGpuAddressSpace|EnableImplicitScaling|TMPDIR|LANG|LC_ALL"
 )
-NO_WORDS = Words(())
 _ORDER = ("fail", "error", "warn", "skip", "ok")
 #: Sections of a workspace, in the order of the file: what failed first, the long documents last.
 _SECTIONS = {
@@ -54,15 +53,14 @@ def write_bundle(
     document: Mapping[str, Any],
     environ: Mapping[str, str],
     path: Path,
-    words: Words = NO_WORDS,
     evidence: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write the report to a file, without the user's own ``words``.
+    """Write the report to a file.
 
     Raises:
         UsageError: the file cannot be written.
     """
-    text = bundle_text(document, environ, words=words, evidence=evidence)
+    text = bundle_text(document, environ, evidence=evidence)
     try:
         path.write_text(text, "utf-8")
     except OSError as error:
@@ -77,7 +75,6 @@ def bundle_text(
     document: Mapping[str, Any],
     environ: Mapping[str, str],
     identity: Identity | None = None,
-    words: Words = NO_WORDS,
     evidence: Mapping[str, Any] | None = None,
 ) -> str:
     """Return the report: ``document`` is an ``xpubuild.doctor/1`` document, ``environ`` the caller's.
@@ -86,15 +83,13 @@ def bundle_text(
     """
     redact = Redactor.from_environment(environ)
     mask = Anonymiser(identity or identity_of(environ, Path(document["root"])), redact)
-    # Words first: a name of a user inside of one would be masked, and leave the rest of the word behind.
-    shown: Any = mask.tree(words.tree(document))
-    chosen = {name: words(value) for name, value in sorted(environ.items()) if _TOLD.fullmatch(name)}
+    shown: Any = mask.tree(document)
+    chosen = {name: value for name, value in sorted(environ.items()) if _TOLD.fullmatch(name)}
     told: Any = mask.tree(redact.environment(chosen))
     for check, told_of in zip(document["checks"], shown["checks"], strict=True):
         told_of["status"] = check["status"]  # the table is made by it, whatever word it is
-    more: Any = mask.tree(words.tree(evidence or {}))
-    # And last: names of variables and keys hold words too.
-    return words("\n".join((*_lines(shown, told), *_workspace(more))) + "\n")
+    more: Any = mask.tree(evidence or {})
+    return "\n".join((*_lines(shown, told), *_workspace(more))) + "\n"
 
 
 def _lines(document: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[str]:

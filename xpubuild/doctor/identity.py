@@ -1,4 +1,4 @@
-"""Removes from a text what identifies a person or a site, and words that the user names.
+"""Removes from a text what identifies a person or a site.
 
 A bug report is public. When in doubt, text is masked: a word that happens to be this machine's name is masked
 everywhere.
@@ -7,18 +7,14 @@ everywhere.
 from __future__ import annotations
 
 import ipaddress
-import json
 import os
 import pwd
 import re
 import socket
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from urllib.parse import quote
 
 from xpubuild.engine.redact import Redactor
-from xpubuild.errors import UsageError
 from xpubuild.frozen import frozen
 from xpubuild.machine.readers import read_text
 
@@ -209,54 +205,3 @@ def _address(match: re.Match[str]) -> str:
     except ValueError:  # a version, a time, a PCI address, a name of C++
         return text
     return text if address.is_loopback or address.is_unspecified else "ADDRESS"
-
-
-MASK = "REDACTED"
-#: Shorter words would leave nothing readable.
-_SHORTEST_WORD = 3
-
-
-class Words:
-    """Replaces words, also inside longer words, in any case and as escaped in JSON, Markdown and URLs.
-
-    Raises:
-        UsageError: a word is so short that it would match everywhere.
-    """
-
-    def __init__(self, words: Iterable[str]) -> None:
-        given = [word.strip() for word in words]
-        for word in given:
-            if len(word) < _SHORTEST_WORD:
-                raise UsageError(
-                    f"--redact '{word}' is too short",
-                    why=f"short words match everywhere; a word needs at least {_SHORTEST_WORD} characters",
-                    fix="pass a longer word",
-                )
-        cased = [form for word in given for form in (word, word.upper(), word.casefold())]
-        # One file system writes an accent as a character of its own, another does not.
-        spelt = {unicodedata.normalize(form, word) for word in cased for form in ("NFC", "NFD")}
-        forms = {form for word in spelt for form in _forms(word)}
-        # The longest first: of two words the one that holds the other is replaced whole.
-        # White space between its parts may be any.
-        spaced = (r"\s+".join(map(re.escape, form.split())) for form in forms)
-        ordered = sorted(spaced, key=lambda form: (-len(form), form))
-        self._pattern = re.compile("|".join(ordered), re.IGNORECASE) if ordered else None
-
-    def __call__(self, text: str) -> str:
-        """Return ``text`` without the words."""
-        return self._pattern.sub(MASK, text) if self._pattern is not None else text
-
-    def tree(self, value: object) -> object:
-        """Return plain JSON without the words; names of keys that could be a document's own are left."""
-        if isinstance(value, Mapping):
-            names = {name: name if str(name).isidentifier() else self(str(name)) for name in value}
-            return {names[name]: self.tree(item) for name, item in value.items()}
-        if isinstance(value, (list, tuple)):
-            return [self.tree(item) for item in value]
-        return self(value) if isinstance(value, str) else value
-
-
-def _forms(word: str) -> Iterable[str]:
-    """Yield a word as it is, and as JSON, a table of Markdown and a URL write it."""
-    yield from (word, json.dumps(word, ensure_ascii=False)[1:-1], json.dumps(word)[1:-1])
-    yield from (word.replace("|", "\\|").replace("<", "&lt;"), quote(word), quote(word, safe=""))

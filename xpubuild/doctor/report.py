@@ -1,4 +1,4 @@
-"""The report of a run: overall status, the verdict in one line, the JSON documents, JUnit."""
+"""The report of a run: overall status, the verdict in one line, the JSON documents."""
 
 from __future__ import annotations
 
@@ -185,21 +185,6 @@ def checks_document(checks: Sequence[Check]) -> dict[str, Any]:
         for check in checks
     ]
     return {"schema": "xpubuild.doctor-checks/1", "checks": listed}
-
-
-def junit_report(report: Report) -> bytes:
-    """Return the report as a JUnit XML document; warnings are output of passed tests."""
-    from xpubuild.engine.junit import Case, junit  # noqa: PLC0415 - XML, and few runs write it
-
-    def case(item: Result) -> Case:
-        fix = [f"fix: {item.fix.summary}", *(f"  {line}" for line in item.fix.commands)] if item.fix else []
-        told = "\n".join([item.title, item.detail, *fix, *([f"see {item.docs}"] if item.docs else [])])
-        output = f"warning: {told}" if item.status == "warn" else ""
-        group = item.id.partition(".")[0]
-        return Case(group, item.id, item.status, item.bad, item.detail, item.duration_s, told, output)
-
-    seconds = sum(item.duration_s for item in report.results)
-    return junit("xpubuild doctor", [case(item) for item in report.results], {}, seconds)
 
 
 def verdict(report: Report) -> str:

@@ -143,13 +143,11 @@ def workspace_lock(
     shared: bool = False,
     patience_s: float = 10.0,
     on_wait: Callable[[str], None] = lambda _: None,
-    option: str = "",
     cancel: Cancel | None = None,
 ) -> Iterator[int]:
     """Exclude other writers while the block lasts, or with ``shared`` writers alone; yield the descriptor.
 
     A shared lock needs no permission to write where the lock file is already there.
-    ``option`` is that of the command line for ``patience_s``, "" where it has none.
 
     Raises:
         WorkspaceBusyError: still held after ``patience_s`` seconds.
@@ -162,9 +160,7 @@ def workspace_lock(
         if cancel:
             raise InterruptedByUserError("interrupted while waiting for the workspace")
         if time.monotonic() >= end:
-            longer = f" (or raise {option})" if option else ""
-            fix = f"wait until it ends{longer}, or use another --workspace"
-            raise _busy(workspace, owner(workspace), fix)
+            raise _busy(workspace, owner(workspace), "wait until it ends, or use another --workspace")
 
     def current() -> bool:
         """Whether the file still has its name: a lock on what ``clean`` has removed excludes nobody."""

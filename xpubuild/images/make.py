@@ -176,7 +176,6 @@ class Asked:
     base: str
     form: Format
     xpubuild: str
-    builder: str | None = None
     tag: str | None = None
     more: tuple[str, ...] = ()
 
@@ -207,11 +206,10 @@ class Asked:
         """Build what was rendered, beside ``file`` or in a folder that is removed; return how.
 
         Raises:
-            UsageError: the builder builds other formats.
             BuildError: the builder failed; its last lines are the reason.
             ToolchainError, NoSpaceError, InterruptedByUserError.
         """
-        builder = _chosen_builder(self.form, self.builder)
+        builder = _installed_builder(self.form)
         if file is not None:
             return self._build(rendered, file, builder, cancel, sink)
         with scratch_folder("image") as folder:
@@ -224,7 +222,7 @@ class Asked:
         name = f"{request.recipe.name}-{request.choice.device}-{request.base.name}"
         tag = self.tag or f"localhost/xpubuild:{name}"
         words: tuple[str, ...] = (
-            *_FLAGS.get(Path(builder).name, ()), "--file", str(file), "--tag", tag, *self.more,
+            *_FLAGS.get(builder, ()), "--file", str(file), "--tag", tag, *self.more,
             str(file.parent),
         )  # fmt: skip
         if self.form == "apptainer":
@@ -255,26 +253,18 @@ class Asked:
         return {"builder": builder, "argv": list(argv), "tag": tag, "log": str(log)}
 
 
-def _chosen_builder(form: Format, named: str | None) -> str:
-    """Return the builder that is named, else the first that is installed."""
-    known = _BUILDERS[form]
-    if named and Path(named).name not in known:
-        raise UsageError(
-            f"{named} does not build the format {form}",
-            why=f"those that do: {', '.join(known)}",
-            fix="use one of these with --builder, or another --format",
-        )
-    env = base_environment()
-    for name in (named,) if named else known:
+def _installed_builder(form: Format) -> str:
+    """Return the first builder of a format that is installed."""
+    known, env = _BUILDERS[form], base_environment()
+    for name in known:
         try:
             resolve_executable(name, env)
         except ToolchainError:
             continue
         return name
-    what = f"{named} is not installed" if named else f"nothing that builds the format {form} is installed"
     raise ToolchainError(
-        what,
-        why=f"looked on PATH for {named or ', '.join(known)}",
+        f"nothing that builds the format {form} is installed",
+        why=f"looked on PATH for {', '.join(known)}",
         fix="install one of them, or write the file with --output and build it where a builder is",
         commands=("xpubuild image --help",),
     )

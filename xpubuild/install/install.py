@@ -132,7 +132,6 @@ def apply(
     sink: Sink,
     cancel: Cancel,
     until: str | None = None,
-    patience_s: float = 10.0,
     wheel_dir: Path | None = None,
     libtorch: Path | None = None,
     modules: Modules | None = None,
@@ -149,11 +148,7 @@ def apply(
     if modules is not None:
         described = {"recipe": plan.recipe, "summary": plan.summary, "lock_digest": plan.lock_digest}
         modules.require_place(Path(plan.workspace), described)
-    with entered(prepared, "install", sink=sink, cancel=cancel, patience_s=patience_s, until=until) as (
-        lock,
-        journal,
-        states,
-    ):
+    with entered(prepared, "install", sink=sink, cancel=cancel, until=until) as (lock, journal, states):
         telling = forecasting(prepared, states, sink, until)
         outcome = run_plan(
             plan, journal, sink=telling, cancel=cancel, lock_fd=lock, until=until, states=states
@@ -226,7 +221,6 @@ def entered(
     *,
     sink: Sink,
     cancel: Cancel,
-    patience_s: float,
     until: str | None = None,
 ) -> Iterator[tuple[int, Journal, Mapping[str, StepState]]]:
     """Lock and prepare the workspace of a plan, and begin a run in its journal, which ``run_plan`` ends.
@@ -242,8 +236,6 @@ def entered(
         workspace_lock(
             root,
             command=f"xpubuild {command} {prepared.plan.recipe}",
-            patience_s=patience_s,
-            option="--lock-timeout" if command == "install" else "",
             cancel=cancel,
             on_wait=lambda text: notify(sink, text),
         ) as lock,

@@ -94,7 +94,7 @@ def _folders(target: Target, name: str) -> tuple[str, str]:
     return f"{source_folder(target, name)}/build", str(target.layout.build / "rehearsal" / name)
 
 
-def rehearse(prepared: Prepared, *, sink: Sink, cancel: Cancel, patience_s: float = 10.0) -> dict[str, Any]:
+def rehearse(prepared: Prepared, *, sink: Sink, cancel: Cancel) -> dict[str, Any]:
     """Run a plan up to the configuration of PyTorch, and return the report.
 
     Raises:
@@ -103,7 +103,7 @@ def rehearse(prepared: Prepared, *, sink: Sink, cancel: Cancel, patience_s: floa
     """
     part = planned(prepared)
     step, own = part.plan.steps[-1].id, Path(_folders(part.target, _torch(part.target))[0])
-    with entered(part, "rehearse", sink=sink, cancel=cancel, patience_s=patience_s) as (lock, journal, _):
+    with entered(part, "rehearse", sink=sink, cancel=cancel) as (lock, journal, _):
         # A configuration is what this machine is now: an earlier one says nothing about it.
         journal.forget([step], removed=False)
         outcome = run_plan(part.plan, journal, sink=sink, cancel=cancel, lock_fd=lock)

@@ -210,7 +210,7 @@ def with_alternatives(
     verdict = solve(recipe, situation)
     if not verdict.refused:
         return error
-    free = replace(situation, components=None, versions={})
+    free = replace(situation, components=None)
     others = [
         item
         for item in releases()

@@ -12,24 +12,20 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
-
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from typing import Any
 
 from xpubuild.engine.model import Plan
-from xpubuild.errors import RecipeError, UsageError
+from xpubuild.errors import UsageError
 from xpubuild.frozen import frozen
 from xpubuild.install.install import prepare_as_asked
 from xpubuild.install.options import LockOptions, Options, is_lock
 from xpubuild.install.target import Prepared
 from xpubuild.jobs.folder import PlannedJobsDocument, require_place, write
 from xpubuild.jobs.render import KINDS, Cell, Request, Scheduler, files_of, jobs_of, nodes_of
-from xpubuild.safe_yaml import read_yaml_strict
-from xpubuild.untrusted import read_text
 
 _VERIFY = "verify"
-_LISTS = ("recipes", "pythons", "variants")
+#: Key of a matrix -> the option that it is about.
+_LISTS = {"recipes": "recipe", "pythons": "python", "variants": "variant"}
 #: The options of a build that its jobs are given again -> what joins their words; "" where they are repeated.
 _OF_HOST = {
     "cxx11_abi": "", "arch": ",", "store": "", "store_read_only": "", "jobs": "", "installer": "",
@@ -37,31 +33,6 @@ _OF_HOST = {
     "extra_path": os.pathsep, "extra_library_path": os.pathsep,
     "allow_dirty": "",
 }  # fmt: skip
-_Name = Annotated[str, Field(pattern=r"\S")]
-
-
-class Row(NamedTuple):
-    """One combination of a matrix; None is what the command line says."""
-
-    recipe: str
-    python: str | None
-    variant: str | None
-
-
-class _Exclusion(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-    recipe: _Name | None = None
-    python: _Name | None = None
-    variant: _Name | None = None
-
-
-class _Matrix(BaseModel):
-    # Strict: 2.10 without quotes is the number 2.1 in YAML, which nobody can tell from 2.1.
-    model_config = ConfigDict(extra="forbid", strict=True)
-    recipes: list[_Name] = Field(min_length=1)
-    pythons: list[_Name] = []
-    variants: list[_Name] = []
-    exclude: list[_Exclusion] = []
 
 
 @frozen
@@ -96,12 +67,11 @@ class Asked:
                     why="the matrix names recipes, and each build has a folder of its own",
                     fix=f"leave out {unwanted[0]}",
                 )
-            found = matrix_of(self.matrix)
-            rows = [{name: value for name, value in row._asdict().items() if value} for row in found]
+            rows = matrix_of(self.matrix)
         if self.output is not None:
             require_place(self.output)
         cells = _distinct([self._cell(replace(options, **row), lock) for row in rows])
-        folder = self.output or Path(f"{_name(self.matrix, cells)}-{self.scheduler}").absolute()
+        folder = self.output or Path(f"{_name(cells)}-{self.scheduler}").absolute()
         # A server's mirror is read-only, and without network nothing is fetched.
         fetched = not options.offline and (options.mirror is None or isinstance(options.mirror, Path))
         request = Request(
@@ -131,11 +101,9 @@ class Asked:
         return cell_of(options, lock, prepare_as_asked(asked, lock))
 
 
-def _name(matrix: Sequence[str], cells: Sequence[Cell]) -> str:
+def _name(cells: Sequence[Cell]) -> str:
     """Return what the folder is named after: the recipe, or the matrix of several."""
-    if len({cell.recipe for cell in cells}) == 1 and (not matrix or "=" in matrix[0]):
-        return cells[0].recipe
-    return "matrix" if "=" in matrix[0] else Path(matrix[0]).stem
+    return cells[0].recipe if len({cell.recipe for cell in cells}) == 1 else "matrix"
 
 
 def _distinct(cells: Sequence[Cell]) -> tuple[Cell, ...]:
@@ -245,61 +213,28 @@ def _of_host(options: Options) -> Iterator[str]:
             yield from (f"--{option}", word)
 
 
-def matrix_of(words: Sequence[str]) -> tuple[Row, ...]:
-    """Return the combinations of a file, or of words such as ``recipes=2.8,2.13`` and ``variants=minimal``.
+def matrix_of(words: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the combinations of words such as ``recipes=2.8,2.13`` and ``variants=minimal``, by option.
 
     Raises:
-        UsageError: both, or two files.
-        RecipeError: the file cannot be read, or says something else.
+        UsageError: a word is no such list, or no recipe is named.
     """
-    lists = [word.split("=", 1) for word in words if word.partition("=")[0] in _LISTS]
-    if not lists and len(words) == 1:
-        path = Path(words[0]).expanduser()
-        try:
-            return expand(read_yaml_strict(read_text(path)), path)
-        except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
-            raise _wrong(path, str(error)) from error
-    document: dict[str, list[str]] = {}
-    for key, values in lists:
-        document.setdefault(key, []).extend(item.strip() for item in values.split(",") if item.strip())
-    if len(lists) < len(words) or not document.get("recipes"):
-        what = "names a file and something else" if len(lists) < len(words) else "names no recipe"
-        raise UsageError(
-            f"--matrix {what}", fix="pass one file, or lists: recipes=2.8,2.13, pythons=..., variants=..."
-        )
-    return expand(document, Path("--matrix"))
+    lists: dict[str, list[str]] = {}
+    for word in words:
+        key, equals, values = word.partition("=")
+        names = [item.strip() for item in values.split(",") if item.strip()]
+        if not equals or key not in _LISTS or not names:
+            raise _wrong(f"'{word}' is no list")
+        lists.setdefault(_LISTS[key], []).extend(names)
+    if "recipe" not in lists:
+        raise _wrong("it names no recipe")
+    rows = dict.fromkeys(itertools.product(*lists.values()))
+    return [dict(zip(lists, row, strict=True)) for row in rows]
 
 
-def expand(document: Any, path: Path) -> tuple[Row, ...]:
-    """Return the combinations of a document; files of recipes are relative to the folder of ``path``."""
-    try:
-        found = _Matrix.model_validate(document)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"])) or "the document"
-        raise _wrong(path, f"{where}: {first['msg']}; versions are written in quotes") from error
-
-    def place(name: str) -> str:
-        is_file = os.sep in name or name.endswith((".yaml", ".yml"))
-        return str(path.parent / Path(name).expanduser()) if is_file else name
-
-    left_out = [(item.recipe and place(item.recipe), item.python, item.variant) for item in found.exclude]
-    pythons: list[str | None] = [*found.pythons] or [None]
-    variants: list[str | None] = [*found.variants] or [None]
-    rows = itertools.product(map(place, found.recipes), pythons, variants)
-    kept = [
-        Row(*row)
-        for row in dict.fromkeys(rows)
-        if not any(all(word in (None, own) for word, own in zip(item, row, strict=True)) for item in left_out)
-    ]
-    if not kept:
-        raise _wrong(path, "'exclude' leaves nothing to build")
-    return tuple(kept)
-
-
-def _wrong(path: Path, why: str) -> RecipeError:
-    return RecipeError(
-        f"the matrix {path} cannot be used",
+def _wrong(why: str) -> UsageError:
+    return UsageError(
+        "--matrix cannot be used",
         why=why,
-        fix="correct the file; the shortest valid one is 'recipes: [\"2.8\"]'",
+        fix="pass lists: recipes=2.8,2.13, and pythons=... and variants=... where they are wanted",
     )

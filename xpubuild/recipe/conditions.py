@@ -12,7 +12,7 @@ from xpubuild.recipe.model import Recipe
 from xpubuild.recipe.situation import Concern, Reason, Situation
 
 When = Mapping[Literal["gcc", "oneapi", "python"], str]
-WORDS = {"gcc": "GCC", "oneapi": "oneAPI", "python": "Python", "cmake": "CMake"}
+WORDS = {"gcc": "GCC", "oneapi": "oneAPI", "python": "Python"}
 
 
 @frozen

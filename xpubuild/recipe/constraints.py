@@ -89,8 +89,7 @@ def _version(
     if wanted is None:
         yield from _if_unknown(case, name, "builds", path, word)
         return
-    used = case.version(name) if name != "cmake" else case.situation.cmake
-    answer = "no" if there == () else fits(used, wanted)
+    answer = "no" if there == () else fits(case.version(name), wanted)
     if answer != "yes":
         found = f"the host has {', '.join(there)}" if there else f"the host has no {word}"
         found = f"it is unknown which {word} the host has" if there is None else found
@@ -123,9 +122,6 @@ def _compiler(case: Case) -> Iterator[Reason]:
     else:
         there = (host.gcc,) if host.gcc else None
         yield from _version(case, "gcc", needs.gcc, there, f"set CC and CXX to a GCC {needs.gcc}")
-    # A build brings its own CMake, so only one that is named is held against the constraint.
-    if host.cmake is not None and needs.cmake is not None:
-        yield from _version(case, "cmake", needs.cmake, (host.cmake,), f"use CMake {needs.cmake}")
 
 
 def _abi(case: Case) -> Iterator[Reason]:

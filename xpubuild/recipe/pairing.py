@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
-from packaging.version import Version
 
-from xpubuild.machine.versions import fits, parse
+from xpubuild.machine.versions import fits
 from xpubuild.recipe.conditions import Case
 from xpubuild.recipe.model import Component, Recipe
 from xpubuild.recipe.situation import Reason
@@ -24,14 +23,14 @@ def version_of(recipe: Recipe, name: str) -> str | None:
 
 
 def pairing_reasons(case: Case) -> Iterator[Reason]:
-    """Return what speaks against the components together, and against versions that are there already."""
+    """Return what speaks against the components together."""
     components, host = case.recipe.components, case.situation
     chosen = host.components
     if chosen is None:
         chosen = tuple(
             n for n, item in components.items() if not item.optional and host.target in item.targets
         )
-    for name in (*chosen, *host.versions):
+    for name in chosen:
         if name not in components:
             yield case.reason(
                 name, "builds", "no",
@@ -50,8 +49,6 @@ def pairing_reasons(case: Case) -> Iterator[Reason]:
                 found=f"upstream no longer maintains {component.dist}: {component.end_of_life}",
                 path=f"components.{name}.end_of_life",
             )  # fmt: skip
-    for name in filter(components.__contains__, host.versions):
-        yield from _present(case, name, host.versions[name])
 
 
 def _declared(case: Case, name: str, component: Component) -> Iterator[Reason]:
@@ -88,24 +85,3 @@ def _prebuilt_abi(case: Case, name: str, component: Component) -> Iterator[Reaso
             todo=f"use --cxx11-abi {component.cxx11_abi}",
             path=f"components.{name}.cxx11_abi",
         )  # fmt: skip
-
-
-def _present(case: Case, name: str, version: str) -> Iterator[Reason]:
-    dist, pinned = case.recipe.components[name].dist, version_of(case.recipe, name)
-    here, wanted = parse(version), parse(pinned)
-    if here is not None and wanted is not None and _same(here, wanted):
-        return
-    yield case.reason(
-        name, "builds", "unknown" if here is None or wanted is None else "no",
-        wanted=f"{dist} {pinned}" if pinned else f"a version of {dist} that is unknown",
-        found=f"{version} is installed or requested",
-        todo=f"use {dist} {pinned}" if pinned else "",
-        path=f"components.{name}.version",
-    )  # fmt: skip
-
-
-def _same(here: Version, wanted: Version) -> bool:
-    """Whether a version is the one wanted; ``3.3`` is any patch of it, and a local label does not count."""
-    if len(here.release) < len(wanted.release) and here.pre is None:
-        return wanted.release[: len(here.release)] == here.release
-    return Version(here.public) == Version(wanted.public)

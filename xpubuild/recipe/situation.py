@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import field
 from typing import Literal
 
 from xpubuild.frozen import frozen
@@ -31,11 +29,7 @@ class Situation:
     """The host compiler's version where that is GCC."""
     host_compiler: str | None = None
     """What it is, in CMake's words: GNU, Clang, IntelLLVM."""
-    cmake: str | None = None
-    """None where the build brings its own, which it does."""
     cxx11_abi: int | None = None
-    versions: Mapping[str, str] = field(default_factory=dict)
-    """Versions of other components, present or wanted, by name: triton, vision, audio."""
     arch: tuple[str, ...] | None = None
     """None for the recipe's own choice; so with `components`."""
     components: tuple[str, ...] | None = None

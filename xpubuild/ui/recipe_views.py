@@ -256,13 +256,11 @@ def _answer(situation: Row, rows: Sequence[Row]) -> Parts:
 
 def _situation(situation: Row) -> Facts:
     """Return the situation that the verdicts are about."""
-    versions = situation.get("versions") or {}
     named = {
         _LABELS.get(name, name): "none" if value == [] and name in ("oneapi", "python") else value
         for name, value in situation.items()
-        if name != "versions"
     }
-    return facts({**named, **versions}, "Host")
+    return facts(named, "Host")
 
 
 def verdict(rows: Sequence[Row]) -> str:

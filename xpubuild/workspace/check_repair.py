@@ -31,7 +31,7 @@ from xpubuild.workspace.status import last_plan
 BY_INSTALL = frozenset({"environment", "package", "wheel", "receipt"})
 #: Options of install that only change what is shown, or hand out results once more; these with a value.
 _FLAGS = frozenset({"--json", "--dry-run", "--module-default", "-v", "--verbose", "-q", "--quiet"})
-_WITH_VALUE = frozenset({"--log-format", "--wheel-dir", "--libtorch", "--module-dir", "--bundle", "--redact"})
+_WITH_VALUE = frozenset({"--log-format", "--wheel-dir", "--libtorch", "--module-dir", "--bundle"})
 
 
 def repair(root: Path, found: Found, cancel: Cancel) -> tuple[Damage, ...]:

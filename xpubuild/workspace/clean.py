@@ -1,4 +1,4 @@
-"""``clean``: removes what the journal lists as made in a workspace, whole workspaces that are old, or caches.
+"""``clean``: removes what the journal lists as made in a workspace, or the caches.
 
 Local changes stay, and so does everything that xpubuild did not make.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +22,7 @@ from xpubuild.supply.git.own_tree import dirty_digest
 from xpubuild.supply.git.worktree import is_untouched, read_done
 from xpubuild.workspace.layout import Layout
 from xpubuild.workspace.moved import require_in_place
-from xpubuild.workspace.overview import age_of, disk_usage, last_used, workspaces_in
+from xpubuild.workspace.overview import disk_usage, workspaces_in
 
 if TYPE_CHECKING:
     from xpubuild.workspace.workspace_json import CleanDocument, CleanManyDocument
@@ -151,11 +150,10 @@ def _remove_workspace(root: Path) -> None:
 
 @frozen
 class Chosen:
-    """Whole folders with their sizes, and what is kept and why; ``caches`` says what they are."""
+    """Whole folders with their sizes, and what is kept and why."""
 
     folders: tuple[tuple[Path, int], ...]
     kept: tuple[str, ...] = ()
-    caches: bool = False
 
     def to_json(self, *, dry_run: bool) -> CleanManyDocument:
         """Return the ``xpubuild.clean-many/1`` document."""
@@ -171,34 +169,21 @@ class Chosen:
         return replace(self, folders=(), kept=tuple(f"{path}: not wanted" for path, _ in self.folders))
 
 
-def choose(workspaces: Path, cache: Path, older: str | None) -> Chosen:
-    """Return what would go: workspaces unused for an age, or, without one, the caches.
-
-    Raises:
-        UsageError: it is no age.
-    """
-    every = workspaces_in(workspaces)
-    if older is not None:
-        moment = time.time() - age_of(older).total_seconds()
-        # What is in use goes least of all, whenever its run began.
-        roots = (root for root in every if (used := last_used(root)) and used < moment and not held_by(root))
-        return Chosen(tuple((root, disk_usage(root)) for root in roots))
+def choose_caches(workspaces: Path, cache: Path) -> Chosen:
+    """Return which caches would go; none while one of the ``workspaces`` is in use."""
     found = [path for name in _CACHES if (path := cache / name).is_dir() and not path.is_symlink()]
-    busy = next((root for root in every if held_by(root)), None)
+    busy = next((root for root in workspaces_in(workspaces) if held_by(root)), None)
     if busy is not None:
-        return Chosen((), tuple(f"{path}: {busy} is in use" for path in found), caches=True)
-    return Chosen(tuple((path, disk_usage(path)) for path in found), caches=True)
+        return Chosen((), tuple(f"{path}: {busy} is in use" for path in found))
+    return Chosen(tuple((path, disk_usage(path)) for path in found))
 
 
-def remove_all(chosen: Chosen) -> Chosen:
-    """Remove what was chosen. Edits in the sources of a workspace stay, and so does what others use now."""
+def remove_caches(chosen: Chosen) -> Chosen:
+    """Remove what was chosen; what cannot be removed is kept."""
     gone, kept = [], list(chosen.kept)
     for path, size in chosen.folders:
         try:
-            if chosen.caches:
-                remove_tree(path)
-            else:
-                kept += [f"{place}: {why}" for place, why in remove(path).kept]
+            remove_tree(path)
         except XpuBuildError as error:
             kept.append(f"{path}: {error.what}")
         else:

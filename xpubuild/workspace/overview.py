@@ -85,12 +85,6 @@ def _state(last: Mapping[str, Any], receipt: Mapping[str, Any]) -> str:
     return "interrupted" if last["status"] in (None, "cancelled") else str(last["status"])
 
 
-def last_used(root: Path) -> float | None:
-    """Return when the last install of a workspace ended, or began; None where nothing tells."""
-    last = _last_run(root)
-    return last.get("ended") or last.get("started")
-
-
 def age_of(text: str) -> datetime.timedelta:
     """Return an age such as 30d, 8w, 6m or 1y; a number alone means days.
 
