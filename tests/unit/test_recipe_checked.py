@@ -58,27 +58,8 @@ def of_build(**changes: Any) -> dict[str, Any]:
     ("changes", "said"),
     [
         ({"name": "other"}, "name is 'other', the file is named '2.6'"),
-        (of_source(skip_submodules=["../../etc"]), "'../../etc', which is not the path of a submodule"),
-        (of_source(skip_submodules=["-x"]), "'-x', which is not the path of a submodule"),
-        (of_source(url="ext::sh -c id"), "remote helper"),
-        (of_source(url="-uanything"), "starts with '-'"),
-        (of_source(url="ftp://example.org/x"), "its protocol is 'ftp'"),
-        (of_source(ref="--upload-pack=x"), "is not a tag or branch name"),
-        (of_source(tree="2" * 64), "is not a full object id"),
         (of_source(commit=None), "components.torch.source has neither commit nor ref"),
-        (of_source(made_by_build=["../x"]), "made_by_build lists '../x'"),
-        (
-            of_source(configure_time=[CLONED, {**CLONED, "url": "ext::x"}]),
-            ".1.url is not valid",
-        ),
-        (of_source(configure_time=[{**CLONED, "path": "."}]), "configure_time.0.path is '.', which is not"),
-        (of_source(configure_time=[{**CLONED, "pin_file": "/x"}]), "configure_time.0.pin_file is '/x'"),
-        (of_source(configure_time=[{**CLONED, "ref": "-x"}]), "configure_time.0.ref is '-x'"),
-        (of_build(source_dir="../other"), "build.source_dir is '../other'"),
         (of_build(archives={"a": {**ARCHIVE, "url": "https://h/a.rar"}}), "end in the name of an archive"),
-        (of_build(archives={"a": {**ARCHIVE, "url": "ext::sh -c x"}}), "archives.a.url is not valid"),
-        (of_build(archives={"a": {**ARCHIVE, "folder": "../x"}}), "archives.a.folder is '../x'"),
-        (of_build(archives={"a": {**ARCHIVE, "pin_file": "/y"}}), "archives.a.pin_file is '/y'"),
         (
             {"variants": {"v": {"env": {"torch": {"USE_KINETO": "perhaps"}}}}},
             "torch (variant v): USE_",
@@ -96,6 +77,31 @@ def test_what_is_wrong_is_told(folder: Path, changes: dict[str, Any], said: str)
     (folder / "right.txt").write_text(f"b==2 \\\n    {HASH}\nd==1 {HASH}\n")
     (problem,) = problems(folder, **changes)
     assert said in problem
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (of_source(skip_submodules=["../../etc"]), "skip_submodules.0: '../../etc' is not a path below"),
+        (of_source(skip_submodules=["-x"]), "'-x' is not a path below"),
+        (of_source(made_by_build=["../x"]), "made_by_build.0: '../x' is not"),
+        (of_source(url="ext::sh -c id"), "remote helper"),
+        (of_source(url="-uanything"), "starts with '-'"),
+        (of_source(url="ftp://example.org/x"), "its protocol is 'ftp'"),
+        (of_source(ref="--upload-pack=x"), "is not the name of a tag or branch"),
+        (of_source(configure_time=[CLONED, {**CLONED, "url": "ext::x"}]), "configure_time.1.url: it uses a"),
+        (of_source(configure_time=[{**CLONED, "pin_file": "/x"}]), "configure_time.0.pin_file: '/x'"),
+        (of_source(configure_time=[{**CLONED, "ref": "-x"}]), "configure_time.0.ref: '-x'"),
+        (of_build(source_dir="../other"), "build.source_dir: '../other'"),
+        (of_build(archives={"a": {**ARCHIVE, "url": "ext::sh -c x"}}), "archives.a.url: it uses a"),
+        (of_build(archives={"a": {**ARCHIVE, "folder": "../x"}}), "archives.a.folder: '../x'"),
+        (of_build(archives={"a": {**ARCHIVE, "pin_file": "/y"}}), "archives.a.pin_file: '/y'"),
+    ],
+)
+def test_what_leads_elsewhere_is_no_recipe(folder: Path, changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        problems(folder, **changes)
+    assert said in caught.value.why
 
 
 def test_what_is_known_to_be_unknown_stops_only_those_who_ask_for_it(folder: Path) -> None:

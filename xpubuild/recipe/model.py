@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from xpubuild.recipe.limits import Change, FixedTargets, Loss, Refusal, Toolkit
 from xpubuild.recipe.values import (
+    Below,
     Commit,
     Dist,
     DriverFamily,
@@ -23,6 +24,7 @@ from xpubuild.recipe.values import (
     GpuFamily,
     Index,
     Name,
+    Ref,
     Sha256,
     Specifier,
     Strict,
@@ -53,10 +55,10 @@ class ConfigureTime(Strict):
         description="URL that the build clones, for a fork: its pin file is made to name the commit of the"
         " recipe (default: the URL of the extended recipe at the same path, where that is another)",
     )
-    path: str | None = Field(None, description="path below the checkout where the build puts it")
-    pin_file: str | None = Field(None, description="file in the tree that has the commit")
+    path: Below | None = Field(None, description="path below the checkout where the build puts it")
+    pin_file: Below | None = Field(None, description="file in the tree that has the commit")
     commit: Commit | None = None
-    ref: str | None = Field(None, description="tag that the tree requests, if it has no commit")
+    ref: Ref | None = Field(None, description="tag that the tree requests, if it has no commit")
     when: Literal["always", "xpu"] = "xpu"
     note: str = ""
 
@@ -67,14 +69,14 @@ class GitSource(Strict):
     url: GitUrl | None = None
     embedded: Literal["ops"] | None = None
     commit: Commit | None = None
-    ref: str | None = Field(None, description="tag or branch that contains the commit, for people and locks")
+    ref: Ref | None = Field(None, description="tag or branch that contains the commit, for people and locks")
     tree: Commit | None = None
     submodules: bool = True
-    skip_submodules: list[str] = Field(
+    skip_submodules: list[Below] = Field(
         default_factory=list,
         description="submodules, at any depth, that the build does not use and that are not fetched",
     )
-    made_by_build: list[str] = Field(
+    made_by_build: list[Below] = Field(
         default_factory=list,
         description="paths that the build itself creates in the tree; they do not count as local changes",
     )
@@ -116,13 +118,13 @@ class UnitMemory(Strict):
 class Archive(Strict):
     """A file that the build would download itself: fetched and unpacked before it, and handed over."""
 
-    url: str | None = Field(
+    url: GitUrl | None = Field(
         None, description="where upstream's build downloads it; null if that is not known"
     )
     variable: Variable = Field(description="environment variable that names the unpacked folder to the build")
-    folder: str = Field(".", description="folder of the archive that the variable names")
+    folder: Below = Field(".", description="folder of the archive that the variable names")
     sha256: Sha256 | None = Field(None, description="as upstream states it; null if upstream states none")
-    pin_file: str | None = Field(None, description="file in the tree that states commit or ref")
+    pin_file: Below | None = Field(None, description="file in the tree that states commit or ref")
     commit: Commit | None = Field(None, description="commit that the archive was built from")
     ref: str | None = Field(None, description="version or tag that the tree asks for, if it states no commit")
     gone: str = Field("", description="why it can no longer be downloaded")
@@ -157,7 +159,7 @@ class Build(Strict):
         description="targets for which the launchers of CMake reach all compilers and linkers that need much"
         " memory, so that they can wait for it",
     )
-    source_dir: str = Field(".", description="folder of pyproject.toml or setup.py inside the checkout")
+    source_dir: Below = Field(".", description="folder of pyproject.toml or setup.py inside the checkout")
     front_end: Literal["auto", "pip", "setup.py"] = Field(
         "auto", description="how the wheel is built; auto checks the tree: pyproject.toml means pip"
     )
