@@ -33,7 +33,7 @@ def build(sink, step, total, fail=False):
         now = time.time()
         sink.emit(StepOutput(now, step, "\\x1b[31m[%d/%d]\\x1b[0m" % (done, total)))
         detail = "compiling a%d.cpp" % done
-        sink.emit(StepProgress(now, step, done, total, "edges", 10.0, (total - done) / 10, detail))
+        sink.emit(StepProgress(now, step, done, total, "edges", detail))
         time.sleep(0.02)
     status = "failed" if fail else "done"
     sink.emit(StepFinished(time.time(), step, "Build " + step, status, 1.0, 0, "status 1" if fail else ""))

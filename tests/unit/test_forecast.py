@@ -54,8 +54,8 @@ def test_the_whole_of_a_run_goes_down_as_its_steps_do() -> None:
     assert run.forecast().left_s == pytest.approx(120), "late steps are over at any moment"
     run.emit(StepFinished(1040, "env", "env", "done", 40.0))
     run.emit(StepStarted(1040, "a.wheel", "a", "log"))
-    run.emit(StepProgress(1050, "a.wheel", 0, 4, "edges", 0, 0))
-    run.emit(StepProgress(1090, "a.wheel", 2, 4, "edges", 0, 0))
+    run.emit(StepProgress(1050, "a.wheel", 0, 4, "edges"))
+    run.emit(StepProgress(1090, "a.wheel", 2, 4, "edges"))
     now[0] = 1090
     # By its pace 50 s, by the last time 50 s too.
     assert dict(run.forecast().steps)["a.wheel"] == pytest.approx(50)
@@ -91,7 +91,7 @@ def test_an_edge_counts_by_what_it_took_the_last_time(line: str) -> None:
     run = Forecaster(Kept(), STEPS, {"a.wheel": Estimate()}, {"a.wheel": weights}, clock=lambda: now[0])
     run.emit(StepStarted(0, "a.wheel", "a", "log"))
     run.emit(StepOutput(45, "a.wheel", line))
-    run.emit(StepProgress(45, "a.wheel", 1, 2, "edges", 0, 0))
+    run.emit(StepProgress(45, "a.wheel", 1, 2, "edges"))
     now[0] = 45
     assert run.forecast().left_s == pytest.approx(5)
 

@@ -11,8 +11,7 @@ What does not count, because it says how libstdc++ was built and not how the obj
 * an import of the few members of the old ``std::string`` that the exception classes of libstdc++ need under
   either ABI (seen in libtorch_python of PyTorch 2.13 and in eight objects of tensorflow-cpu 2.12, all new).
 
-The verdict goes to the majority. Where the minority has more than a tenth of the majority's symbols the count
-is ``mixed``: the verdict stands, and the audit reports it. With equal counts there is no verdict.
+The verdict goes to the majority, and the audit reports a minority. With equal counts there is no verdict.
 """
 
 from __future__ import annotations
@@ -24,10 +23,6 @@ from xpubuild.artifacts.elf import ElfObject, Symbols
 from xpubuild.frozen import frozen
 
 NEW, OLD = 1, 0
-#: A majority must be this many times the minority, or the object counts as mixed.
-CLEAR_MAJORITY = 10
-#: Fewer symbols than this on the majority's side are called a low confidence.
-ENOUGH_SYMBOLS = 5
 _EXAMPLES = 5
 _NEW = re.compile(r"7__cxx11|B5cxx11")
 # Names worth a closer look; most names of most libraries are not.
@@ -88,9 +83,6 @@ class AbiCounts:
 
     verdict: Literal[0, 1] | None
     """The ABI by majority; null without evidence or with equal counts."""
-    confidence: Literal["high", "low", "none"]
-    mixed: bool
-    """Whether the minority is too large to be a stray symbol."""
     new: int
     old: int
     new_examples: tuple[str, ...] = ()
@@ -122,12 +114,8 @@ def classify(source: ElfObject | Symbols) -> AbiCounts:
             new[name] = None
         elif name.startswith("_Z") and _PERHAPS_OLD.search(name) and old_abi_in(name):
             old[name] = None
-    most, least = max(len(new), len(old)), min(len(new), len(old))
-    mixed = least * CLEAR_MAJORITY > most
     return AbiCounts(
-        verdict=None if most == least else 1 if len(new) > len(old) else 0,
-        confidence="none" if most == least else "low" if mixed or most < ENOUGH_SYMBOLS else "high",
-        mixed=mixed,
+        verdict=None if len(new) == len(old) else 1 if len(new) > len(old) else 0,
         new=len(new),
         old=len(old),
         new_examples=tuple(new)[:_EXAMPLES],

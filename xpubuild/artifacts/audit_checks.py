@@ -124,7 +124,7 @@ def rpath_findings(elves: Mapping[str, ElfObject], policy: AuditPolicy) -> Itera
     entries: dict[tuple[str, str], list[str]] = {}
     for name, elf in elves.items():
         for entry in dict.fromkeys((*elf.rpath, *elf.runpath)):
-            problem = rpath_problem(entry, policy.allowed_rpaths)
+            problem = rpath_problem(entry)
             if problem:
                 entries.setdefault((problem, entry), []).append(name)
     for (problem, entry), names in entries.items():

@@ -1,4 +1,4 @@
-"""What of a wheel depends on the machine that built it, or takes over others, as tables of checks.
+"""What of a wheel depends on the machine that built it, or takes over others.
 
 A wheel that is loaded where it was built may still look for its libraries at a place of that machine, want a
 newer system than its tag promises, or need a distribution that it does not require.
@@ -10,7 +10,7 @@ import configparser
 import email.parser
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -21,7 +21,6 @@ from xpubuild.artifacts.elf import ElfObject
 from xpubuild.artifacts.linkage import ORIGIN
 from xpubuild.artifacts.repair_runtime import distributions_of
 from xpubuild.artifacts.wheel import WheelContents
-from xpubuild.frozen import frozen
 
 #: site-packages is PREFIX/lib/python3.X/site-packages.
 _BELOW_PREFIX = "lib/python/site-packages"
@@ -46,67 +45,33 @@ _OWNERS = {
 _MANYLINUX = re.compile(r"manylinux(?:_\d+_\d+|1|2010|2014)_\w+")
 
 
-@frozen
-class _Check:
-    """``find`` yields (what it is about, the message without the object's name) of one object."""
-
-    kind: str
-    find: Callable[[str, ElfObject], Iterator[tuple[str, str]]]
-    severity: Severity | None = None
-    """None: as bad as the policy says of what fails elsewhere."""
-
-
-def _paths(_name: str, elf: ElfObject) -> Iterator[tuple[str, str]]:
-    for library in elf.needed:
-        if "/" in library and not library.startswith("/"):
-            yield (
-                library,
-                f"needs {library}, a path from the current folder, not a name",
-            )
-
-
-def _absolute(_name: str, elf: ElfObject) -> Iterator[tuple[str, str]]:
+def _of_object(name: str, elf: ElfObject, elsewhere: Severity) -> Iterator[tuple[Severity, str, str, str]]:
+    """Yield severity, kind, what it is about, and the message without the object's name."""
     for library in elf.needed:
         if library.startswith("/"):
-            yield library, f"needs {library}, a file of the build machine"
-
-
-def _hooks(_name: str, elf: ElfObject) -> Iterator[tuple[str, str]]:
+            yield elsewhere, "rpath", library, f"needs {library}, a file of the build machine"
+        elif "/" in library:
+            yield "error", "rpath", library, f"needs {library}, a path from the current folder, not a name"
     for tag, library in elf.hooks:
-        yield library, f"has {tag} {library}: the loader runs that library beside it or in its place"
-
-
-def _outside(name: str, elf: ElfObject) -> Iterator[tuple[str, str]]:
+        message = f"has {tag} {library}: the loader runs that library beside it or in its place"
+        yield "error", "loader-hook", library, message
     start = posixpath.dirname(posixpath.join(_BELOW_PREFIX, name))
     for entry in dict.fromkeys((*elf.rpath, *elf.runpath)):
         if ORIGIN.match(entry) and posixpath.normpath(ORIGIN.sub(start, entry)).startswith(".."):
-            yield entry, f"RPATH has {entry}, which leads out of any environment that it is installed in"
-
-
-def _stack(_name: str, elf: ElfObject) -> Iterator[tuple[str, str]]:
+            message = f"RPATH has {entry}, which leads out of any environment that it is installed in"
+            yield "error", "rpath", entry, message
     if elf.runs_stack:
-        yield "PT_GNU_STACK", "asks for a stack that can be run: glibc 2.41 and SELinux do not load it"
-
-
-#: What is asked of each shared object.
-_OBJECT_CHECKS = (
-    _Check("rpath", _paths, "error"),
-    _Check("rpath", _absolute),
-    _Check("loader-hook", _hooks, "error"),
-    _Check("rpath", _outside, "error"),
-    _Check("executable-stack", _stack),
-)
+        message = "asks for a stack that can be run: glibc 2.41 and SELinux do not load it"
+        yield elsewhere, "executable-stack", "PT_GNU_STACK", message
 
 
 def elsewhere_findings(
     contents: WheelContents, elves: Mapping[str, ElfObject], policy: AuditPolicy
 ) -> Iterator[Finding]:
     """Yield what would fail, or do harm, on another machine or in an environment with other packages."""
-    for check in _OBJECT_CHECKS:
-        for name, elf in elves.items():
-            for about, message in check.find(name, elf):
-                severity = check.severity or policy.elsewhere
-                yield Finding(severity, check.kind, name, about, f"{name} {message}")
+    for name, elf in elves.items():
+        for severity, kind, about, message in _of_object(name, elf, policy.elsewhere):
+            yield Finding(severity, kind, name, about, f"{name} {message}")
     yield from _platform_findings(contents, elves, policy)
     yield from _requirement_findings(contents, elves, policy)
     for name, message in (*_entry_points(contents), *_members(contents)):

@@ -63,8 +63,8 @@ class AuditPolicy:
     ``forbid_needed`` and ``allow_missing`` are patterns (``libmkl_*``) of library names, the first also for
     one kind of objects alone (``libtorch_cpu.so:libmkl_*``); drivers are always allowed to be missing. If any
     ``require_strings`` are given, at least one of them must be inside an object of the wheel.
-    ``allowed_rpaths`` are folders that an absolute RPATH may lead into. ``device_targets``, if given, are AOT
-    targets (``pvc``) that every kernel must have native code for; an empty list wants kernels alone.
+    ``device_targets``, if given, are AOT targets (``pvc``) that every kernel must have native code for; an
+    empty list wants kernels alone.
     ``elsewhere`` is how bad it is that a wheel works here and may not on another machine.
     """
 
@@ -72,7 +72,6 @@ class AuditPolicy:
     forbid_needed: tuple[str, ...] = ()
     allow_missing: tuple[str, ...] = ()
     require_strings: tuple[str, ...] = ()
-    allowed_rpaths: tuple[str, ...] = ()
     absolute_rpath: Severity = "warning"
     unresolved_symbols: Severity = "error"
     device_targets: tuple[str, ...] | None = None

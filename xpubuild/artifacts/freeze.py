@@ -8,7 +8,6 @@ different names can contain the same package, so the installed packages are chec
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import re
 import shlex
 from collections.abc import Collection, Sequence
@@ -21,10 +20,10 @@ from packaging.utils import canonicalize_name
 from xpubuild.artifacts.installed_repair import remove_dist
 from xpubuild.artifacts.site_packages import (
     InstalledDist,
+    content_key,
     declared,
     installed_dists,
     readable_entries,
-    record_entries,
 )
 from xpubuild.engine.files import write_atomic
 from xpubuild.errors import AuditError
@@ -39,22 +38,6 @@ _PIN = re.compile(r"^([A-Za-z0-9._-]+)==(\S+)$", re.MULTILINE)
 _AGAIN = "then run the same command again: damaged packages are reinstalled"
 
 
-def record_key(dist: InstalledDist) -> str:
-    """Return the sha256 of what RECORD lists below site-packages, names and hashes.
-
-    Left out is what an installer makes itself, and differently each time: scripts, compiled files, metadata.
-
-    Raises:
-        OSError, ValueError: there is no usable RECORD.
-    """
-    lines = sorted(
-        f"{entry.name},{entry.checksum}"
-        for entry in record_entries(dist)
-        if entry.checksum and not entry.name.startswith("..") and ".dist-info/" not in entry.name
-    )
-    return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
-
-
 def hold(site_packages: Path, name: str, file: Path) -> str:
     """Write down what is installed under a distribution's name; return ``name==version``.
 
@@ -66,7 +49,7 @@ def hold(site_packages: Path, name: str, file: Path) -> str:
     if dist is None:
         raise AuditError(f"{name} is not installed in {site_packages}", fix=fix)
     try:
-        key = record_key(dist)
+        key = content_key(dist)
     except (OSError, ValueError) as error:
         raise AuditError(f"the RECORD of {name} cannot be used", why=str(error), fix=fix) from error
     pin = f"{name}=={dist.version}"
@@ -201,9 +184,9 @@ def _find(site_packages: Path, name: str) -> InstalledDist | None:
 
 
 def _key_of(dist: InstalledDist) -> str | None:
-    """Return ``record_key``, None without a usable RECORD."""
+    """Return ``content_key``, None without a usable RECORD."""
     with contextlib.suppress(OSError, ValueError):
-        return record_key(dist)
+        return content_key(dist)
     return None
 
 

@@ -205,16 +205,14 @@ class Linker:
         yield from (("system", f"{folder}/{library}") for folder in folders)
 
 
-def rpath_problem(entry: str, allowed: Sequence[str] = ()) -> str | None:
+def rpath_problem(entry: str) -> str | None:
     """Say what is wrong with one entry of RPATH or RUNPATH: ``relative``, ``absolute``, or None."""
     if entry.startswith(("$ORIGIN", "${ORIGIN}")):
         return None
     if not entry.startswith("/"):
         # The loader reads an empty or relative entry from the folder the user happens to be in.
         return "relative"
-    folder = posixpath.normpath(entry)
-    inside = (folder == prefix or folder.startswith(f"{prefix.rstrip('/')}/") for prefix in allowed)
-    return None if folder in _DEFAULT_FOLDERS or any(inside) else "absolute"
+    return None if posixpath.normpath(entry) in _DEFAULT_FOLDERS else "absolute"
 
 
 def sycl_runtimes(objects: Iterable[tuple[str, Iterable[str]]]) -> dict[str, list[str]]:

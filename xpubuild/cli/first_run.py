@@ -27,22 +27,14 @@ def verified(root: Path, cancel: Cancel, *, quiet: bool) -> XpuBuildError | None
 
     Returns the error of the first suite that failed.
     """
-    from xpubuild.engine.temporary import scratch_folder
-    from xpubuild.ui.run_views import CheckPrinter
-    from xpubuild.verify.catalogue import select
-    from xpubuild.verify.harness import run_suite
+    from xpubuild.cli.verify import run_told
     from xpubuild.verify.reports import failure, write_reports
     from xpubuild.verify.target import resolve_target
     from xpubuild.workspace.layout import Layout
 
     target, errors = resolve_target(None, root, None), []
     for suite in SUITES:
-        printer = CheckPrinter(total=len(select(device=target.device, suite=suite)), quiet=quiet)
-        with scratch_folder("verify") as scratch:
-            report = run_suite(
-                target.python, device=target.device, env=target.env, work=scratch, suite=suite,
-                emit=printer.emit, progress=printer.progress, cancel=cancel,
-            )  # fmt: skip
+        report = run_told(target, suite, cancel, quiet=quiet)
         write_reports(report, json_file=Layout(root).verify_suite(suite), junit_file=None)
         errors.append(failure(report, ("--workspace", str(root))))
     return next(filter(None, errors), None)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from xpubuild.cli import options
+
+if TYPE_CHECKING:
+    from xpubuild.engine.process import Cancel
+    from xpubuild.verify.baseline import Baseline
+    from xpubuild.verify.model import VerifyReport
+    from xpubuild.verify.target import Target
 
 #: Options that the suite operators alone reads.
 _OF_OPERATORS = ("operators", "minutes", "results")
@@ -28,12 +35,10 @@ def verify(
     """
     from xpubuild.cli.workspace import workspace_of
     from xpubuild.engine.lock import require_free
-    from xpubuild.engine.temporary import scratch_folder
     from xpubuild.ui.console import summarise
-    from xpubuild.ui.run_views import CheckPrinter, verify_checks_view, verify_summary_view, verify_view
+    from xpubuild.ui.run_views import verify_checks_view, verify_summary_view, verify_view
     from xpubuild.verify import baseline as speeds
-    from xpubuild.verify.catalogue import list_checks, select
-    from xpubuild.verify.harness import run_suite
+    from xpubuild.verify.catalogue import list_checks
     from xpubuild.verify.reports import checks_document, failure, require_places, write_reports
     from xpubuild.verify.target import resolve_target
     from xpubuild.workspace.check import require_installed
@@ -51,23 +56,18 @@ def verify(
     earlier = speeds.before(baseline, update=update_baseline)
     results = of_checks["results"]
     require_places(output, junit, results and results / "operators.json")
-    chosen = select(device=target.device, suite=suite, only=only, require=require, skip=skip)
-    printer = CheckPrinter(total=len(chosen), quiet=quiet)
-    if root is not None:
-        with options.interruptible() as cancel:
-            require_installed(root, cancel)
     of_them = {
         "data": of_checks["data"], "operators": ",".join(of_checks["operators"]),
         "minutes": of_checks["minutes"],
         "results": results or (Layout(root).verify_operators if root else None),
         "accepted": None if update_baseline else baseline,
     }  # fmt: skip
-    with options.interruptible() as cancel, scratch_folder("verify") as scratch:
-        report = run_suite(
-            target.python, device=target.device, env=target.env, work=scratch, suite=suite, only=only,
-            skip=skip, require=require, emit=printer.emit, progress=printer.progress, baseline=earlier,
-            cancel=cancel, stand_in=target.stand_in,
-            options={name: str(value) for name, value in of_them.items() if value},
+    with options.interruptible() as cancel:
+        if root is not None:
+            require_installed(root, cancel)
+        report = run_told(
+            target, suite, cancel, quiet=quiet, only=only, skip=skip, require=require, baseline=earlier,
+            given={name: str(value) for name, value in of_them.items() if value},
         )  # fmt: skip
     document = report.to_json()
     summarise(f"xpubuild verify: {document['status']}", verify_summary_view(document))
@@ -76,6 +76,27 @@ def verify(
     write_reports(report, json_file=output, junit_file=junit)
     error = failure(report, ("--workspace", str(root)) if root is not None else (), given)
     return options.answer(document, lambda found: verify_view(found, quiet=quiet), error)
+
+
+def run_told(
+    target: Target, suite: str, cancel: Cancel, *, quiet: bool, only: Sequence[str] = (),
+    skip: Sequence[str] = (), require: Sequence[str] = (), baseline: Baseline | None = None,
+    given: Mapping[str, str] | None = None,
+) -> VerifyReport:  # fmt: skip
+    """Run a suite and write each result to standard error as its check ends."""
+    from xpubuild.engine.temporary import scratch_folder
+    from xpubuild.ui.run_views import CheckPrinter
+    from xpubuild.verify.catalogue import select
+    from xpubuild.verify.harness import run_suite
+
+    chosen = select(device=target.device, suite=suite, only=only, require=require, skip=skip)
+    printer = CheckPrinter(total=len(chosen), quiet=quiet)
+    with scratch_folder("verify") as scratch:
+        return run_suite(
+            target.python, device=target.device, env=target.env, work=scratch, suite=suite, only=only,
+            skip=skip, require=require, emit=printer.emit, progress=printer.progress, baseline=baseline,
+            cancel=cancel, stand_in=target.stand_in, options=given,
+        )  # fmt: skip
 
 
 def _given(suite: str, *, no_gpu: bool) -> list[str]:

@@ -57,14 +57,12 @@ class StepOutput(Event):
 
 @frozen
 class StepProgress(Event):
-    """Counted progress inside a step; ``rate`` in units per second and ``eta_s`` in seconds, 0 if unknown."""
+    """Counted progress inside a step; ``total`` is 0 where nothing is counted."""
 
     step: str
     done: int
     total: int
     unit: str
-    rate: float
-    eta_s: float
     detail: str = ""
 
 

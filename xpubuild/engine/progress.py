@@ -18,8 +18,6 @@ from xpubuild.frozen import frozen
 
 _SHORTEST_GAP_S = 0.2
 _LONGEST_DETAIL = 160
-#: A longer estimate is noise, not information.
-_LONGEST_ETA_S = 30 * 24 * 3600.0
 #: Numbers with more digits are not counts of anything a build does.
 _NUMBER = r"([0-9]{1,15})"
 _NINJA = re.compile(rf"\[{_NUMBER}/{_NUMBER}(?:\s[^\]]*)?\]\s*(.*)", re.DOTALL)
@@ -121,7 +119,6 @@ class ProgressMeter:
         self._label = self._unit = ""
         self._done = self._total = 0
         self._inner = False
-        self._units = self._seconds = 0.0
 
     def feed(self, line: str) -> StepProgress | None:
         """Take one line; return progress to show, at most about five times a second, else None.
@@ -132,19 +129,13 @@ class ProgressMeter:
         if found is None:
             return None
         now = self._clock()
-        urgent = self._take(found, now)
+        urgent = self._take(found)
         if not urgent and abs(now - self._sent) < _SHORTEST_GAP_S:
             return None
         self._sent = now
-        # Nothing before one second was seen.
-        rate = self._units / self._seconds if self._seconds >= 1.0 else 0.0
-        eta_s = (self._total - self._done) / rate if rate > 0 else 0.0
-        eta_s = eta_s if eta_s < _LONGEST_ETA_S else 0.0
-        return StepProgress(
-            time.time(), self._step, self._done, self._total, self._unit, rate, eta_s, self._detail
-        )
+        return StepProgress(time.time(), self._step, self._done, self._total, self._unit, self._detail)
 
-    def _take(self, line: _Line, now: float) -> bool:
+    def _take(self, line: _Line) -> bool:
         """Bring count and detail up to date; return whether that must be shown: a begin or an end."""
         in_ninja = self._label == "ninja" and self._done < self._total
         if line.fresh and not (in_ninja and line.detail != "re-running CMake"):
@@ -159,7 +150,9 @@ class ProgressMeter:
         # The next line after ninja found or pruned edges has another total.
         moved = in_ninja and same and line.done == self._done + 1 and not self._inner
         if same and not again and (line.total == self._total or moved):
-            self._count(line, now)
+            self._inner = False
+            self._done = max(self._done, line.done)
+            self._total = max(line.total, self._done)
             return self._done >= self._total
         if in_ninja and same and line.total < self._total:
             # A ninja inside the ninja that is counted (an ExternalProject).
@@ -168,23 +161,4 @@ class ProgressMeter:
             return False
         self._end()
         self._label, self._unit, self._done, self._total = line.label, line.unit, line.done, line.total
-        self._began = self._last = now
         return True
-
-    def _count(self, line: _Line, now: float) -> None:
-        """Advance; the rate is a decaying mean, so that a burst from a compile cache is soon forgotten.
-
-        The memory grows with the time observed (15 s to 5 min): quick at first, steady in an hour-long build.
-        """
-        passed = max(0.0, now - self._last)
-        memory = min(max((now - self._began) / 4, 15.0), 300.0)
-        kept = math.exp(-passed / memory)
-        # The weight of this stretch of time; its units are taken as spread evenly over it.
-        weight = -memory * math.expm1(-passed / memory)
-        units = max(0, line.done - self._done)
-        self._units = self._units * kept + units * (weight / passed if passed > 0 else 1.0)
-        self._seconds = self._seconds * kept + weight
-        self._last = max(self._last, now)
-        self._inner = False
-        self._done = max(self._done, line.done)
-        self._total = max(line.total, self._done)

@@ -26,7 +26,6 @@ class Teller:
     sink: events.Sink
     cancel: Cancel | None = None
     _step: str = ""
-    _began: float = 0.0
     _done: int = 0
     _total: int = 0
     _shown: float = 0.0
@@ -63,7 +62,7 @@ class Teller:
 
     def expect(self, size: int) -> None:
         """Report how many bytes the step will process."""
-        self._done, self._total, self._began = 0, size, time.monotonic()
+        self._done, self._total = 0, size
 
     def count(self, size: int, detail: str = "") -> None:
         """Report that ``size`` more bytes were processed; a negative number subtracts.
@@ -80,11 +79,7 @@ class Teller:
                 return
             self._shown = now
             total = max(self._total, self._done)
-            rate = self._done / max(now - self._began, 1e-6)
-            left = (total - self._done) / rate if rate > 0 else 0.0
-            self.sink.emit(
-                events.StepProgress(time.time(), self._step, self._done, total, "bytes", rate, left, detail)
-            )
+            self.sink.emit(events.StepProgress(time.time(), self._step, self._done, total, "bytes", detail))
 
     def notice(self, text: str, level: str = "info") -> None:
         """Report a notice to the user."""

@@ -147,11 +147,11 @@ class Picture:
         title = Text(self._say(step.title), "dim" if step.state in (PENDING, UP_TO_DATE) else "")
         yield Text(f"  {mark} {self._say(step.id)}", style), title, Text(took, "dim")
         if step.state == RUNNING:
-            yield Text(), self._activity(step, now, columns), Text()
+            yield Text(), self._activity(step, columns), Text()
         elif step.state == FAILED and step.log:
             yield Text(), self._line(f"log: {step.log}", "dim"), Text()
 
-    def _activity(self, step: _Step, now: float, columns: int) -> Text:
+    def _activity(self, step: _Step, columns: int) -> Text:
         """Return what a step works on, or a bar with how much is done."""
         progress = step.progress
         if progress is None or progress.total <= 0:
@@ -159,14 +159,10 @@ class Picture:
         cells = min(max(columns // 8, 6), 30)
         full = cells * wording.percent(progress) // 100
         counted = wording.counted(progress.done, progress.total, self._say(progress.unit))
-        # The estimate runs on between two events, down to nothing rather than to zero.
-        left = progress.eta_s - max(0.0, now - progress.time)
-        eta = f"ETA {wording.clock(left)}" if left >= 1 else ""
-        parts = filter(None, (wording.rate(progress.rate, progress.unit), eta))
         return Text.assemble(
             (self._bar[0] * full, "green"), (self._bar[1] * (cells - full), "dim"),
-            f"  {counted} {wording.percent(progress):3d}%", ("".join(f"  {part}" for part in parts), "cyan"),
-            (f"  {self._say(progress.detail)}", "dim"), no_wrap=True, overflow=self._overflow,
+            f"  {counted} {wording.percent(progress):3d}%", (f"  {self._say(progress.detail)}", "dim"),
+            no_wrap=True, overflow=self._overflow,
         )  # fmt: skip
 
     def _header(self) -> Text:

@@ -74,18 +74,6 @@ def _short(value: float) -> str:
     return f"{value:.0f}" if value >= _BELOW_HUNDRED else f"{value:.1f}"
 
 
-def rate(per_second: float, unit: str) -> str:
-    """Return ``4.5/s``, ``25/min`` or ``12.3 MB/s``; nothing where the rate is not known."""
-    if per_second <= 0:
-        return ""
-    if unit == "bytes":
-        return f"{size(per_second)}/s"
-    if per_second >= 1:
-        return f"{_short(per_second)}/s"
-    per_minute = per_second * _MINUTE
-    return f"{per_minute:.0f}/min" if per_minute >= _BELOW_TEN else f"{per_minute:.1f}/min"
-
-
 def counted(done: int, total: int, unit: str) -> str:
     """Return ``12/345 edges`` or ``1.2 MB of 12.3 MB``; nothing where nothing is counted."""
     if total <= 0:
@@ -159,12 +147,8 @@ def percent(event: events.StepProgress) -> int:
 
 def _progress(event: events.StepProgress) -> str:
     """Return counted progress, or only what is worked on where nothing is counted."""
-    parts = []
-    if event.total > 0:
-        parts.append(f"{counted(event.done, event.total, event.unit)} ({percent(event)} %)")
-        parts.append(rate(event.rate, event.unit))
-        parts.append(f"{duration(event.eta_s)} left" if event.eta_s > 0 else "")
-    return f"{event.step}: " + ": ".join(filter(None, (", ".join(filter(None, parts)), event.detail)))
+    count = f"{counted(event.done, event.total, event.unit)} ({percent(event)} %)" if event.total > 0 else ""
+    return f"{event.step}: " + ": ".join(filter(None, (count, event.detail)))
 
 
 def left(event: events.RunForecast) -> str:
