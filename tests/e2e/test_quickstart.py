@@ -125,18 +125,8 @@ def _cli_argv(*arguments: object) -> list[str]:
 
 def test_verify_of_the_workspace(cli: Cli, built: Built, tmp_path: Path) -> None:
     report = tmp_path / "junit.xml"
-    answer = cli(
-        "verify",
-        "--workspace",
-        built.workspace,
-        "--only",
-        "ops.swiglu_forward,ops.mkl_sgemm",
-        "--require",
-        "ops",
-        "--junit",
-        report,
-        "--json",
-    ).must(0)
+    checks = ("--only", "ops.swiglu_forward,ops.mkl_sgemm")
+    answer = cli("verify", "--workspace", built.workspace, *checks, "--junit", report, "--json").must(0)
     document = documents.check(answer.document, "verify")
     assert document["status"] == "pass"
     assert "<testsuite" in report.read_text()
@@ -186,7 +176,6 @@ def test_a_new_pin_rebuilds_only_what_depends_on_it(cli: Cli, built: Built, new_
     words = ("--workspace", built.workspace, "--json")
     moved = cli("install", new_pin, *words, "--until", "ops.install").must(0).document
     assert moved["ran"] == ["ops.source", "ops.wheel", "ops.install"]
-    assert moved["wheels"][0]["sha256"] != built.receipt["wheels"][0]["sha256"] or moved["wheels"]
     plan = cli("plan", new_pin, *words).must(0).document
     waiting = [step["id"] for step in plan["steps"] if step["state"] != "done"]
     assert waiting == ["verify"], "what was verified is not what is installed"
@@ -224,8 +213,6 @@ def test_the_shell_script_makes_the_same_wheel_without_xpubuild(
 
 
 def test_a_tampered_wheel_is_refused(cli: Cli, built: Built, tmp_path: Path) -> None:
-    import zipfile
-
     wheel = Path(built.receipt["wheels"][0]["path"])
     cli("check", wheel, "--cxx11-abi", "1", "--search", _torch_lib(built)).must(0)
     wrong = cli("check", wheel, "--cxx11-abi", "0", "--search", _torch_lib(built)).must(60)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 from integration.gitserver import Upstream, git_server
 from integration.test_components_held import pins, wheel
@@ -112,7 +114,12 @@ def small_world(folder: Path, more: Mapping[str, str] | None = None) -> Iterator
     )
     (folder / "built").mkdir()
     tiny = wheel(folder / "built", "tiny-wheel", "1.0+cpu", "tiny.py", "tiny_data.py")
-    with PackageIndex() as index, git_server(upstream.path.parent) as server:
+    with (
+        PackageIndex() as index,
+        git_server(upstream.path.parent) as server,
+        # The index of the user, too: pip is asked once, and no other machine is.
+        mock.patch.dict(os.environ, PIP_CONFIG_FILE=os.devnull, PIP_INDEX_URL=index.url()),
+    ):
         index.add(tiny.name, tiny.read_bytes())
         (folder / "tiny.txt").write_text(pins(tiny))
         recipe = folder / "small.yaml"

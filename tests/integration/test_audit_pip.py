@@ -21,7 +21,7 @@ from xpubuild.artifacts.installed_repair import repair
 from xpubuild.artifacts.site_packages import damaged_dists, installed_dists, site_packages_of
 
 NAMES = ("alpha", "beta", "gamma")
-MODULES = 200
+MODULES = 100
 ENTRY_POINT = b"[console_scripts]\n{name} = {name}:main\n"
 
 
@@ -103,7 +103,7 @@ FRESH: dict[str, Callable[[Path], bool]] = {
     "the wheel's own RECORD": lambda site: (site / "alpha-1.0.dist-info" / "RECORD").exists(),
     "while compiling": lambda site: count(site, "alpha/__pycache__/*") > 20,
     "one is done": lambda site: listed(site, "alpha-1.0.dist-info"),
-    "in the second": lambda site: count(site, "beta/*.py") > 50,
+    "in the second": lambda site: count(site, "beta/*.py") > 25,
     "in the last": lambda site: count(site, "gamma/*.py") > MODULES - 20,
     "at the end of the last": lambda site: (site / "gamma-1.0.dist-info" / "RECORD").exists(),
 }
