@@ -14,9 +14,11 @@ failed last is read. `--json` prints an [xpubuild.explain/1](documents.md#xpubui
 
 A rule is a literal message of a known program, with the file and release in which it is written ([add
 one](../how-to/add-a-rule.md)). What varies in the message is read and used: names, versions, sizes.
-Nothing is guessed from resemblance. If no rule fits, explain says that the cause is not known, and shows
-the first error with its context, what to search for (without paths, user names and numbers) and the
-command that writes a report for others.
+Nothing is guessed from resemblance. A rule of a family (a header, a library, a symbol, a module, a package
+of CMake, an error of the system, a result code of the runtime) has a row for each value whose owner is
+known; for any other value it is possible at most. If no rule fits, explain says that the cause is not
+known, and shows the first error with its context, what to search for (without paths, user names and
+numbers) and the command that writes a report for others.
 
 The confidence is one of three words. *certain*: the program prints the message for this cause alone.
 *likely*: it is the main cause. *possible*: it is one among several.

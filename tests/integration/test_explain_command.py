@@ -16,7 +16,7 @@ from xpubuild.engine.journal import Journal
 from xpubuild.explain.rules import shipped_rules
 
 LINE = "ImportError: libze_loader.so.1: cannot open shared object file: No such file or directory"
-RULE = "level-zero-library-not-found"
+RULE = "library-not-found"
 
 
 def run(*arguments: str, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:

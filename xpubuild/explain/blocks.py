@@ -1,8 +1,7 @@
-"""Splits a stream of bytes in any encoding into blocks of complete lines, in constant memory."""
+"""Splits a stream of bytes into blocks of complete lines, in constant memory."""
 
 from __future__ import annotations
 
-import codecs
 import re
 from collections.abc import Iterator
 from typing import Protocol
@@ -12,7 +11,6 @@ from xpubuild.explain.normalise import LONGEST, without_escapes
 _SIZE = 1 << 18
 _KEEP = 2 * LONGEST
 _LINES = re.compile(rb"[^\r\n]*[\r\n]|[^\r\n]+")
-_BOMS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
 class Reader(Protocol):
@@ -29,7 +27,7 @@ def blocks(stream: Reader, size: int = _SIZE) -> Iterator[bytes]:
     A line of more than ``size`` bytes is cut, by a ``\\r`` so that lines are counted right.
     """
     rest = b""
-    for data in _utf8(stream, size):
+    while data := stream.read(size):
         whole, end, rest = _split(rest + data)
         if end:
             yield _clean(whole)
@@ -60,18 +58,3 @@ def _clean(data: bytes) -> bytes:
 
 def _shortened(line: bytes) -> bytes:
     return line if len(line) <= 2 * _KEEP else line[:_KEEP] + b" ... " + line[-_KEEP:]
-
-
-def _utf8(stream: Reader, size: int) -> Iterator[bytes]:
-    first = stream.read(size)
-    encoding = _BOMS.get(first[:2])
-    if encoding is None:
-        while first:
-            yield first
-            first = stream.read(size)
-        return
-    decoder = codecs.getincrementaldecoder(encoding)("replace")
-    first = first[2:]
-    while first:
-        yield decoder.decode(first).encode("utf-8", "replace")
-        first = stream.read(size)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ _MOST_FINDINGS = 5
 _OF_LOG = "log-of-"
 _REPORTS = frozenset({"wheel-build-failed", "child-failed", "bad-termination", "docker-build-step"})
 _PLACE = re.compile(r"\{([a-z_]+)\}")
+_ASIDE = re.compile(r" \([^(){}]*\{([a-z_]+)\}[^()]*\)")
 _SAFE = re.compile(r"[\w./+@=:,-]{1,200}")
 
 
@@ -90,19 +91,17 @@ def conclude(outcome: Outcome, known: Circumstances) -> Explanation:
     facts = outcome.facts | known.facts
     names = tuple(name for name in ("fedora", "rhel", "suse", "debian") if f"{_OF_LOG}{name}" in facts)
     system = System(names) if names else known.system
-    found: dict[str, LikelyCause] = {}
-    general, errors = set[str](), set[str]()
+    found: dict[str, tuple[LikelyCause, Match]] = {}
     for match in outcome.matches:
         if fits(match, facts):
             cause = finding(match, system, known, _limit(match, outcome))
-            best = found.get(cause.id)
-            if best is None or ORDER.index(cause.confidence) < ORDER.index(best.confidence):
-                found[cause.id] = cause
-            general |= {cause.id} if match.rule.general else set()
-            errors |= {cause.id} if match.is_error else set()
-    return Explanation(
-        outcome.first_error, tuple(_ranked(found.values(), general, errors, outcome)), outcome.lines
-    )
+            if cause.id not in found or _rank(cause) < _rank(found[cause.id][0]):
+                found[cause.id] = cause, match
+    return Explanation(outcome.first_error, _ranked([*found.values()], outcome), outcome.lines)
+
+
+def _rank(cause: LikelyCause) -> int:
+    return ORDER.index(cause.confidence)
 
 
 def fits(match: Match, facts: Iterable[str]) -> bool:
@@ -112,28 +111,28 @@ def fits(match: Match, facts: Iterable[str]) -> bool:
 
 def finding(match: Match, system: System, known: Circumstances, limit: Sure = "certain") -> LikelyCause:
     """Return what a match means; no surer than ``limit``, unless a check of doctor decides."""
-    rule = match.rule
-    value = rule.spelled.get(match.words.get("code", ""))
-    title, cause, fix = rule.title, rule.cause, rule.fix
-    command, sure = rule.next, rule.sure
-    if value is not None:
-        title, cause, fix = value.title or title, value.cause, value.fix or fix
-        command, sure = value.next or command, value.sure or sure
+    rule, row = match.rule, match.rule.row(match.words)
+    title, cause, fix, command, sure, what, checks = (
+        (row and getattr(row, name)) or getattr(rule, name)
+        for name in ("title", "cause", "fix", "next", "sure", "what", "checks")
+    )
+    if rule.rows and row is None:
+        sure = "possible"
     sure = max(sure, limit, key=ORDER.index)
     checked = known.checks or {}
-    results = {check: checked[check] for check in rule.checks if check in checked}
+    results = {check: checked[check] for check in checks if check in checked}
     decided = next((check for check, result in results.items() if result == "fail"), None)
     if decided:
         sure = "certain"
     elif results and all(result == "ok" for result in results.values()):
         decided, sure = next(iter(results)), "possible"
-    words = {name: text.strip(".,;:'\"") for name, text in match.words.items()}
-    line = _filled(command_for(command, system), {name: _quoted(text) for name, text in words.items()})
+    words = {"what": what, **{name: text.strip(".,;:'\"") for name, text in match.words.items()}}
+    line = _filled(command_for(command, system), {name: _quoted(text) for name, text in words.items()}, "")
     if known.recipe:
         line = line.replace(_DOCTOR, f"{_DOCTOR}--recipe {shlex.quote(known.recipe)} ")
     return LikelyCause(
         rule.id, rule.family, _filled(title, words), match.line, match.excerpt, _filled(cause, words),
-        _filled(fix, words), line, sure, rule.sources, rule.checks,
+        _filled(fix, words), line, sure, rule.sources, checks,
         f"{decided}: {known.details.get(decided) or results[decided]}" if decided else None,
     )  # fmt: skip
 
@@ -143,59 +142,46 @@ def _quoted(text: str) -> str:
     return text if _SAFE.fullmatch(text) and not text.startswith("-") else "NAME"
 
 
-def _filled(text: str, words: Mapping[str, str]) -> str:
-    return _PLACE.sub(
-        lambda place: words.get(place[1], place[0] if place[1] == "print" else place[1].upper()), text
-    )
+def _filled(text: str, words: Mapping[str, str], missing: str = "...") -> str:
+    """Return a text with the words of a message; what is in brackets goes with a word that it lacks."""
+    text = _ASIDE.sub(lambda aside: aside[0] if words.get(aside[1]) else "", text)
+    return _PLACE.sub(lambda place: words.get(place[1]) or missing or place[1].upper(), text)
 
 
 def _limit(match: Match, outcome: Outcome) -> Sure:
     """Return how sure a rule may be at most, by what happened after its message."""
     rule, marks = match.rule, outcome.marks
-    trained = marks.get("trained", 0)
-    good = max(marks.values(), default=0)
-    if rule.start and trained:
-        return "possible"
-    if rule.transfer and marks.get("done", 0) > match.line and marks["done"] >= outcome.failed:
-        return "possible"
-    if outcome.first_error is None and good > outcome.failed:
-        return "possible"  # what failed was done after all
+    good, done = max(marks.values(), default=0), marks.get("done", 0)
     failed_later = outcome.failed > match.line
-    if rule.warning and not failed_later:
+    if (
+        (rule.start and "trained" in marks)
+        or (rule.transfer and done > match.line and done >= outcome.failed)
+        or (outcome.first_error is None and good > outcome.failed)  # what failed was done after all
+        or (rule.warning and not failed_later)
+    ):
         return "possible"
     # The head of a report may stand behind the error itself; what stands long after it is of something else.
     failed = failed_later or (match.line - MAX_DISTANCE <= outcome.failed and good <= match.line)
     return "certain" if failed or good <= match.line else "possible"
 
 
-def _ranked(
-    found: Iterable[LikelyCause], general: set[str], errors: set[str], outcome: Outcome
-) -> Iterable[LikelyCause]:
-    """Yield the findings, surest first, then the first in the log; general ones give way to the others."""
-    items = [*found]
-    sure = [item for item in items if item.id not in general and item.confidence != "possible"]
-    kept = [item for item in items if item.id not in general or not sure]
+def _ranked(found: Sequence[tuple[LikelyCause, Match]], outcome: Outcome) -> tuple[LikelyCause, ...]:
+    """Return the findings, surest first, then the first in the log; general ones give way to the others."""
     first = outcome.first_error.line if outcome.first_error else 0
-    # Who reports the error of another program says nothing that the first error does not.
-    kept = [item for item in kept if not (item.id in _REPORTS and 0 < first < item.line)]
-    # What is found far before the first error is of a step that went on.
-    kept = [
-        replace(item, confidence="possible")
-        if item.confidence == "likely" and first and item.line < first - MAX_DISTANCE and _later(items, first)
-        else item
-        for item in kept
-    ]
-
-    def order(item: LikelyCause) -> tuple[int, bool, bool, bool, int]:
+    sure = [(item, match.general) for item, match in found if item.confidence != "possible"]
+    kept: list[tuple[tuple[int, bool, bool, bool, int], LikelyCause]] = []
+    for item, match in found:
+        # Who reports the error of another program says nothing that the first error does not.
+        if (match.general and not all(general for _, general in sure)) or (
+            item.id in _REPORTS and 0 < first < item.line
+        ):
+            continue
+        # What is found far before the first error is of a step that went on.
+        early = first and item.line < first - MAX_DISTANCE and any(other.line >= first for other, _ in sure)
+        shown = replace(item, confidence="possible") if early and item.confidence == "likely" else item
         far = abs(item.line - first) > NEAR
-        return ORDER.index(item.confidence), item.line != first, item.id not in errors, far, item.line
-
-    kept.sort(key=order)
-    return kept[:_MOST_FINDINGS]
-
-
-def _later(items: Iterable[LikelyCause], first: int) -> bool:
-    return any(item.line >= first and item.confidence != "possible" for item in items)
+        kept.append(((_rank(shown), item.line != first, not match.is_error, far, item.line), shown))
+    return tuple(item for _, item in sorted(kept, key=lambda entry: entry[0])[:_MOST_FINDINGS])
 
 
 def explain_file(path: Path, known: Circumstances | None = None, rules: Rules | None = None) -> Explanation:
@@ -221,12 +207,9 @@ def list_document(rules: Rules | None = None) -> dict[str, Any]:
         "schema": "xpubuild.explain-rules/1",
         "rules": [
             {
-                "id": entry.id,
-                "family": entry.family,
-                "title": entry.title,
-                "messages": list(entry.says),
+                **{name: getattr(entry, name) for name in ("id", "family", "title", "fatal")},
+                "messages": [message.text for message in entry.says],
                 "confidence": entry.sure,
-                "fatal": entry.fatal,
                 "sources": list(entry.sources),
             }
             for entry in entries

@@ -30,28 +30,14 @@ _TRANSFERS = frozenset({"git", "curl", "pip", "uv", "docker", "apt", "dnf", "con
 #: Errors of these may be caught: a run that goes on did not fail of them.
 _CAUGHT = frozenset({"python", "tool", "runtime", "distributed"})
 
-#: Lines that begin like errors and are none: the program that wrote them went on.
-_HARMLESS = re.compile(
-    r"ERROR: pip's dependency resolver does not currently"
-    r"|\$ |>>> |[\w.-]{1,64}@[\w.-]{1,64}:[^\n]{0,200}[$#] |-- (?!Configuring incomplete)"  # prompts, CMake
-    r"|\S{0,40}\[(?:INFO|DEBUG|WARNING)\]|\[W\d{3,4} |[^\n]{0,80}\|CCL_(?:WARN|INFO)\|"
-    r"|(?:\S{1,300}: )?(?:\w{1,40}Warning|[Ww]arning|WARNING|note|Note|remark): "
-    r"|fatal: not a git repository"
-    r"|fatal: No (?:names found|tags can describe)"
-    r"|error: (?:0|no) errors?\b"
-    r"|(?:\S{1,200}: )?error:? (?:rate|ratio|count|norm|bound|tolerance|bars?)\b",
-    re.IGNORECASE,
+
+_HARMLESS, _STOPS, _FRAME, CALM = (
+    re.compile("|".join(_FORMS[name]), re.IGNORECASE) for name in ("harmless", "stops", "frames", "calm")
 )
-
-#: The result of a test that did not fail; what the line says besides is expected.
-PASSED = re.compile(r"\b(?:PASSED|SKIPPED|XFAIL|XPASS|DESELECTED)\b(?!:)|\.\.\. (?:ok|skipped)\b")
-
-#: How the end of a run shows that is no error by itself.
-_STOPS = re.compile(
-    r"traceback \(most recent|\babort(?: was called|ed)\b|\bdied from signal|\bassertion\b.{0,160}\bfailed"
-    r"|\bexit(?:ed)?(?: with)? ?(?:code|status)?[ :=]{1,3}-?[1-9]|\bcore dumped|\bkilled\b|\bbad termination"
-    r"|\bterminated\b|\bsegfault\b",
-    re.IGNORECASE,
+#: Steps of a training; steps of a build or a server; the end of a transfer or an installation.
+MARKS = re.compile(
+    "|".join(f"(?P<{name}>{'|'.join(texts)})" for name, texts in _FORMS["marks"].items()).encode(),
+    re.IGNORECASE | re.MULTILINE,
 )
 
 
@@ -61,11 +47,10 @@ def _combined(name: str) -> re.Pattern[str]:
 
 
 _ERROR_RULES, _WRAPPER_RULES, _COMPLAINT_RULES = map(_combined, ("errors", "wrappers", "complaints"))
-#: A frame of a stack: of gdb, of Python, of glibc and MPI, of the kernel.
-_FRAME = re.compile(
-    r"#\d{1,3} {1,2}\S|File \"[^\n]{1,400}\", line \d|\S{1,400}\([^)\n]{0,200}\+0x[0-9a-f]{1,16}\)|#[0-9]: "
+#: What is told in the lines below.
+_LATER_LINES = re.compile(
+    r"(?:\w{1,80}\.){0,8}\w{1,80}:?$|[^\n]{0,200}terminate called after throwing[^\n]{0,200}"
 )
-_LATER_LINES = re.compile(r"(?:\w{1,80}\.){0,8}\w{1,80}:?$")
 
 
 @frozen
@@ -95,7 +80,6 @@ class FirstErrorSearch:
         self._errors: list[FirstError] = []
         self._wrapper: FirstError | None = None
         self._complaint: FirstError | None = None
-        self._command: str | None = None
 
     @property
     def settled(self) -> bool:
@@ -107,31 +91,26 @@ class FirstErrorSearch:
         """Look at one line and return whether it is an error."""
         # Who quotes a message in a report writes it between backquotes.
         text = undrawn(line.text).removeprefix("`")
-        if _HARMLESS.match(text) or PASSED.search(text):
+        if _HARMLESS.match(text) or CALM.search(text):
             return False
         if self.settled:
             return bool(_ERROR_RULES.match(text))
-        wrapper = _WRAPPER_RULES.match(text)
-        if wrapper:
+        if wrapper := _WRAPPER_RULES.match(text):
             self._wrapper = self._wrapper or _found(wrapper, line, text)
-            if text.startswith("FAILED: "):
-                self._command = _next_line(line)
             return True
-        found = _ERROR_RULES.match(text)
-        if found:
-            self._errors.append(_found(found, line, text, self._command if _near_failed(line) else None))
-        elif (
-            self._complaint is None
-            and not line.text.startswith((" ", "\t"))
-            and (weak := _COMPLAINT_RULES.match(text))
+        if found := _ERROR_RULES.match(text):
+            self._errors.append(_found(found, line, text))
+            return True
+        if not (self._complaint or line.text.startswith((" ", "\t"))) and (
+            weak := _COMPLAINT_RULES.match(text)
         ):
             self._complaint = _found(weak, line, text)
-        return found is not None
+        return False
 
     def stops(self, line: Line) -> bool:
         """Return whether a line that ``consider`` takes for no error shows that a run ended badly."""
         text = undrawn(line.text)
-        if _HARMLESS.match(text) or PASSED.search(text):
+        if _HARMLESS.match(text) or CALM.search(text):
             return False
         return bool(_STOPS.search(text) or (self._errors and _WRAPPER_RULES.match(text)))
 
@@ -155,27 +134,19 @@ class FirstErrorSearch:
         return weak if weak and not self._errors and not overcome(weak.line, False) else None
 
 
-def _found(match: re.Match[str], line: Line, text: str, command: str | None = None) -> FirstError:
+def _found(match: re.Match[str], line: Line, text: str) -> FirstError:
     kind = (match.lastgroup or "").rpartition("_")[0]
-    after = line.window.after(_AFTER)
-    context = (*reversed(line.window.before(_BEFORE)), line.text, *after)
-    if kind == "ninja" and text.startswith("FAILED: "):
-        command = _next_line(line)
+    before, after = line.before(_OF_NINJA), line.after(_AFTER)
     whole = (kind == "cmake" and line.joined()) or text
-    if _LATER_LINES.fullmatch(whole) and kind == "python":
+    if _LATER_LINES.fullmatch(whole) and kind in {"python", "signal"}:
         whole = " ".join([whole, *(item.strip() for item in after[:3])])
     frame = next((item.strip() for item in after if _FRAME.match(item.strip())), None)
-    shown = tuple(item[:_TEXT] for item in context)
+    # The command of which this is the output stands below the line in which ninja says that it failed.
+    lines = [*map(undrawn, reversed(before)), text, *after[:1]]
+    heads = [index for index, item in enumerate(lines[:-1]) if item.startswith("FAILED: ")]
     return FirstError(
-        line.number, whole[:_TEXT], kind, STEPS[kind], command, frame if kind == "signal" else None, shown
-    )
-
-
-def _near_failed(line: Line) -> bool:
-    """Whether ninja announced this output a few lines above, so that its command is the one that failed."""
-    return any(undrawn(text).startswith("FAILED: ") for text in line.window.before(_OF_NINJA))
-
-
-def _next_line(line: Line) -> str | None:
-    """Return what follows a FAILED line of ninja: the command."""
-    return next((text.strip()[:_TEXT] for text in line.window.after(1) if text.strip()), None)
+        line.number, whole[:_TEXT], kind, STEPS[kind],
+        lines[heads[-1] + 1].strip()[:_TEXT] or None if heads else None,
+        frame if kind == "signal" else None,
+        tuple(item[:_TEXT] for item in (*reversed(before[:_BEFORE]), line.text, *after)),
+    )  # fmt: skip

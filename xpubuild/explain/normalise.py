@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from xpubuild.engine.redact import Redactor
 from xpubuild.engine.unprintable import without_unprintable
+from xpubuild.safe_yaml import read_yaml
 
 #: Longest text that patterns see, in characters; of longer lines the beginning and the end are kept.
 LONGEST = 4096
@@ -18,37 +20,8 @@ _ESCAPE = re.compile(
     rb"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]|\][^\x07\x1b\r\n]{0,4096}(?:\x07|\x1b\\)?|[ -/]{0,8}[0-~])"
 )
 
-# Each alternative names who writes it. All are anchored and bounded.
-_PREFIX = re.compile(
-    r"""
-    \ufeff
-    | [^\t]{1,100}\t[^\t]{1,100}\t(?=\ufeff?\d{4}-\d\d-\d\dT)            # gh run view --log
-    | \d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|\ ?[+-]\d\d:?\d\d)?
-      (?:\ \d\d[OE]\+?|\ std(?:out|err)\ [FP]|:|\ [-|](?=\ ))?[ \t]?    # GitHub, GitLab, kubernetes, logging
-    | \[\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[^\]]{0,12}\]:?[ ]?             # Jenkins
-    | \[?\d\d:\d\d:\d\d(?:[.,]\d{1,6})?\]?:?[ ]                          # Jenkins, ts
-    | \[[ ]{0,8}\d{1,8}\.\d{3,9}\]:?[ ]                                  # the kernel, meson
-    | (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[ ]{1,2}\d{1,2}[ ]\d\d:\d\d:\d\d[ ]
-      (?:[\w.-]{1,64}[ ](?:kernel|[\w./@-]{1,64}\[\d{1,8}\]):[ ])?             # syslog, ts
-    | \#\d{1,5}[ ]\d{1,6}\.\d{1,4}[ ]                                    # docker build
-    | \d{1,6}\.\d{2,4}[ ](?=[A-Za-z\[(/'])                               # its summary of an error
-    | Step[ ]\#\d{1,4}(?:[ ]-[ ]'[^']{1,60}')?:[ ]                            # Cloud Build
-    | \[(?!(?i:error|fatal)\]|(?:ext_oneapi_)?(?:opencl|level_zero|cuda|host)\b)   # labels: [build]
-      [A-Za-z][\w./:-]{0,40}\]:?[ ]
-    | [\w.-]{1,40}[ ]{1,20}\|[ ]                                         # docker compose, foreman
-    | \[\d{1,6}(?:,\d{1,6})?\](?:<std(?:out|err)>:|:?[ ])                  # mpirun
-    | \d{1,6}:[ ]                                                        # srun --label
-    | \((?:[\w.:-]{1,60}[ ])?pid=\d{1,8}[^)]{0,60}\)[ ]                  # ray
-    | [A-Za-z][\w.+-]{2,60}>[ ]                                          # nix
-    | \#\#\[[a-z]{1,12}\]                                                # GitHub commands
-    | ::error(?:[ ][^:]{0,200})?::
-    | E[ ]{3}(?=[ ]{0,8}\w)                                              # pytest
-    | [ ]{2}>>[ ]\d{1,8}[ ]{4}                                           # spack
-    | (?:INFO|DEBUG|WARNING)(?::[\w.]{1,60})?:[ ]                        # logging
-    | ERROR[ ]\d\d-\d\d[ ]\d\d:\d\d:\d\d[ ]\[[^\]]{1,80}\][ ]{0,8}          # vLLM
-    """,
-    re.VERBOSE,
-)
+#: What launchers, CI systems and loggers write before a line; all are anchored and bounded.
+_PREFIX = re.compile("|".join(read_yaml(Path(__file__).with_name("prefixes.yaml").read_text("utf-8"))))
 _MOST_PREFIXES = 4
 # What pip draws round the output of a build backend.
 _DRAWN = re.compile(r"[ ]{0,12}[\u2502\u2570\u2500\u00d7>]{1,4}[ ]{0,4}")

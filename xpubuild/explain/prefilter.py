@@ -4,90 +4,56 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
 
 # Words that many literals contain; looking for these alone finds the lines of all of them.
 _STEMS = ("error", "not ", "fail", "undefined", "no s", "unable", "unknown", "timed out")
-_FLAG = b"error"
-_FILE = b"exception"
-_SWITCH, _NO_SWITCH = b"-w", b"-wno-"
-_SUFFIXES = (b".h", b".c", b"s.h", b"s.c")
-# "ErrorReport.cpp", not "errors" and not "ERROR_DEVICE_LOST".
-_NAME = frozenset(b"abcdefghijklmnopqrtuvwxyz")
-# Lines that only say what is built and how, of which most of a long log consists. Of commands their options
-# count, as long as nothing is told after a colon.
-COMPILERS = rb"(?:\S{1,200}/)?(?:cc|c\+\+|g\+\+|gcc|clang|clang\+\+|icx|icpx|ccache|sccache)(?:-\d{1,2})? "
-OPTION = "use_"
-_REST = rb"[^\n:]*(?::(?! )[^\n:]*)*"
-_STEP = rb"\n(?:\[\d{1,7}/\d{1,7}\] (?:[A-Z]|%b)|%b)%b" % (COMPILERS, COMPILERS, _REST)
-_STEPS = re.compile(rb"%b(?:%b)*(?=\n)" % (_STEP, _STEP))
-
-
-@functools.cache
-def trigger(literal: str) -> str:
-    """Return what a line with this literal is found by."""
-    return next((stem for stem in _STEMS if stem in literal), literal)
+#: What "error" is the end of on the command lines of compilers.
+_FLAG, _SWITCHES = b"error", (b"-w", b"-wno-")
+# Lines that only say what is built and how, of which most of a long log consists, as long as nothing is told
+# after a colon.
+_COMPILERS = rb"(?:\S{1,200}/)?(?:cc|c\+\+|g\+\+|gcc|clang|clang\+\+|icx|icpx|ccache|sccache)(?:-\d{1,2})? "
+_STEPS = re.compile(
+    rb"^(?:(?:\[\d{1,7}/\d{1,7}\] (?:[A-Z]|%b)|%b)[^\n:]*(?::(?! )[^\n:]*)*(?:\n|\Z))+"
+    % (_COMPILERS, _COMPILERS),
+    re.MULTILINE,
+)
 
 
 @functools.lru_cache(maxsize=64)
-def smallest(literals: frozenset[str]) -> tuple[str, ...]:
-    """Return the literals that contain no other one: who finds these finds all."""
+def smallest(literals: frozenset[str]) -> tuple[bytes, ...]:
+    """Return what finds the lines of all literals: stems of them, and none that contains another one."""
+    triggers = {next((stem for stem in _STEMS if stem in text), text) for text in literals}
     kept: list[str] = []
-    for text in sorted(literals, key=lambda item: (len(item), item)):
+    for text in sorted(triggers, key=lambda item: (len(item), item)):
         if not any(other in text for other in kept):
             kept.append(text)
-    return tuple(kept)
+    return tuple(text.encode() for text in kept)
 
 
 class Prefilter:
     """Looks for literals in bytes; ``bytes.find`` is faster than any pattern with alternatives."""
 
     def __init__(self, literals: Iterable[str]) -> None:
-        self.literals = smallest(frozenset(map(trigger, literals)))
-        self._needles = [(text, text.encode()) for text in self.literals]
-        self._options = [needle for text, needle in self._needles if OPTION in text]
+        self._needles = smallest(frozenset(literals))
 
-    def hits(self, block: bytes, start: int, end: int) -> list[tuple[int, str]]:
-        """Return (position, literal), in order, between ``start``, where a line begins, and ``end``."""
-        parts = list(self._without_steps(block, start, end))
-        low = b"".join(block[first:last] for first, last in parts).lower()
-        found: list[tuple[int, str]] = []
-        for text, needle in self._needles:
+    def lines(self, block: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yield beginning and end of each line with a literal, from ``start``, where a line begins."""
+        part = block[start:end]
+        low = _STEPS.sub(lambda steps: b"\n" * steps.group().count(b"\n"), part).lower()
+        found = set[int]()
+        for needle in self._needles:
             place = low.find(needle)
             while place >= 0:
-                if not (
-                    (needle == _FLAG and not _is_word(low, place))
-                    or (needle == _FILE and low.startswith(_SUFFIXES, place + len(_FILE)))
-                ):
-                    found.append((place, text))
-                place = low.find(needle, place + len(needle))
-        return list(_placed(sorted(found), parts))
-
-    def _without_steps(self, block: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Yield the parts of a block between the lines that are no error, whatever words they have."""
-        for steps in _STEPS.finditer(block, start, end):
-            low = steps.group().lower()
-            if not any(needle in low for needle in self._options):
-                yield start, steps.start()
-                start = steps.end()
-        yield start, end
-
-
-def _placed(found: Iterable[tuple[int, str]], parts: Sequence[tuple[int, int]]) -> Iterator[tuple[int, str]]:
-    """Yield what was found in the joined parts with its place in the block."""
-    number, passed = 0, 0
-    for place, text in found:
-        while place - passed >= parts[number][1] - parts[number][0]:
-            passed += parts[number][1] - parts[number][0]
-            number += 1
-        yield parts[number][0] + place - passed, text
-
-
-def _is_word(low: bytes, place: int) -> bool:
-    """Whether "error" is no part of a name, nor of -Werror or -Wno-error, of which command lines are full."""
-    after = place + len(_FLAG)
-    return (
-        low[max(place - 2, 0) : place] != _SWITCH
-        and low[max(place - 5, 0) : place] != _NO_SWITCH
-        and (after >= len(low) or low[after] not in _NAME)
-    )
+                after = place + len(needle)
+                if needle != _FLAG or not low.endswith(_SWITCHES, max(place - 5, 0), place):
+                    found.add(low.rfind(b"\n", 0, place) + 1)
+                    after = low.find(b"\n", place)
+                place = low.find(needle, after) if after >= 0 else -1
+        starts = [*accumulate((len(line) + 1 for line in part.split(b"\n")), initial=start)]
+        number, counted = 0, 0
+        for first in sorted(found):
+            number += low.count(b"\n", counted, first)
+            counted = first
+            yield starts[number], starts[number + 1] - 1

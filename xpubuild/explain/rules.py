@@ -6,11 +6,12 @@ import functools
 import re
 import typing
 from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from xpubuild.distribution import Need, System, family_of, install_line
 from xpubuild.errors import RecipeError
@@ -30,7 +31,7 @@ Sure = typing.Literal["certain", "likely", "possible"]
 #: Surest first.
 ORDER: tuple[Sure, ...] = typing.get_args(Sure)
 
-_PLACE = re.compile(r"\{([a-z_]*)([#*]?)\}")
+_PLACE = re.compile(r"\{([a-z_]*)([#*]?)\}|<([^<>]*\|[^<>]*)>")
 _SHAPES = {
     "": (r"[^\s',;)\]]{1,200}?", r"[^\s',;)\]]{1,200}"),
     "#": (r"-?\d[\d.]{0,18}", r"-?\d[\d.]{0,18}"),
@@ -44,7 +45,7 @@ _COMPARISON = re.compile(r"([<>]) (\w.*)")
 @frozen
 class Message:
     """A message of a program: literal text, with ``{name}`` for a word that varies, ``{name#}`` for a number,
-    ``{name*}`` for any text; ``^`` is the beginning of the line."""
+    ``{name*}`` for any text, ``<a|b>`` for one of several; ``^`` is the beginning of the line."""
 
     text: str
 
@@ -59,61 +60,70 @@ class Message:
         text = self.text.removeprefix("^")
         parts, end = ["^" if text != self.text else ""], 0
         for place in _PLACE.finditer(text):
-            shape = _SHAPES[place[2]][place.end() == len(text)]
-            parts += [
-                re.escape(text[end : place.start()]),
-                f"(?P<{place[1]}>{shape})" if place[1] else shape.replace("{1,", "{0,"),
-            ]
+            parts += [re.escape(text[end : place.start()]), _shape(place, place.end() == len(text))]
             end = place.end()
         return re.compile("".join([*parts, re.escape(text[end:])]))
 
 
-def _check(text: str, shortest: int) -> None:
+def _shape(place: re.Match[str], last: bool) -> str:
+    if place[3]:
+        return f"(?:{'|'.join(map(re.escape, place[3].split('|')))})"
+    shape = _SHAPES[place[2]][last]
+    return f"(?P<{place[1]}>{shape})" if place[1] else shape.replace("{1,", "{0,")
+
+
+def _message(text: str) -> Message:
     if canonical(text.removeprefix("^")).strip() != text.removeprefix("^").strip():
         raise ValueError(f"not as logs are compared (one kind of quotes ', single blanks): {text}")
-    if len(Message(text).literal.strip()) < shortest:
-        raise ValueError(f"its longest literal part is too short: {text}")
+    return Message(text)
 
 
 class _Data(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
 
-Messages = Annotated[tuple[str, ...], Field(min_length=1)]
+Messages = tuple[Annotated[Message, BeforeValidator(_message)], ...]
 Command = str | dict[str, str]
 
 
-class Value(_Data):
-    """What is different where a part of the message has a known value."""
+class Row(_Data):
+    """What is different where a part of the message has a known value; ``what`` stands for {what}."""
 
+    what: str = ""
     title: str = ""
-    cause: str
+    cause: str = ""
     fix: str = ""
     next: Command = ""
     sure: Sure | None = None
+    checks: tuple[str, ...] = ()
 
 
-class Rule(_Data):
+def _row(given: object) -> object:
+    return {"what": given} if isinstance(given, str) else given
+
+
+class Rule(Row):
     """A failure by the messages that show it.
 
     One of ``near`` must be in the line or within ``NEAR`` lines of it, none of ``unless_near`` may;
     ``unless`` are what the line itself must not have. ``where`` compares numbers and sizes read from the
-    message (``{free: "> tried"}``). ``values`` has other texts for known values of the place ``{code}``;
-    keys are its spellings, with | between them. A ``general`` rule gives way to any other; ``warning``: its
-    program goes on after the message; ``start``: it can only be the cause before the first step of a run;
-    ``transfer``: what failed is often tried again. ``next`` is a command, or one per distribution family
-    with a ``default``, or ``install`` with a need of distributions.yaml. ``fatal`` ones stop a build in
-    which they show.
+    message (``{free: "> tried"}``). ``rows`` has other texts for known values of the place ``by``; keys are
+    patterns of its spellings as of file names, with | between them, and the first that fits holds. A
+    ``general`` rule gives way to any other, unless a row fits; ``warning``: its program goes on after the
+    message; ``start``: it can only be the cause before the first step of a run; ``transfer``: what failed is
+    often tried again. ``next`` is a command, or one per distribution family with a ``default``, or
+    ``install`` with a need of distributions.yaml. ``fatal`` ones stop a build in which they show.
     """
 
     id: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")
     family: str = ""
-    says: Messages
-    near: tuple[str, ...] = ()
-    unless: tuple[str, ...] = ()
-    unless_near: tuple[str, ...] = ()
+    says: Annotated[Messages, Field(min_length=1)]
+    near: Messages = ()
+    unless: Messages = ()
+    unless_near: Messages = ()
     where: dict[str, str] = Field(default_factory=dict)
-    values: dict[str, Value] = Field(default_factory=dict)
+    by: str = "code"
+    rows: dict[str, Annotated[Row, BeforeValidator(_row)]] = Field(default_factory=dict)
     title: str
     cause: str
     fix: str
@@ -127,49 +137,39 @@ class Rule(_Data):
     unless_fact: tuple[str, ...] = ()
     fatal: bool = False
     error: Code | None = None
-    checks: tuple[str, ...] = ()
     file: str
-    repo: str = ""
     seen: tuple[str, ...] = ()
 
     @model_validator(mode="after")
     def _consistent(self) -> Rule:
-        for text in self.says:
-            _check(text, _SHORTEST)
-        for text in (*self.near, *self.unless, *self.unless_near):
-            _check(text, 1)
+        for message in self.says:
+            if len(message.literal.strip()) < _SHORTEST:
+                raise ValueError(f"its longest literal part is too short: {message.text}")
         if self.fatal != (self.error is not None):
             raise ValueError(f"{self.id}: a fatal rule needs an 'error', any other must not have one")
-        for command in (self.next, *(value.next for value in self.values.values())):
-            if isinstance(command, dict) and "default" not in command:
-                raise ValueError(f"{self.id}: 'next' has no default")
+        if any(
+            isinstance(item.next, dict) and "default" not in item.next for item in (self, *self.rows.values())
+        ):
+            raise ValueError(f"{self.id}: 'next' has no default")
         return self
 
-    @functools.cached_property
-    def messages(self) -> tuple[Message, ...]:
-        """Its messages, to be searched for."""
-        return tuple(map(Message, self.says))
-
-    @functools.cached_property
-    def excluded(self) -> tuple[Message, ...]:
-        """What the line must not have."""
-        return tuple(map(Message, self.unless))
-
-    @functools.cached_property
-    def around(self) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
-        """What must and what may not stand near it."""
-        return tuple(map(Message, self.near)), tuple(map(Message, self.unless_near))
-
-    @functools.cached_property
-    def spelled(self) -> Mapping[str, Value]:
-        """Its values by each spelling."""
-        return {name: value for key, value in self.values.items() for name in key.split("|")}
+    def row(self, words: Mapping[str, str]) -> Row | None:
+        """Return what holds for the value that a message has."""
+        value = words.get(self.by)
+        return next(
+            (
+                row
+                for key, row in self.rows.items()
+                if value and any(fnmatchcase(value, name) for name in key.split("|"))
+            ),
+            None,
+        )
 
     @property
     def sources(self) -> tuple[str, ...]:
         """Where the message is written, and threads in which it was seen."""
-        repository, _, release = self.repo.partition("@")
-        place = f"https://github.com/{repository}/blob/{release}/{self.file}" if release else self.file
+        found = re.fullmatch(r"([\w.-]+/[\w.-]+)@([^:]+):(.+)", self.file)
+        place = "https://github.com/{}/blob/{}/{}".format(*found.groups()) if found else self.file
         return (place, *self.seen)
 
     def fits(self, words: Mapping[str, str]) -> bool:
@@ -191,9 +191,8 @@ class _Fact(_Data):
 
 
 class _RuleFile(_Data):
-    family: str = ""
     repo: str = ""
-    rules: tuple[Rule, ...] = ()
+    rules: dict[str, tuple[Rule, ...]] = Field(default_factory=dict)
     facts: dict[str, _Fact] = Field(default_factory=dict)
 
 
@@ -249,18 +248,15 @@ def load_rules(paths: Iterable[Path]) -> Rules:
         except (OSError, yaml.YAMLError, ValidationError, UnicodeDecodeError, re.error) as error:
             fix = f"see {docs_page('how-to/add-a-rule.md')} for the format of rule files"
             raise RecipeError(f"{path.name} is not a rule file", why=str(error), fix=fix) from error
-        for rule in file.rules:
-            filled = {"family": rule.family or file.family, "repo": rule.repo or file.repo}
-            rules.append(rule.model_copy(update=filled))
+        for name, rule in ((name, rule) for name, entries in file.rules.items() for rule in entries):
+            place = rule.file if ":" in rule.file or not file.repo else f"{file.repo}:{rule.file}"
+            rules.append(rule.model_copy(update={"family": name, "file": place}))
     seen: set[str] = set()
     for rule in rules:
-        problem = (
-            "has the id of another rule" if rule.id in seen
-            else "has no family" if not rule.family
-            else "asks for unknown facts" if {*rule.needs, *rule.unless_fact} - facts.keys()
-            else ""
-        )  # fmt: skip
-        if problem:
-            raise RecipeError(f"rule {rule.id} {problem}", fix="correct its rule file")
+        if rule.id in seen or {*rule.needs, *rule.unless_fact} - facts.keys():
+            raise RecipeError(
+                f"rule {rule.id} has the id of another rule, or asks for facts that no rule file has",
+                fix="correct its rule file",
+            )
         seen.add(rule.id)
     return Rules(tuple(rules), facts)

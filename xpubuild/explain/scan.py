@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
 
 from xpubuild.errors import UsageError
 from xpubuild.explain.blocks import Reader, blocks
-from xpubuild.explain.forms import STEMS, FirstError, FirstErrorSearch
+from xpubuild.explain.forms import CALM, MARKS, STEMS, FirstError, FirstErrorSearch
 from xpubuild.explain.line import Line
-from xpubuild.explain.normalise import canonical, plain
-from xpubuild.explain.prefilter import COMPILERS, OPTION, Prefilter
+from xpubuild.explain.normalise import canonical
+from xpubuild.explain.prefilter import Prefilter
 from xpubuild.explain.rules import MAX_DISTANCE, NEAR, Message, Rule, Rules, shipped_rules
 from xpubuild.frozen import frozen
 
 # "[3/10] Building CXX object error.cpp.o": what ninja is about to do is never an error.
 _STATUS = re.compile(rb"\[\d{1,7}/\d{1,7}\] [A-Z]")
 _STATUS_WITHIN = 200
-# A command that make or ninja prints is none either, but its options say what was asked for.
-_COMMAND = re.compile(rb"(?:\[\d{1,7}/\d{1,7}\] )?" + COMPILERS)
 # The messages of all rules are searched at the beginning of a log, round errors and at its end: in all of a
 # long log they would cost more than everything else.
 _HEAD, _AROUND, _TAIL = 1 << 20, 1 << 18, 1 << 18
@@ -35,21 +33,6 @@ _SHAPE_WITHIN = 300
 _EXCERPT = 400
 # Steps come again and again: after the first blocks they are looked for at the end of each.
 _STEPS_WITHIN = 1 << 11
-#: Steps of a training; steps of a build or a server; the end of a transfer or an installation.
-_MARKS = re.compile(
-    rb"(?P<trained>\b(?:global_)?(?:step|iter(?:ation)?)s?\W{1,4}\d[^\n]{0,80}?\bloss\b|\bepoch\W{1,4}\d"
-    rb"|\bloss\W{1,4}\d)"
-    rb"|(?P<step>^\[ {0,3}\d{1,7}/\d{1,7}\] [A-Z]|^\[ {0,2}\d{1,3}%\] [A-Z]|\bstartup complete\b"
-    rb"|^\[level_zero:gpu\]|^-- (?:Configuring|Generating) done)"
-    rb"|(?P<done>\bSuccessfully (?:installed|built|pulled) |\b(?:Receiving objects|Resolving deltas): 100%"
-    rb"|: Downloaded newer image |^HEAD is now at [\da-f]{7}"
-    rb"|^\S[^\n]{0,200} saved \[\d|^Submodule path '|: checked out ')",
-    re.IGNORECASE | re.MULTILINE,
-)
-_CALM = re.compile(
-    r"\b(?:PASSED|SKIPPED|XFAIL|XPASS|DESELECTED)\b(?!:)|\.\.\. (?:ok|skipped)\b|#define"
-    r"|^(?:\S{1,80}@\S{1,80}[$#]|\$) "
-)
 
 
 @frozen
@@ -61,6 +44,11 @@ class Match:
     excerpt: str
     words: Mapping[str, str]
     is_error: bool
+
+    @property
+    def general(self) -> bool:
+        """Whether another message says more: of a rule with rows, one whose value none of them has."""
+        return self.rule.general or bool(self.rule.rows and self.rule.row(self.words) is None)
 
 
 @frozen
@@ -75,42 +63,12 @@ class Outcome:
     marks: Mapping[str, int] = field(default_factory=dict)
 
 
-@frozen
-class _Around:
-    """The neighbours of the line from ``start`` to ``end`` in a buffer in which \\n ends every line."""
-
-    buffer: bytes
-    start: int
-    end: int
-
-    def before(self, count: int) -> list[str]:
-        found: list[str] = []
-        end = self.start - 1
-        while end >= 0 and len(found) < count:
-            start = self.buffer.rfind(b"\n", 0, end) + 1
-            found.append(plain(self.buffer[start:end]))
-            end = start - 1
-        return found
-
-    def after(self, count: int) -> list[str]:
-        found: list[str] = []
-        start = self.end + 1
-        while start < len(self.buffer) and len(found) < count:
-            end = self.buffer.find(b"\n", start)
-            end = len(self.buffer) if end < 0 else end
-            found.append(plain(self.buffer[start:end]))
-            start = end + 1
-        return found
-
-
 class Scanner:
     """Reads blocks of complete lines in order. A line is examined when the lines after it have been read."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
-        self._messages = [
-            (message.literal, message, rule) for rule in rules.rules for message in rule.messages
-        ]
+        self._messages = [(message.literal, message, rule) for rule in rules.rules for message in rule.says]
         self._few = Prefilter(STEMS[0])
         self._all = Prefilter([*STEMS[0], *STEMS[1], *(text for text, _, _ in self._messages)])
         self._looks: dict[str, int] = {}
@@ -166,7 +124,7 @@ class Scanner:
         return good > max(line, 0 if tried_again else self._failed)
 
     def _mark(self, flat: bytes, first: int) -> None:
-        last = {found.lastgroup or "": found.start() for found in _MARKS.finditer(flat, first)}
+        last = {found.lastgroup or "": found.start() for found in MARKS.finditer(flat, first)}
         for name, place in last.items():
             self._marks[name] = self._number + self._buffer.count(b"\n", 0, place)
 
@@ -189,7 +147,7 @@ class Scanner:
         number, counted, found = self._number, 0, False
         if self._lines <= 0:
             return False
-        for start, end, triggers in _by_line(flat, prefilter.hits(flat, first, limit)):
+        for start, end in prefilter.lines(flat, first, limit):
             raw = flat[start : min(end, start + _SHAPE_WITHIN)]
             shape = _DIGITS.sub(b"0", raw)
             number += self._buffer.count(b"\n", counted, start)
@@ -198,10 +156,10 @@ class Scanner:
                 # What a line of this shape is was found out; that it is there again still counts.
                 self._failed = max(self._failed, number) if b"\0" + shape in self._shapes else self._failed
                 continue
-            if self._lines <= 0 or (b": " not in raw and _is_command(raw, triggers)):
+            if self._lines <= 0 or (b": " not in raw and _STATUS.search(raw, 0, _STATUS_WITHIN)):
                 continue
             self._lines -= 1
-            line = Line(number, plain(flat[start:end]), _Around(flat, start, end))
+            line = Line(number, flat, start, end)
             error = self._first.consider(line)
             failed = error or self._first.stops(line)
             if failed:
@@ -213,7 +171,7 @@ class Scanner:
 
     def _match(self, line: Line, error: bool) -> bool:
         """Try all rules on a line and on the message of CMake that begins with it."""
-        if _CALM.search(line.text):
+        if CALM.search(line.text):
             return False
         for name, (literal, pattern) in self._rules.facts.items():
             if literal in line.low and name not in self._facts and pattern.search(line.canonical):
@@ -227,10 +185,8 @@ class Scanner:
                 if literal in low and (words := self._fitting(rule, message, line, text)) is not None:
                     shown = line.text.strip() if text is line.canonical else text
                     match = Match(rule, line.number, shown[:_EXCERPT], words, error)
-                    known = self._matches.setdefault(rule.id, [])
-                    known.append(match)
-                    if len(known) >= _MATCHES:
-                        self._forget(rule)
+                    self._matches.setdefault(rule.id, []).append(match)
+                    self._tried(rule, _LOOKS // _MATCHES)
                     found = True
         return found
 
@@ -240,52 +196,24 @@ class Scanner:
         if not found or any(match.line == line.number for match in self._matches.get(rule.id, ())):
             return None
         words = {name: value for name, value in found.groupdict().items() if value}
-        if any(item.pattern.search(text) for item in rule.excluded):
+        if any(item.pattern.search(text) for item in rule.unless):
             return None
-        near, unless = rule.around
-        if near or unless:
-            self._looks[rule.id] = self._looks.get(rule.id, 0) + 1
-            if self._looks[rule.id] > _LOOKS:
-                self._forget(rule)
-                return None
-            around = [
-                text,
-                *map(canonical, line.window.before(NEAR)),
-                *map(canonical, line.window.after(NEAR)),
-            ]
-            if any(item.pattern.search(other) for item in unless for other in around):
-                return None
-            seen = [hit for item in near for other in around if (hit := item.pattern.search(other))]
-            if near and not seen:
+        if rule.near or rule.unless_near:
+            around = [text, *map(canonical, line.before(NEAR)), *map(canonical, line.after(NEAR))]
+            seen = [hit for item in rule.near for other in around if (hit := item.pattern.search(other))]
+            if (rule.near and not seen) or any(
+                item.pattern.search(other) for item in rule.unless_near for other in around
+            ):
+                self._tried(rule)
                 return None
             words = {**{k: v for hit in seen for k, v in hit.groupdict().items() if v}, **words}
         return words if rule.fits(words) else None
 
-    def _forget(self, rule: Rule) -> None:
-        self._messages = [entry for entry in self._messages if entry[2].id != rule.id]
-
-
-def _is_command(raw: bytes, triggers: set[str]) -> bool:
-    """Whether a line only shows what is done next."""
-    if _STATUS.search(raw, 0, _STATUS_WITHIN):
-        return True
-    return bool(_COMMAND.match(raw)) and not any(OPTION in text for text in triggers)
-
-
-def _by_line(flat: bytes, hits: list[tuple[int, str]]) -> Iterator[tuple[int, int, set[str]]]:
-    """Yield beginning, end and literals of each line that was hit."""
-    start, end, triggers = 0, -1, set[str]()
-    for place, text in hits:
-        if place >= end:
-            if triggers:
-                yield start, end, triggers
-            start = flat.rfind(b"\n", 0, place) + 1
-            end = flat.find(b"\n", place)
-            end = len(flat) if end < 0 else end
-            triggers = set()
-        triggers.add(text)
-    if triggers:
-        yield start, end, triggers
+    def _tried(self, rule: Rule, cost: int = 1) -> None:
+        """Count what a rule cost, and leave it out of the rest when it was too much."""
+        self._looks[rule.id] = self._looks.get(rule.id, 0) + cost
+        if self._looks[rule.id] >= _LOOKS:
+            self._messages = [entry for entry in self._messages if entry[2].id != rule.id]
 
 
 def _lines_back(flat: bytes, end: int, count: int) -> int:

@@ -22,9 +22,7 @@ _PATH = re.compile(
     r"(?:[A-Za-z]:|~[\w.-]{0,40})?[/\\](?:[^\s/\\'\":;,()]{1,200}[/\\]){0,40}[^\s/\\'\":;,()]{0,200}|(?:[\w.+@~-]{1,200}/){1,40}[\w.+@-]{1,200}"
 )
 # The status of a server or of a program says what is wrong, other long numbers do not.
-_STATUS = r"(?<!\()(?<!\(-)" + "".join(
-    f"(?<!{word} )" for word in ("response", "code", "Error", "error:", "failed:", "status")
-)
+_STATUS = r"(?<!\()(?<!\(-)(?<!response )(?<!code )(?<!Error )(?<!error: )(?<!failed: )(?<!status )"
 _NUMBER = re.compile(rf"{_STATUS}\b(?:0x[0-9a-fA-F]{{1,32}}|[0-9a-f]{{12,64}}|\d{{3,}}(?:\.\d{{1,9}})?)\b")
 _QUOTED_BLANKS = re.compile(r"'[^']{0,200}/[^']{0,200}'|\"[^\"]{0,200}/[^\"]{0,200}\"")
 

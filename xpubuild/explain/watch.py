@@ -22,11 +22,9 @@ class LogWatcher:
         self._rules = rules or shipped_rules()
         self._known = known or Circumstances()
         self._scanner = Scanner(self._rules)
-        self._doom = [
-            (message, rule) for rule in self._rules.rules if rule.fatal for message in rule.messages
-        ]
-        self._literals = {message.literal for message, _ in self._doom}
-        self._literals |= {literal for literal, _ in self._rules.facts.values()}
+        self._doom = [(message, rule) for rule in self._rules.rules if rule.fatal for message in rule.says]
+        literals = [literal for literal, _ in self._rules.facts.values()]
+        self._literals = {*literals, *(message.literal for message, _ in self._doom)}
         self._facts: set[str] = set()
         self._matches: dict[str, Match] = {}
         self._batch: list[bytes] = []
@@ -64,7 +62,7 @@ class LogWatcher:
         self._facts |= {name for name, (_, pattern) in self._rules.facts.items() if pattern.search(text)}
         for message, rule in self._doom:
             hit = message.pattern.search(text)
-            if hit and not any(item.pattern.search(text) for item in rule.excluded):
+            if hit and not any(item.pattern.search(text) for item in rule.unless):
                 self._matches.setdefault(
                     rule.id, Match(rule, self._number, text[:400], hit.groupdict(""), True)
                 )
