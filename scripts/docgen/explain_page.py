@@ -29,10 +29,9 @@ failure follows, a transfer that a complete one followed, and a distributed run 
 it took a step. A rule for a general message (a wrapped error, a crash, a failed command) gives way to
 one that says more.
 
-`--doctor FILE` reads the report of `xpubuild doctor` from the same host; `--here` says that the log is
-of this host, and runs the checks that belong to the findings. They decide: a check that fails makes its
-cause certain, checks that all pass make it no more than possible, and the text says which check decided.
-Without them a log is never judged by this host.
+`--here` says that the log is of this host, and runs the checks of `doctor` that belong to the findings.
+They decide: a check that fails makes its cause certain, checks that all pass make it no more than possible,
+and the text says which check decided. Without it a log is never judged by this host.
 
 A suggested command looks, or sets a variable for one run; none removes, reinstalls or downgrades what
 was built. Packages are named for the distribution of the log, or else of this host.
