@@ -63,7 +63,6 @@ compared with a source tree:
 | in the tree | against |
 | --- | --- |
 | `version.txt` | `source.version`, else the release of the recipe or the version of the component |
-| `requires-python`, or `python_requires` of `setup.py` | `source.requires_python`; of torch `needs.python` |
 | the pin files | `commit` or `ref` of `source.configure_time` |
 | `ci_commit_pins/triton-xpu.txt` in `.ci/docker` | commit of the component `triton` |
 | `triton_xpu_version.txt`, else `triton_version.txt`, in `.ci/docker` | its version |

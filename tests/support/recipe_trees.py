@@ -32,7 +32,6 @@ set(_LOW_PRIORITY_ALIASES "CUDAHOSTCXX=CUDA_HOST_COMPILER")
 SOURCE: dict[str, Any] = {
     "url": "/x",
     "version": "2.6.0a0",
-    "requires_python": ">=3.9",
     "configure_time": [{"url": "/ops", "pin_file": "third_party/xpu.txt", "commit": PIN}],
     "skip_submodules": ["third_party/a/deps/c"],
 }

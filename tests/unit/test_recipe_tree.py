@@ -13,7 +13,7 @@ from support.documents import check
 from support.recipe_trees import FORWARDING, OTHER, PIN, found, recipe, write_tree
 
 from xpubuild.errors import RecipeError, UsageError
-from xpubuild.recipe.tree import RecipeTreeProof, check_tree, expected, requires_python
+from xpubuild.recipe.tree import RecipeTreeProof, check_tree, expected
 
 PIN_FILE = {"url": "/ops", "pin_file": "third_party/xpu.txt"}
 
@@ -29,7 +29,6 @@ def test_a_recipe_that_agrees(tree: Path) -> None:
     assert report.not_checked == ["commit: the tree has none"]
     assert report.found == {
         "version": "2.6.0a0",
-        "requires_python": ">=3.9.0",
         "pins": [{"file": "third_party/xpu.txt", "url": "/ops", "commit": PIN}],
     }
 
@@ -39,8 +38,6 @@ def test_a_recipe_that_agrees(tree: Path) -> None:
     [
         ({"source": {"version": "2.7.0a0"}}, ("version.txt", "2.6.0a0", "2.7.0a0")),
         ({"source": {"version": None}, "release": "2.6.1"}, ("version.txt", "2.6.0a0", "2.6.1")),
-        ({"source": {"requires_python": ">=3.10"}}, ("setup.py", ">=3.9.0", ">=3.10")),
-        ({"needs": {"python": ">=3.8,<3.11"}}, ("setup.py", ">=3.9.0", ">=3.8,<3.11", "3.8")),
         (
             {"source": {"configure_time": [{**PIN_FILE, "commit": OTHER}]}},
             ("third_party/xpu.txt", PIN, OTHER, "/ops"),
@@ -66,7 +63,6 @@ def test_a_disagreement_names_the_file_and_both_values(
     ("changes", "said"),
     [
         ({"source": {"version": None}, "release": None}, "version.txt: it says 2.6.0a0"),
-        ({"source": {"requires_python": None}}, "setup.py: it says >=3.9.0"),
         ({"source": {"configure_time": []}}, "third_party/xpu.txt: the recipe has no configure_time entry"),
         ({"source": {"configure_time": [PIN_FILE]}}, f"third_party/xpu.txt: it says {PIN}"),
         ({"source": {"skip_submodules": ["third_party/b/x"]}}, "the tree has no third_party/b/.gitmodules"),
@@ -182,30 +178,6 @@ def test_the_version_of_triton_for_xpu_comes_first(tree: Path) -> None:
     assert "triton_xpu_version.txt says 3.7.0" in problem
 
 
-@pytest.mark.parametrize(
-    ("files", "answer"),
-    [
-        ({"pyproject.toml": '[project]\nrequires-python = ">=3.10"\n'}, ">=3.10"),
-        ({"setup.py": "setuptools.setup(python_requires='>=3.8, <4')"}, ">=3.8, <4"),
-        ({"setup.py": "PYTHON = '>=3.7'\nsetup(python_requires=PYTHON)"}, ">=3.7"),
-        ({"setup.py": "setup(python_requires='.'.join(open('/etc/passwd')))"}, None),
-        ({"setup.py": "\x00"}, None),
-        ({"pyproject.toml": "[project]\n", "setup.py": "setup(python_requires='>=3.9')"}, ">=3.9"),
-    ],
-)
-def test_the_python_requirement_is_read_and_never_run(
-    tmp_path: Path, files: dict[str, str], answer: str | None
-) -> None:
-    for name, text in files.items():
-        (tmp_path / name).write_text(text)
-    assert requires_python(tmp_path)[1] == answer
-
-
-def test_a_requirement_that_is_none(tree: Path) -> None:
-    (tree / "setup.py").write_text("setup(python_requires='three')")
-    assert "setup.py requires Python 'three', which is not a version specifier" in found(tree).problems
-
-
 @pytest.mark.parametrize("how", ["pipe", "folder", "/dev/zero", "../../../../../../etc/hostname", "nothing"])
 @pytest.mark.timeout(20)
 def test_what_is_no_file_of_the_tree_is_not_read(tree: Path, how: str) -> None:
@@ -252,15 +224,6 @@ def test_a_folder_without_sources_is_refused(tmp_path: Path) -> None:
         check_tree(expected(recipe(), "torch"), tmp_path)
     with pytest.raises(UsageError, match="no source tree of 'vision'"):
         expected(recipe(), "vision")
-
-
-def test_a_wheel_from_a_folder_of_the_tree(tmp_path: Path) -> None:
-    (tmp_path / "python").mkdir()
-    (tmp_path / "python/setup.py").write_text("setup(python_requires='>=3.12')")
-    source = {"url": "/t", "requires_python": ">=3.9"}
-    wanted = expected(recipe(triton={"build": {"source_dir": "python"}, "source": source}), "triton")
-    (problem,) = check_tree(wanted, tmp_path).problems
-    assert problem == "python/setup.py says >=3.12, but components.triton.source.requires_python is >=3.9"
 
 
 def test_a_tree_that_says_nothing_is_no_tree_that_agrees(tmp_path: Path) -> None:

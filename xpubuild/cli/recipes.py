@@ -49,7 +49,7 @@ def show(recipe: str) -> int:
 def check(recipe: tuple[str, ...], tree: dict[str, Path]) -> int:
     """Check recipes (default: all in the search path): schema, referenced files, switches, pins, facts.
 
-    With --tree, also compares version, Python requirement, pin files, submodules, commit and, where the tree
+    With --tree, also compares version, pin files, submodules, commit and, where the tree
     lists them, the variables of the build with a source tree.
     """
     from xpubuild.errors import RecipeError

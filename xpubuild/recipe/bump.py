@@ -256,7 +256,7 @@ def pinned_at(base: LoadedRecipe, name: str, commit: str, store: RepositoryStore
             _follow(found, item, mine)
             values["components"] |= {other: mine} if len(mine) > 1 else {}
     if commit != (component.source and component.source.commit):
-        values["components"][name]["source"] |= dict.fromkeys(("ref", "tree", "requires_python"))
+        values["components"][name]["source"] |= dict.fromkeys(("ref", "tree"))
     return values
 
 

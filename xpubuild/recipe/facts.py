@@ -14,7 +14,7 @@ _OPEN = frozenset({"env", "config_settings", "components", "variants", "patches"
 _OF_THE_WORLD = re.compile(
     r"(needs\.(?!disk_gib)|abi\.(?!note)|toolchain\.mkl|arch_upstream|loses|refuses|costs\."
     r"|components\.[^.]+\.(version|commit|requires|end_of_life|cxx11_abi)(\.|$)"
-    r"|components\.[^.]+\.source\.(commit|tree|version|requires_python|configure_time)(\.|$))"
+    r"|components\.[^.]+\.source\.(commit|tree|version|configure_time)(\.|$))"
 )
 _MISSING = object()
 

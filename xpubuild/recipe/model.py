@@ -87,7 +87,6 @@ class GitSource(Strict):
         default_factory=list, description="changes that are made on the pinned tree, in this order"
     )
     version: VersionText | None = Field(None, description="content of the tree's version.txt")
-    requires_python: Specifier | None = Field(None, description="requirement of the tree itself")
 
     @model_validator(mode="after")
     def _one_origin(self) -> GitSource:

@@ -10,10 +10,9 @@ import difflib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 
 from xpubuild.errors import RecipeError, UsageError
@@ -34,16 +33,8 @@ _XPU_PIN = "third_party/xpu.txt"
 TRITON_PIN = ".ci/docker/ci_commit_pins/triton-xpu.txt"
 #: Where triton's version is, the one for XPU first: it is ahead of the other in some releases.
 TRITON_VERSIONS = (".ci/docker/triton_xpu_version.txt", ".ci/docker/triton_version.txt")
-_PYTHONS = tuple(f"3.{minor}" for minor in range(6, 21))
 _SUBMODULE = re.compile(r"^\s*path\s*=\s*(.+?)\s*$", re.MULTILINE)
 _GIT_TAG = re.compile(r"\bGIT_TAG\s+\"?([\w./-]+)\"?(?=\s|$)")
-#: As pyproject.toml and setup.py state it: a text, or a name that is bound to one, or PyTorch's own way.
-_REQUIRES = {
-    "pyproject.toml": re.compile(r"^requires-python\s*=\s*[\"']([^\"']+)", re.MULTILINE),
-    "setup.py": re.compile(r"python_requires\s*=\s*[\"']([^\"']+)[\"']\s*[,)]"),
-}
-_REQUIRES_NAME = re.compile(r"python_requires\s*=\s*([A-Za-z_]\w*)")
-_MINIMUM = re.compile(r"^python_min_version\s*=\s*\((\d+(?:,\s*\d+)*)", re.MULTILINE)
 
 
 @frozen
@@ -68,8 +59,6 @@ class Expected:
     component: str
     version: str | None = None
     release: str | None = None
-    requires_python: str | None = None
-    python: str | None = None
     pins: tuple[PinFile, ...] = ()
     triton_commit: str | None = None
     triton_version: str | None = None
@@ -135,9 +124,6 @@ def expected(recipe: Recipe, component: str) -> Expected:
         component=component,
         version=source.version,
         release=recipe.release if component == "torch" else chosen.version,
-        requires_python=source.requires_python,
-        # What the recipe needs is said of torch; pip itself holds other wheels against the interpreter.
-        python=recipe.needs.python if component == "torch" else None,
         pins=tuple(pins),
         triton_commit=next(
             (item.commit for item in (triton, triton and triton.source) if item and item.commit), None
@@ -162,7 +148,7 @@ class RecipeTreeProof:
     def describe(self) -> str:
         """Say what is proved."""
         wanted = self.wanted.component
-        return f"version, Python requirement, pin files and variables of {wanted} match the recipe"
+        return f"version, pin files and variables of {wanted} match the recipe"
 
     def key(self) -> dict[str, Any]:
         """Return what the proof depends on; the commit is the business of the checkout's own proof.
@@ -175,8 +161,6 @@ class RecipeTreeProof:
             "into": self.into,
             "version": wanted.version,
             "release": wanted.release,
-            "requires_python": wanted.requires_python,
-            "python": wanted.python,
             "pins": [[pin.file, pin.commit, pin.ref] for pin in wanted.pins],
             "triton": [wanted.triton_commit, wanted.triton_version],
             "skip": sorted(wanted.skip),
@@ -240,7 +224,6 @@ def _compared(wanted: Expected, tree: Path) -> TreeReport:
         if wanted.release is not None:
             built = f"the release of {wanted.component}"
             report.compare("version.txt", version, built, wanted.release, same_release)
-    _python(wanted, tree, report)
     for pin in wanted.pins:
         _pin(wanted, pin, tree, report)
     if wanted.component == "torch":
@@ -274,45 +257,6 @@ def _variables(wanted: Expected, tree: Path, report: TreeReport) -> None:
 
 def _word(tree: Path, name: str) -> str | None:
     return next(iter((read_text(tree / name, tree) or "").split()), None)
-
-
-def requires_python(tree: Path, folder: str = ".") -> tuple[str, str | None]:
-    """Return the file that states the tree's Python requirement, and what it says; None where none does.
-
-    ``pyproject.toml`` counts before ``setup.py``, as it does for pip.
-    """
-    for name, pattern in _REQUIRES.items():
-        file = str(PurePosixPath(folder) / name)
-        text = read_text(tree / file, tree) or ""
-        found = pattern.search(text)
-        if found is None and name == "setup.py" and (bound := _REQUIRES_NAME.search(text)):
-            found = re.search(rf"^{bound[1]}\s*=\s*[\"']([^\"']+)", text, re.MULTILINE)
-        if found is not None:
-            return file, found[1]
-        if name == "setup.py" and (least := _MINIMUM.search(text)):
-            return file, ">=" + ".".join(re.findall(r"\d+", least[1]))
-    return f"{folder}/pyproject.toml or setup.py".removeprefix("./"), None
-
-
-def _python(wanted: Expected, tree: Path, report: TreeReport) -> None:
-    file, said = requires_python(tree, wanted.folder)
-    try:
-        allowed = SpecifierSet(said or "")
-    except InvalidSpecifier:
-        report.problems.append(f"{file} requires Python '{said}', which is not a version specifier")
-        return
-    key = f"components.{wanted.component}.source.requires_python"
-    report.compare(
-        file, said, key, wanted.requires_python, lambda one, other: SpecifierSet(one) == SpecifierSet(other)
-    )
-    if said is not None:
-        report.found["requires_python"] = said
-        ours = SpecifierSet(wanted.python) if wanted.python is not None else None
-        refused = [item for item in _PYTHONS if ours is not None and item in ours and item not in allowed]
-        if refused:
-            report.problems.append(
-                f"{file} requires Python {said}, but needs.python {wanted.python} allows {', '.join(refused)}"
-            )
 
 
 def _pin(wanted: Expected, pin: PinFile, tree: Path, report: TreeReport) -> None:
