@@ -30,7 +30,7 @@ from xpubuild.workspace.layout import Layout
 def prepared(root: Path, *scripts: str, files: dict[str, str] | None = None) -> Prepared:
     steps = [Step(f"step{number}", "t", commands=(shell(text),)) for number, text in enumerate(scripts)]
     plan: Plan = replace(make_plan(root, *steps), files=files or {}, summary={"python": "3.12.1 (x)"})
-    facts = {"host": {"disk": {"free_bytes": None}}}
+    facts = {"host": {"disk": {"free_bytes": None}, "compilers": []}}
     return Prepared(target_for("quickstart", workspace=str(root), facts=facts), plan, 1.0)
 
 

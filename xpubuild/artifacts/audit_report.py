@@ -52,6 +52,7 @@ _FIXES: Mapping[str, str] = {
     "two-sycl": "build everything with one oneAPI release",
     "outside": "install the wheel, and the distributions that it requires, together in one virtual or conda "
     "environment: pip install --target leaves out the folders beside site-packages",
+    "policy": "do not install this wheel unless you know who built it, and from what",
     "builder-path": "build with relative paths, or with -ffile-prefix-map for text in shared objects",
 }
 

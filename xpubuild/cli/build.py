@@ -57,8 +57,8 @@ def _writable(option: str, folder: Path | None) -> Path | None:
 
 @options.command("install")
 def install(
-    wheel_dir: Path | None, libtorch: Path | None, module_dir: Path | None, module_default: bool,
-    module_format: str, depends_on: tuple[str, ...],
+    wheel_dir: Path | None, sign_key: Path | None, libtorch: Path | None, module_dir: Path | None,
+    module_default: bool, module_format: str, depends_on: tuple[str, ...],
     until: str | None, dry_run: bool, bundle: Path | None,
     **build: Any,
 ) -> int:  # fmt: skip
@@ -102,7 +102,7 @@ def install(
             with options.new_sink() as sink:
                 receipt = apply(
                     prepared, sink=sink, cancel=cancel, until=until,
-                    wheel_dir=wheel_dir, libtorch=libtorch, modules=modules, lost=lost,
+                    wheel_dir=wheel_dir, sign_key=sign_key, libtorch=libtorch, modules=modules, lost=lost,
                 )  # fmt: skip
             if bundle is not None and receipt["status"] == "complete":
                 error = first_run.verified(workspace, cancel, quiet=options.speech().quiet)
@@ -218,7 +218,7 @@ def _show_plan(prepared: Prepared, form: str, until: str | None = None, output: 
 
 
 @options.command("lock")
-def lock(output: str | None, **build: Any) -> int:
+def lock(output: str | None, sbom: Path | None, **build: Any) -> int:
     """Record every input of a build of RECIPE: commits, submodules, hashes, flags, this machine.
 
     Some inputs are only known from the sources, so the sources are fetched into the user's cache. Commit the
@@ -226,6 +226,7 @@ def lock(output: str | None, **build: Any) -> int:
     """
     from xpubuild.engine.files import write_atomic
     from xpubuild.errors import UsageError
+    from xpubuild.install.attest import of_lock, write_document
     from xpubuild.install.conda_environment import file_name
     from xpubuild.install.lock import make_lock
     from xpubuild.install.lock_file import dump, write_lock
@@ -240,6 +241,8 @@ def lock(output: str | None, **build: Any) -> int:
     with options.interruptible() as cancel:
         prepared = prepare(_asked(build, report=report), cancel=cancel)
         made = make_lock(prepared, report=report, cancel=cancel)
+    if sbom is not None:
+        write_document(sbom, of_lock(made))
     if output == "-":
         write_out(dump(made))
         return 0

@@ -92,6 +92,7 @@ def _audit(wheels: list[Path], more: dict[str, Any]) -> int:
     from xpubuild.artifacts.audit_report import AuditPolicy, raise_for_findings
     from xpubuild.documents import plain
     from xpubuild.errors import AuditError
+    from xpubuild.install.attest import read_policy, violations
     from xpubuild.ui.supply_views import audit_view
 
     policy = AuditPolicy(
@@ -102,7 +103,12 @@ def _audit(wheels: list[Path], more: dict[str, Any]) -> int:
         elsewhere="error",
     )
     folders = {"search": more["search"], "installed_in": more["installed_in"]}
-    reports = [audit_wheel(wheel, policy, **folders) for wheel in wheels]
+    asked = more["policy"]
+    users = None if asked is None else read_policy(asked)
+    reports = [
+        audit_wheel(wheel, policy, **folders, more=violations(wheel, users, asked.parent) if users else ())
+        for wheel in wheels
+    ]
     failed: AuditError | None = None
     for report in reports:
         try:

@@ -59,14 +59,14 @@ COMMANDS: Mapping[str, Command] = {
         "| Build: cxx11-abi editable allow-dirty source-dir quick update until compile-cache"
         "| oneAPI: oneapi-root oneapi-mode extra-path extra-library-path"
         "| Sources and packages: store store-read-only installer packages conda-lock conda-channel"
-        f"| Locks: {_OF_LOCKS} | Results for others: wheel-dir libtorch module-dir module-default"
+        f"| Locks: {_OF_LOCKS} | Results for others: wheel-dir sign-key libtorch module-dir module-default"
         f" module-format depends-on bundle {_ALL}", "recipe"),
     "rehearse": Command("build", "Configure a build without compiling, and report what it would make.",
         f"workspace {_CHOICE} arch python dry-run | -: {_OF_LOCKS} {_ALL}", "recipe", builds=True),
     "plan": Command("build", "Show what install would do: table, JSON or shell script.",
         f"workspace {_CHOICE} arch python format matrix output | -: {_OF_LOCKS}", "recipe", builds=True),
     "lock": Command("build", "Lock every input of a recipe.",
-        f"{_CHOICE} arch python mirror output | Output: json quiet", "recipe", builds=True),
+        f"{_CHOICE} arch python mirror output sbom | Output: json quiet", "recipe", builds=True),
     "fetch": Command("build", "Download everything that an offline install needs.",
         f"{_CHOICE} mirror for-python dry-run {_ALL}", "recipe", builds=True),
     "store": Command("store", "Show, copy and collect the wheels that builds have kept."),
@@ -78,7 +78,7 @@ COMMANDS: Mapping[str, Command] = {
     "store gc": Command("store", "Remove kept wheels that nothing has used for some time.",
         "store older dry-run yes"),
     "check": Command("check", "Hash and audit what was built: workspaces, wheels, locks, mirrors.",
-        "workspace repair | Wheels: cxx11-abi allow-missing search installed-in arch"
+        "workspace repair | Wheels: policy cxx11-abi allow-missing search installed-in arch"
         "| Wheels with --repair: runtime output"
         "| Locks: lock-policy recipe python oneapi-root extra-path extra-library-path conda-lock mirror"
         f" offline {_ALL}", "checked"),
@@ -138,7 +138,7 @@ def sections(command: str) -> dict[str, list[str]]:
 
 
 _OF_INSTALL = (
-    "dry-run until wheel-dir libtorch module-dir module-default module-format depends-on"
+    "dry-run until wheel-dir sign-key libtorch module-dir module-default module-format depends-on"
     " locked lock lock-policy bundle"
 )
 #: The options of install that decide what is built: those of ``Options``.

@@ -185,6 +185,7 @@ OPTIONS: Mapping[str, Option] = {
         "How strictly this machine is compared with that of the lock.", default="compatible"),
     "libtorch": O(PATH, "Also write torch's headers, libraries and CMake files, for C++ programs (.tar.gz).",
         "FILE"),
+    "sign-key": O(PATH, "Sign the provenance of each wheel with this key of OpenSSH.", "FILE"),
     "wheel-dir": O(PATH, "Also fill this folder with all wheels that the result needs elsewhere."),
     "runtime": O(PATH, "Environment with the wheels that the result will require."),
     "module-dir": O(PATH, "Also write a modulefile, xpubuild/RECIPE-PYTHON-DIGEST, into this folder."),
@@ -193,6 +194,8 @@ OPTIONS: Mapping[str, Option] = {
         default="tcl"),
     "depends-on": O(NAMES, "Modules that bring oneAPI, which the modulefile loads instead.", "MODULES"),
     "check.allow-missing": O(LIST, "Library that the target provides; repeatable.", "PATTERN"),
+    "policy": O(PATH, "What signer, recipe, lock and hash wheels must have, as a file.", "FILE"),
+    "sbom": O(PATH, "Also write a CycloneDX SBOM of what is locked.", "FILE"),
     "check.search": O(PATHS, "Folder with libraries; repeatable."),
     "check.installed-in": O(PATH, "Follow RPATHs as if installed in this site-packages folder."),
     "check.arch": O(NAMES, "AOT targets, such as pvc, that SYCL kernels must have code for."),
@@ -262,7 +265,7 @@ TABLES: Mapping[tuple[str, ...], Mapping[str, Option]] = {
 _ONCE = "yes step repair list junit update-baseline here all caches stand-in bundle build"
 _ONCE += " write values prove accept module-default"
 _UNNAMED = "output root no-gpu source select data operators minutes results baseline require"
-_UNNAMED += " libtorch html tag to torch patch sarif"
+_UNNAMED += " libtorch html tag sbom policy to torch patch sarif"
 #: Never in a file: they ask for one deed, or answer for a person.
 DEEDS = frozenset((*_ONCE.split(), "dry-run", "json", "status.jobs",
     *(f"bisect.{name}" for name in ("good", "bad", "workspace"))))

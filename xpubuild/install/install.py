@@ -133,6 +133,7 @@ def apply(
     cancel: Cancel,
     until: str | None = None,
     wheel_dir: Path | None = None,
+    sign_key: Path | None = None,
     libtorch: Path | None = None,
     modules: Modules | None = None,
     lost: Callable[[dict[str, Any]], None] = lambda _: None,
@@ -164,6 +165,11 @@ def apply(
             raise outcome.errors[0]
         write_receipt(layout, receipt)
         try:
+            # What reads locks and policies is not imported for a plan.
+            from xpubuild.install.attest import write_documents
+
+            made = write_documents(receipt, layout.sbom, sign_key)
+            journal.add_made("install", [str(path) for path in made])
             receipt |= _published(
                 prepared, receipt, wheel_dir=wheel_dir, libtorch=libtorch, modules=modules, cancel=cancel
             )

@@ -93,6 +93,9 @@ def _built(wheel: Mapping[str, Any], folder: Path) -> Path:
     found = file_sha256(source)
     if found != wheel["sha256"]:
         raise damaged_wheel(str(source), found, str(wheel["sha256"]))
+    for beside in source.parent.glob(f"{source.name}.*"):  # its provenance
+        if folder != source.parent:
+            share([files.copy_durable(beside, folder)])
     target = folder / source.name
     return target if target.exists() and target.samefile(source) else files.copy_durable(source, folder)
 

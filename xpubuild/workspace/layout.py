@@ -33,6 +33,7 @@ class Layout:
     logs = Place("logs", "One log per step, the previous one as ``.log.1``.")
     journal = Place("journal.db", "The journal database.")
     receipt = Place("receipt.json", "The receipt of the last install.")
+    sbom = Place("sbom.cdx.json", "What it was built from: a software bill of materials (CycloneDX).")
     resolved = Place("resolved.json", "Commits of branches and tags that were looked up for this workspace.")
     plan = Place("build/plan.json", "The plan of the last install, as ``plan --format json`` prints it.")
     verify_report = Place("build/verify.json", "The document of the last verify.")

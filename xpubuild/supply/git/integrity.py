@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from xpubuild.engine.redact import recordable
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.frozen import frozen
 from xpubuild.supply.git.edits import (
@@ -33,9 +34,9 @@ def verify_checkout(
 ) -> dict[str, Any]:
     """Prove that ``into`` is the tree of ``pin`` and return the evidence.
 
-    The evidence holds ``commit``, ``tree``, ``submodules`` (path, url, commit) and ``digest``: the sha256
-    over ``path NUL mode NUL blob-id NEWLINE`` of every file and submodule of the recursive tree, sorted by
-    the bytes of the path. Nothing else may lie in the tree but what builds of ours have made there.
+    The evidence holds ``url``, ``commit``, ``tree``, ``submodules`` (path, url, commit) and ``digest``: the
+    sha256 over ``path NUL mode NUL blob-id NEWLINE`` of every file and submodule of the recursive tree,
+    sorted by the bytes of the path. Nothing else may lie in the tree but what builds of ours have made there.
 
     Raises:
         SourceIntegrityError: it is not; the message names the file, submodule or commit.
@@ -55,6 +56,7 @@ def verify_checkout(
             error.mend = lambda: None
         raise
     return {
+        "url": recordable(pin.url),
         "commit": pin.commit,
         "tree": tree,
         "submodules": _submodules(git, repositories, pin.url) if pin.submodules else [],
