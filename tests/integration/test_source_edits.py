@@ -14,7 +14,7 @@ from integration.gitserver import Nested, git, snapshot
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.supply.git.checkout import checkout
-from xpubuild.supply.git.edits import EDITABLE, WHEEL, Edit, refuse
+from xpubuild.supply.git.edits import EDITABLE, WHEEL, Edit, Shadows, refuse
 from xpubuild.supply.git.integrity import (
     BuiltTreeProof,
     TreeProof,
@@ -23,6 +23,8 @@ from xpubuild.supply.git.integrity import (
 )
 from xpubuild.supply.git.own_tree import dirty_digest
 from xpubuild.supply.git.pin import Pin
+from xpubuild.supply.git.submodules import TreeEntry
+from xpubuild.supply.git.worktree import Repository
 
 _MID = "third_party/mid"
 _INNER = "third_party/mid/deps/inner"
@@ -250,6 +252,16 @@ def test_a_build_must_not_make_a_file_that_hides_a_pinned_one(nested: Nested, in
         expected = [[pinned.name, f"untracked, hides {_INNER}/{pinned.name}"]] if hides else []
         assert found == expected
         (into / pinned.name).unlink()
+
+
+@pytest.mark.parametrize(("pinned", "hides"), [("aten/templates/Ir.h", False), ("aten/src/Ir.h", True)])
+def test_a_header_made_of_a_template_in_another_folder_hides_nothing(
+    tmp_path: Path, pinned: str, hides: bool
+) -> None:
+    """torch/csrc/lazy/generated/LazyIr.h has its template in another folder."""
+    entries = tuple(TreeEntry("100644", "0" * 40, path) for path in (pinned, "lazy/generated/README.md"))
+    tree = Repository("", tmp_path, tmp_path / ".git", None, (), entries)
+    assert Shadows([tree]).of(tmp_path, "lazy/generated/Ir.h") == (pinned if hides else "")
 
 
 def test_the_tree_of_an_editable_install_is_in_use_until_a_wheel_is_built_of_it(

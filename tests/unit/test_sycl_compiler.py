@@ -88,10 +88,18 @@ def test_an_option_that_it_does_not_know_is_refused() -> None:
 
 
 def test_it_says_what_it_is_and_what_it_ignores() -> None:
-    said = Toolkit(Path("/none"), release="2026.2.0", without=("spir64_gen",)).describe()
+    toolkit = Toolkit(
+        Path("/none"), release="2026.2.0", without=("spir64_gen",), host=("-O0",), no_kernels=("/onednn/",)
+    )
+    said = toolkit.describe()
     assert said.startswith("Intel(R) oneAPI DPC++/C++ Compiler 2026.2.0 (stand-in driver)\n")
     assert all(option in said for option in ignored())
-    assert "no images are made for spir64_gen" in said
+    for part in (
+        "no images are made for spir64_gen",
+        "passed to the host: -O0",
+        "no device pass for /onednn/",
+    ):
+        assert part in said
 
 
 def test_what_ccache_asks_first_is_preprocessed_for_the_host() -> None:

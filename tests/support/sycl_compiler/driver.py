@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -26,6 +27,8 @@ from .options import Options, UsageError, divide, ignored, is_sycl, plain
 _SECTION = ".sycl_images"
 # libsycl.so.9 came with 2026.0.
 _FIRST_WITH_VERSION_3 = 9
+#: A source that says so. Others may include it through their headers, which the host pass shows.
+_INCLUDES_SYCL = re.compile(r"^\s*#\s*include\s.*sycl", re.MULTILINE)
 _LANGUAGE = "-DSYCL_LANGUAGE_VERSION=202012L"
 
 
@@ -36,8 +39,12 @@ class Toolkit:
     root: Path
     #: Options of the device pass that nobody passes, such as -fsycl-device-code-split=per_kernel.
     device: tuple[str, ...] = ()
+    #: Options that end every compilation of host code, such as -O0 for a build that is to be quick.
+    host: tuple[str, ...] = ()
     #: Targets of the command line for which no images are made.
     without: tuple[str, ...] = ()
+    #: Parts of the paths of sources that have no kernels: no device pass.
+    no_kernels: tuple[str, ...] = ()
     #: Where images that were compiled ahead of time are kept, for a link that is repeated.
     kept: str | None = None
     #: The release, where no package says it.
@@ -78,6 +85,8 @@ class Toolkit:
         """What ``--version`` says."""
         rest = [f"Intel's front end (libsycl-jit) with a stand-in driver; it ignores {' '.join(ignored())}"]
         rest += [f"always passed to the device: {' '.join(self.device)}"] if self.device else []
+        rest += [f"always passed to the host: {' '.join(self.host)}"] if self.host else []
+        rest += [f"no device pass for {' '.join(self.no_kernels)}"] if self.no_kernels else []
         rest += [f"no images are made for {' '.join(self.without)}"] if self.without else []
         head = f"Intel(R) oneAPI DPC++/C++ Compiler {self.version} (stand-in driver)"
         return "\n".join((head, "Target: x86_64-unknown-linux-gnu", "Thread model: posix", *rest, ""))
@@ -92,7 +101,7 @@ def main(argv: Sequence[str], toolkit: Toolkit, name: str = "icpx") -> int:
         if is_sycl(argv):
             _drive(toolkit, divide(argv))
         else:
-            _run("g++" if name == "icpx" else "gcc", toolkit.macro, *plain(argv), out=None)
+            _run("g++" if name == "icpx" else "gcc", toolkit.macro, *plain(argv), *toolkit.host, out=None)
     except (FrontEndError, UsageError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
@@ -104,7 +113,7 @@ def main(argv: Sequence[str], toolkit: Toolkit, name: str = "icpx") -> int:
 def _drive(toolkit: Toolkit, options: Options) -> None:
     if options.preprocess_only:
         # What ccache hashes. GCC writes to standard output, unless a file is named.
-        flags = (*options.for_host, *toolkit.includes, "-E", *map(str, options.sources))
+        flags = (*options.for_host, *toolkit.host, *toolkit.includes, "-E", *map(str, options.sources))
         to = () if options.output == Options.output else ("-o", str(options.output))
         _run(options.host_compiler, *flags, *to, out=None)
         return
@@ -132,12 +141,17 @@ def _compile(toolkit: Toolkit, options: Options, source: Path, folder: Path) -> 
     # GCC takes no [[deprecated]] after the attribute of visibility.
     deprecated = "-DSYCL2020_DISABLE_DEPRECATION_WARNINGS"
     quiet = ("-Wno-attributes", "-DSYCL_DISABLE_FSYCL_SYCLHPP_WARNING", deprecated)
-    flags = (*options.for_host, *quiet, *toolkit.includes, "-iquote", str(source.parent))
-    if not _includes_sycl(toolkit, options, source, flags, folder):
+    flags = (*options.for_host, *toolkit.host, *quiet, *toolkit.includes, "-iquote", str(source.parent))
+    headers = folder / "headers.d"
+    listing = ("-MD", "-MF", headers, "-MT", options.header_target or options.output)
+    no_kernels = any(part in str(source) for part in toolkit.no_kernels)
+    if no_kernels or not _INCLUDES_SYCL.search(source.read_text()):
         # torch-xpu-ops compiles such a source to ask for the macros.
         macros = () if options.other_host else (toolkit.macro, _LANGUAGE)
-        _run(options.host_compiler, *flags, *macros, "-c", source, "-o", folder / "host.o")
-        return folder / "host.o"
+        _run(options.host_compiler, *flags, *macros, *listing, "-c", source, "-o", folder / "host.o")
+        if no_kernels or f"{toolkit.root / 'include' / 'sycl'}/" not in headers.read_text():
+            _tell_headers(options, headers.read_text())
+            return folder / "host.o"
     header, footer = folder / "header.h", folder / "footer.h"
     images, log = _in_a_child(
         toolkit.front_end,
@@ -153,7 +167,9 @@ def _compile(toolkit: Toolkit, options: Options, source: Path, folder: Path) -> 
         f'#include "{header}"\n#line 1 "{source}"\n{source.read_text()}\n#include "{footer}"\n'
     )
     host, target = folder / "host.o", folder / "object.o"
-    _run(options.host_compiler, *flags, "-c", wrapper, "-o", host)
+    _run(options.host_compiler, *flags, *listing, "-c", wrapper, "-o", host)
+    found = headers.read_text().replace(str(wrapper), str(source))
+    _tell_headers(options, found.replace(str(header), "").replace(str(footer), ""))
     stored = folder / "images"
     stored.write_bytes(pickle.dumps(images))
     _run("objcopy", "--add-section", f"{_SECTION}={stored}",
@@ -161,16 +177,10 @@ def _compile(toolkit: Toolkit, options: Options, source: Path, folder: Path) -> 
     return target
 
 
-def _includes_sycl(
-    toolkit: Toolkit, options: Options, source: Path, flags: Sequence[str | Path], folder: Path
-) -> bool:
-    """Whether a source includes headers of SYCL; writes the list of its headers, where one is asked for."""
-    listed = folder / "headers.d"
-    told = ("-M", "-MF", listed, "-MT", options.header_target or options.output)
-    _run(options.host_compiler, *flags, *told, source)
+def _tell_headers(options: Options, headers: str) -> None:
+    """Write the list of a source's headers, where one is asked for."""
     if options.lists_headers:
-        shutil.copyfile(listed, options.header_list or options.output.with_suffix(".d"))
-    return f"{toolkit.root / 'include' / 'sycl'}/" in listed.read_text()
+        (options.header_list or options.output.with_suffix(".d")).write_text(headers)
 
 
 def _in_a_child(library: Path, source: Path, options: Sequence[str]) -> tuple[list[Image], str]:

@@ -148,7 +148,8 @@ class Shadows:
     def _headers(self) -> dict[str, list[str]]:
         named: dict[str, list[str]] = {}
         for path in self._pinned:
-            if path.endswith(_HEADERS):
+            # PyTorch generates LazyIr.h of aten/src/ATen/templates/LazyIr.h, in another folder.
+            if path.endswith(_HEADERS) and "/templates/" not in path:
                 named.setdefault(path.rpartition("/")[2], []).append(path)
         return named
 
