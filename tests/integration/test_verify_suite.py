@@ -57,7 +57,7 @@ def test_vector_functions_are_set_up_by_one_thread_before_any_check(target: Targ
         assert first == f"aten.{name}.default 16"
 
 
-#: More than half of the suite's time on a CPU, run on demand. Each has a smaller sibling that always runs: the
+#: More than half of the suite's time on a CPU, run on demand. Each has a smaller sibling that always runs:
 #: resnet50 in other types, what else inductor compiles, other workloads and large tensors. The training steps
 #: are of the suite smoke, which tests/e2e/test_quickstart.py runs whole.
 DEAR = (
