@@ -247,10 +247,9 @@ def toolchain_cmake(look: Look) -> Outcome:
     if version == UNKNOWN:
         fix = todo("run it manually, or remove it from PATH", f"{shlex.quote(path)} --version")
         return finding(f"{path} does not report its version", fix)
-    against = [item for item in judged(look, "cmake", cmake=version) if item.answer == "no"]
-    if not against:
-        return ok(f"CMake {version} ({path})", version=version)
     wanted = look.wanted.needs.cmake if look.wanted else None
+    if fits(version, wanted) != "no":
+        return ok(f"CMake {version} ({path})", version=version)
     fix = todo(
         "xpubuild install is not affected; for a manual build, install a compatible version",
         f"python -m pip install 'cmake{wanted}'",
