@@ -26,8 +26,6 @@ Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 _CI = os.environ.get("CI", "").lower() in ("true", "1")
 _GRACE_S = 3.0
 _CHILDREN_S = 30.0
-#: Tests of what reads the system itself.
-READ_THE_SYSTEM = ("test_host_", "test_distribution", "test_doctor_")
 _not_run: dict[str, set[str]] = {}
 _left: list[str] = []
 _root: list[Path] = []

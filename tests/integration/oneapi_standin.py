@@ -21,14 +21,12 @@ NEEDED = ("compiler", "pti", "umf", "mpi", "ccl")
 
 HANGS = "sleep 300"
 EXITS = "exit 5"
-NOUNSET = "set -u; export NEVER=$STANDIN_NEVER_SET"
 ERREXIT = "set -e; false"
 NOISE = "echo ':: stand-in noise on standard output'; echo ':: and on standard error' >&2"
 NEWLINES = "export STANDIN_TEXT=$'first line\\nsecond=line\\n'"
 BYTES = "export STANDIN_BYTES=$'caf\\xe9'"
 FUNCTION = "standin_function() { echo hello; }; export -f standin_function"
 ARGUMENTS = 'export STANDIN_ARGUMENTS="$#:$*"'
-ALLEXPORT = "set -a"
 
 
 def returns(status: int) -> str:

@@ -9,16 +9,20 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
-from support.engine import program
+from support.engine import MARK, PATH, marked, new_mark, nothing_left, program
 
+from xpubuild.engine import process
 from xpubuild.engine.lock import described, held_by, owner, workspace_lock
-from xpubuild.engine.process import Cancel
+from xpubuild.engine.process import Cancel, ProcessResult, query, run
 from xpubuild.errors import InterruptedByUserError, ToolchainError, WorkspaceBusyError
 
 #: Takes the lock, says so, and keeps it until its input ends. Arguments: workspace, shared or not.
@@ -187,3 +191,172 @@ def test_a_lock_that_is_a_link_makes_no_file_elsewhere(tmp_path: Path) -> None:
         pass
     assert str(tmp_path / "new") in caught.value.why
     assert not (tmp_path / "new").exists()
+
+
+# ---- Deadlines, cancellation, and that nothing outlives its command
+
+
+BASE = {"PATH": PATH}
+#: Says that it got SIGINT and SIGTERM, and goes on; its child does the same in a session of its own.
+STUBBORN = """
+exec 2>/dev/null
+trap 'echo SIGINT' INT; trap 'echo SIGTERM' TERM
+echo ready
+[ "$1" = alone ] || setsid sh "$0" alone &
+while :; do sleep 0.05; done
+"""
+#: Leaves a daemon behind: a session of its own, a second fork, and no standard streams where told so.
+DAEMON = """
+import os, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        open(sys.argv[1], "w").write(str(os.getpid()))
+        if sys.argv[2] == "closed":
+            for fd in (0, 1, 2):
+                os.close(fd)
+        time.sleep(300)
+    os._exit(0)
+os.wait()
+while not os.path.exists(sys.argv[1]) or not open(sys.argv[1]).read():
+    time.sleep(0.01)
+"""
+
+
+#: Also after errors.
+
+
+def python(*arguments: str, **options: Any) -> ProcessResult:
+    return run([sys.executable, "-c", *arguments], env=BASE, **options)
+
+
+def shell(text: str, **options: Any) -> ProcessResult:
+    return run(["sh", "-c", text], env=BASE, **options)
+
+
+@pytest.fixture
+def short_ladder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "LADDER", ((signal.SIGINT, 0.3), (signal.SIGTERM, 0.3)))
+
+
+@pytest.mark.usefixtures("short_ladder")
+def test_the_whole_ladder_at_the_deadline(tmp_path: Path) -> None:
+    script = tmp_path / "stubborn.sh"
+    script.write_text(STUBBORN)
+    mark = new_mark()
+    with nothing_left(mark):
+        result = run(["sh", str(script)], env={**BASE, MARK: mark}, deadline_s=1.5)
+    assert result.timed_out
+    assert not result.ok
+    assert result.returncode == -signal.SIGKILL
+    assert "timed out" in result.describe()
+    # The child left the group, which alone gets the signals; killed are both.
+    assert result.tail == ("ready", "ready", "SIGINT", "SIGTERM")
+    assert result.duration_s < 20
+
+
+def test_the_first_rung_is_enough_for_what_listens() -> None:
+    cancel = Cancel()
+    started = time.monotonic()
+    result = shell(
+        "trap 'echo bye; exit 5' INT; echo ready; while :; do sleep 0.05; done",
+        on_line=lambda line: cancel.set("test") if line == "ready" else None,
+        cancel=cancel,
+    )
+    assert (result.returncode, result.cancelled, result.ok) == (5, True, False)
+    assert result.tail == ("ready", "bye")
+    assert result.describe() == "was interrupted"
+    assert time.monotonic() - started < process.LADDER[0][1]
+
+
+def test_what_is_cancelled_beforehand_is_not_started(tmp_path: Path) -> None:
+    cancel = Cancel()
+    cancel.set("first")
+    cancel.set("second")
+    assert cancel.reason == "first"
+    result = shell(f"touch '{tmp_path}/ran'", cancel=cancel)
+    assert result.cancelled
+    assert not result.ok
+    assert not query(["touch", str(tmp_path / "ran")], env=BASE, cancel=cancel).ok
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("delay_ms", [0, 10, 20, 35, 60])
+def test_stopped_while_it_starts(delay_ms: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The signal must wait until the supervisor can pass it on: neither lost nor a traceback in the log."""
+    monkeypatch.setattr("xpubuild.engine.process.TICK_S", 0.001)
+
+    class Later(Cancel):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first: float | None = None
+
+        def __bool__(self) -> bool:
+            now = time.monotonic()
+            if self.first is None:
+                self.first = now
+                return False
+            return now - self.first >= delay_ms / 1000
+
+    result = run(["sleep", "60"], env=BASE, cancel=Later())
+    assert result.cancelled
+    assert result.returncode == -signal.SIGINT
+    assert result.tail == ()
+
+
+@pytest.mark.parametrize("streams", ["closed", "kept"])
+def test_a_daemon_does_not_outlive_its_command(streams: str, tmp_path: Path) -> None:
+    """Where it keeps our pipe open, the end of the command is seen all the same."""
+    note = tmp_path / "pid"
+    result = python(DAEMON, str(note), streams)
+    assert result.ok
+    assert not psutil.pid_exists(int(note.read_text()))
+    assert result.duration_s < 60
+
+
+def test_quick_forkers_are_caught() -> None:
+    mark = new_mark()
+    text = "for i in 1 2 3 4 5 6 7 8; do (setsid sh -c 'while :; do (sleep 0.01) & done' &); done; sleep 0.3"
+    with nothing_left(mark):
+        assert run(["sh", "-c", text], env={**BASE, MARK: mark}).ok
+
+
+def test_a_supervisor_that_is_killed_does_not_hang_its_caller() -> None:
+    mark = new_mark()
+    with nothing_left(mark, within_s=2.0):
+        result = run(
+            ["sh", "-c", "sleep 300 & echo $PPID; wait"],
+            env={**BASE, MARK: mark},
+            on_line=lambda line: os.kill(int(line), signal.SIGKILL),
+            deadline_s=60,
+        )
+    assert result.returncode == -signal.SIGKILL
+    assert not result.timed_out
+
+
+def test_a_pipe_held_by_what_nobody_can_find_does_not_hang_the_caller() -> None:
+    """It left the session, and its supervisor was killed: it cannot be ended, nor may it stop the run."""
+    mark = new_mark()
+    started = time.monotonic()
+    result = run(
+        ["sh", "-c", "setsid -f sh -c 'echo $0; sleep 60' $PPID; sleep 60"],
+        env={**BASE, MARK: mark},
+        on_line=lambda line: os.kill(int(line), signal.SIGKILL),
+        deadline_s=30,
+    )
+    for pid in marked(mark):
+        os.kill(pid, signal.SIGKILL)
+    assert result.returncode == -signal.SIGKILL
+    assert time.monotonic() - started < 25
+
+
+def test_a_listener_that_raises_ends_the_command() -> None:
+    class ListenerError(Exception):
+        pass
+
+    def listen(_line: str) -> None:
+        raise ListenerError
+
+    mark = new_mark()
+    with nothing_left(mark), pytest.raises(ListenerError):
+        run(["sh", "-c", "echo x; sleep 300"], env={**BASE, MARK: mark}, on_line=listen)

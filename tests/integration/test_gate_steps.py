@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from integration import oneapi_standin as standin
 from integration.torch_env import TORCH, TorchEnv
-from support.artifacts import compile_shared, pack
 
 from xpubuild.artifacts.gate_watcher import WatchStep
 from xpubuild.artifacts.step_watcher import StepWatcher
@@ -100,23 +99,6 @@ def test_a_failure_carries_its_explanation() -> None:
     assert error.explanation["schema"] == "xpubuild.explain/1"
     assert error.explanation["findings"][0]["line"] == 1
     assert "libsycl" in error.explanation["first_error"]["text"]
-
-
-# ---- What is proved of a torch that was built for XPU, on real ELF files and on a real torch that was not
-
-
-def library(folder: Path, name: str, source: str) -> bytes:
-    return compile_shared(folder / name, source).read_bytes()
-
-
-def wheel(folder: Path, **libraries: str) -> XpuWheelProof:
-    """Pack a wheel of torch with libraries of these sources."""
-    files = {
-        f"torch/lib/{name}.so": library(folder / "objects", f"{name}.so", text)
-        for name, text in libraries.items()
-    }
-    pack(folder / "stage", "torch", "2.8.0", {"torch/__init__.py": b"", **files})
-    return XpuWheelProof(str(folder / "stage"))
 
 
 def test_a_real_torch_for_the_cpu_is_refused(torch_env: TorchEnv) -> None:

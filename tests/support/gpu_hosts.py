@@ -22,7 +22,6 @@ from support.hosts import (
 
 GIB = 1 << 30
 MAX_1550 = Gpu()
-MAX_1100 = Gpu(device="0x0bda", name="Intel(R) Data Center GPU Max 1100", tiles=1, tile_bytes=48 * GIB)
 ARC = Gpu(
     address="0000:03:00.0",
     device="0x56a0",

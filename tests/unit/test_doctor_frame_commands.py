@@ -64,6 +64,3 @@ def test_commands_that_install(
     assert fixes.install_command(a_context(os=system), **packages) == commands
     as_root = tuple(command.removeprefix("sudo ") for command in commands)
     assert fixes.install_command(a_context(tmp_path, os=system), **packages) == as_root
-
-
-PPA = "install it from Ubuntu's toolchain PPA (ppa:ubuntu-toolchain-r/test) or build on a newer release"

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from support.doctor_frame import a_check, a_context, everything
 
 from xpubuild.doctor.kit import Check, Look, Outcome
+from xpubuild.doctor.registry import all_checks, arranged, select, shipped
+from xpubuild.doctor.report import make_report
 from xpubuild.doctor.runner import Result, run_checks
+from xpubuild.errors import UsageError
+from xpubuild.explain.rules import shipped_rules
 from xpubuild.machine.readers import LIVE_ROOT
 
 
@@ -145,3 +151,172 @@ def test_a_probe_is_asked_once_by_checks_that_run_side_by_side() -> None:
         for number in range(6)
     ]
     assert {item[1] for item in told(*checks).values()} == {"1"}
+
+
+# ---- Which checks there are and which a run is about; plug-ins that are broken in every way
+
+
+CHECKS = (
+    a_check("gpu.present", profiles=frozenset({"run"})),
+    a_check("gpu.render_node", profiles=frozenset({"run"}), needs=("gpu.present",)),
+    a_check("torch.device", profiles=frozenset({"run"}), needs=("gpu.render_node",)),
+    a_check("build.cmake", profiles=frozenset({"build"})),
+    a_check("build.disk", profiles=frozenset({"build"})),
+)
+
+
+def shown(*only: str, skip: tuple[str, ...] = (), **choice: object) -> list[str]:
+    chosen = select(CHECKS, only=only, skip=skip, **choice)  # type: ignore[arg-type]
+    return [check.id for check in chosen.checks if check.id in chosen.shown]
+
+
+def test_a_profile_chooses() -> None:
+    assert shown(profiles=("build",)) == ["build.cmake", "build.disk"]
+    assert shown(profiles=("run",)) == ["gpu.present", "gpu.render_node", "torch.device"]
+
+
+@pytest.mark.parametrize(
+    ("only", "expected"),
+    [
+        ("build.disk", ["build.disk"]),
+        ("build", ["build.cmake", "build.disk"]),
+        ("build.*", ["build.cmake", "build.disk"]),
+        ("*.d*", ["torch.device", "build.disk"]),
+    ],
+)
+def test_ids_groups_and_patterns_choose(only: str, expected: list[str]) -> None:
+    assert shown(only) == expected
+
+
+def test_what_is_needed_comes_along_unseen() -> None:
+    chosen = select(CHECKS, only=["torch.device"])
+    assert [check.id for check in chosen.checks] == ["gpu.present", "gpu.render_node", "torch.device"]
+    assert chosen.shown == {"torch.device"}
+    assert not chosen.whole
+
+
+def test_what_is_skipped_is_not_run_even_where_it_is_needed() -> None:
+    chosen = select(CHECKS, only=["torch.device"], skip=["gpu.present"])
+    assert [check.id for check in chosen.checks] == ["gpu.render_node", "torch.device"]
+    found = {item.id: item for item in run_checks(a_context(), chosen)}
+    assert found["gpu.render_node"].detail == "needs gpu.present, which was excluded"
+    assert shown(skip=("gpu",)) == ["torch.device", "build.cmake", "build.disk"]
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("gpu.rendernode", "gpu.render_node"),
+        ("gpus", "gpu"),
+        ("disk", "build.disk"),
+        ("zzzz", "the groups are"),
+    ],
+)
+def test_an_unknown_name_is_refused_with_what_is_near(name: str, near: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        select(CHECKS, only=[name])
+    assert near in caught.value.why
+    assert caught.value.exit_code == 2
+
+
+def test_a_failure_behind_a_skipped_check_is_shown_although_it_only_came_along() -> None:
+    broken = a_check("a.cause", Outcome("fail", "broken"))
+    chosen = select(
+        [broken, a_check("a.mid", needs=("a.cause",)), a_check("a.end", needs=("a.mid",))], only=["a.end"]
+    )
+    context = a_context()
+    report = make_report(context, chosen, run_checks(context, chosen), ("run",), str)
+    assert [item.id for item in report.results] == ["a.cause", "a.end"]
+    assert report.status == "fail"
+
+
+def test_an_id_belongs_to_the_first_that_has_it() -> None:
+    first, second = a_check("gpu.a"), a_check("gpu.a")
+    found = arranged([first, second])
+    assert found[0] is first
+    assert len(found) == 2
+    assert "has the same id 'gpu.a' as" in found[1].problem
+
+
+# ---- plug-ins
+
+PLUGIN = '''
+from xpubuild.doctor.kit import check, ok
+@check("site.quota", docs="https://intranet.example/quota")
+def quota(look):
+    """Scratch has room."""
+    return ok("plenty")
+'''
+Install = Callable[..., None]
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Return what makes a distribution with an entry point, importable in this process."""
+
+    def make(module: str, text: str, target: str, name: str = "site") -> None:
+        (tmp_path / f"{module}.py").write_text(text)
+        info = tmp_path / f"{module}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[xpubuild.checks]\n{name} = {target}\n")
+        monkeypatch.delitem(sys.modules, module, raising=False)
+
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return make
+
+
+def by_id() -> dict[str, Check]:
+    return {check.id: check for check in all_checks()}
+
+
+@pytest.mark.parametrize("target", ["site_checks_a:quota", "site_checks_a"])
+def test_a_plug_in_names_a_class_or_a_module(install: Install, target: str) -> None:
+    install("site_checks_a", PLUGIN, target)
+    check = by_id()["site.quota"]
+    assert check.title == "Scratch has room"
+    assert check.page == "https://intranet.example/quota"
+    assert run_checks(a_context(), select([check]))[0].status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "words"),
+    [
+        ("import no_such_module_at_all\n", "site_checks_b", "ModuleNotFoundError: No module named"),
+        ("raise SystemExit(4)\n", "site_checks_b", "SystemExit: 4"),
+        ("def (:\n", "site_checks_b", "SyntaxError"),
+        ("x = 1\n", "site_checks_b:missing", "AttributeError"),
+        ("x = 1\n", "site_checks_b:x", "is not a check"),
+        ("x = 1\n", "site_checks_b", "contains no checks"),
+        (PLUGIN.replace('"site.quota"', '"site quota/.."'), "site_checks_b", "is not a sequence of words"),
+    ],
+)
+def test_a_broken_plug_in_is_a_check_with_an_error(
+    install: Install, text: str, target: str, words: str
+) -> None:
+    before = set(by_id())
+    install("site_checks_b", text, target)
+    found = by_id()
+    assert set(found) - before == {"plugin.site"}
+    (result,) = run_checks(a_context(), select([found["plugin.site"]]))
+    assert result.status == "error"
+    assert words in result.detail
+    assert result.docs is None
+
+
+# ---- the checks that ship
+
+
+SHIPPED = arranged(shipped())
+
+
+def test_the_shipped_checks_load() -> None:
+    assert SHIPPED
+    assert not any(check.problem for check in SHIPPED)
+
+
+def test_what_explain_asks_doctor_about_is_a_check() -> None:
+    ids = {check.id for check in SHIPPED}
+    asked = {check for entry in shipped_rules().rules for check in entry.checks}
+    assert asked
+    assert sorted(asked - ids) == []

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from support.migrating import DEFINED, left, line, migrated
 
 BOTH = [
@@ -132,3 +136,83 @@ def test_arguments_that_are_collected_elsewhere_are_a_finding(call: str) -> None
     result = migrated(f"import torch\n{call}\n", "accelerator")
     assert call in result.text
     assert [item.reason.id for item in result.found] == ["collected-arguments"]
+
+
+# ---- Mixed precision: autocast, GradScaler and the decorators
+
+
+OLD = "import torch\nfrom torch.cuda.amp import GradScaler, autocast"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("with autocast(): pass", 'with torch.amp.autocast("xpu"): pass'),
+        (
+            "with autocast(on, torch.float16): pass",
+            'with torch.amp.autocast("xpu", enabled=on, dtype=torch.float16): pass',
+        ),
+        ("with autocast(enabled=on): pass", 'with torch.amp.autocast("xpu", enabled=on): pass'),
+        ("with torch.autocast('cuda'): pass", "with torch.autocast('xpu'): pass"),
+        ('with torch.autocast(device_type="cuda"): pass', 'with torch.autocast(device_type="xpu"): pass'),
+        ("s = GradScaler()", 's = torch.amp.GradScaler("xpu")'),
+        ("s = GradScaler(2.0, enabled=on)", 's = torch.amp.GradScaler("xpu", 2.0, enabled=on)'),
+        ("def f(s: GradScaler): pass", "def f(s: torch.amp.GradScaler): pass"),
+        ("ok = isinstance(s, GradScaler)", "ok = isinstance(s, torch.amp.GradScaler)"),
+    ],
+)
+def test_the_device_is_the_first_argument_and_the_others_keep_their_meaning(before: str, after: str) -> None:
+    assert line(before, "xpu", head=OLD) == after
+
+
+def test_decorators_without_a_call_get_one() -> None:
+    code = "import torch\n@torch.cuda.amp.custom_fwd\ndef f(c): pass\n"
+    code += "@torch.cuda.amp.custom_bwd\ndef g(c): pass\n"
+    assert migrated(code, "xpu").text == code.replace("cuda.amp", "amp").replace(
+        "fwd\n", 'fwd(device_type="xpu")\n'
+    ).replace("bwd\n", 'bwd(device_type="xpu")\n')
+
+
+def test_a_class_that_is_passed_on_is_reported() -> None:
+    assert left("import torch\namp = torch.cuda.amp.autocast\n") == ["as-a-value"]
+    assert left("import torch\namp = torch.cuda.amp\n") == ["as-a-value"]
+
+
+# ---- For every program: it parses, the tree outside the edits is equal, a second run changes nothing
+
+
+DEVICES = st.sampled_from(['"cuda"', "'cuda:0'", 'f"cuda:{n}"', '"cpu"', '"cuda:%d" % n', "args.device"])
+VALUES = st.one_of(
+    DEVICES.map(lambda device: f"torch.ones(2, device={device})"),
+    DEVICES.map(lambda device: f"x.to({device})"),
+    st.sampled_from([
+        "x.cuda()", "x.cuda(args.gpu, non_blocking=True)", "torch.cuda.device_count()", "x.is_cuda",
+        "cuda.memory_allocated()", "autocast(enabled=True)", "torch.cuda.nvtx.range_push('a')", "(1 +  2)",
+        "torch.cuda.FloatTensor(3)", "[x.cuda() for x in y]", "lambda n: n.cuda( )", "{'cuda': 1}",
+    ]),
+)  # fmt: skip
+STATEMENTS = st.one_of(
+    VALUES.map(lambda value: f"value =  {value}   # why\n"),
+    VALUES.map(lambda value: f"if not ({value}):\n\n  pass\n"),
+    VALUES.map(lambda value: f"def f(device={value}):\n    return ({value},\n            n)\n"),
+    st.sampled_from(
+        ["\n", "# cuda\n", "other( 1,2 )\n", "with torch.cuda.device(0): pass\n", "for n in x: print(n)\n"]
+    ),
+)
+HEAD = "import torch\nfrom torch import cuda\nfrom torch.cuda.amp import autocast\n"
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(STATEMENTS, max_size=6), st.sampled_from(["accelerator", "xpu"]))
+def test_programs(statements: list[str], to: str) -> None:
+    before = HEAD + "".join(statements)
+    after = migrated(before, to)  # type: ignore[arg-type]
+    ast.parse(after.text)
+    lines = after.text.splitlines()
+    for row in before.splitlines()[3:]:
+        if "cuda" not in row and "autocast" not in row:
+            assert row in lines
+    kept = [ast.dump(node) for node in ast.parse(before).body if "cuda" not in ast.unparse(node).lower()]
+    left = [ast.dump(node) for node in ast.parse(after.text).body]
+    assert [node for node in left if node in kept and "ImportFrom" not in node]
+    assert all(node in left for node in kept if "autocast" not in node)

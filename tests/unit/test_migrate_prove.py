@@ -8,6 +8,11 @@ from pathlib import Path
 
 import pytest
 from support.cli import Xpubuild
+from support.migrating import left, line, migrated
+
+from xpubuild.errors import ToolchainError, UnsatisfiableError
+from xpubuild.migrate import names
+from xpubuild.migrate.rules import rules_for, table
 
 CUDA = """
 __all__ = ["is_available", "synchronize"]
@@ -95,3 +100,136 @@ def test_a_program_without_torch_and_no_command_prove_nothing(xpubuild: Xpubuild
     assert prove(xpubuild, program)[0] == 80
     assert xpubuild("migrate", "--prove", "--python", sys.executable).status == 2
     assert xpubuild("migrate", ".", "--", "python").status == 2
+
+
+# ---- torch.cuda's runtime: memory, streams, RNG, distributed, profiler; by release
+
+
+BACKEND = "torch.distributed.get_default_backend_for_device(ACCELERATOR)"
+GENERAL = "torch.get_device_module(ACCELERATOR)"
+
+
+@pytest.mark.parametrize(
+    ("before", "accelerator", "xpu"),
+    [
+        ("torch.cuda.is_available()", "torch.accelerator.is_available()", "torch.xpu.is_available()"),
+        ("torch.cuda.set_device(r)", "torch.accelerator.set_device_index(r)", "torch.xpu.set_device(r)"),
+        (
+            "torch.cuda.synchronize(device=d)",
+            "torch.accelerator.synchronize(d)",
+            "torch.xpu.synchronize(device=d)",
+        ),
+        ("torch.cuda.empty_cache()", f"{GENERAL}.empty_cache()", "torch.xpu.empty_cache()"),
+        ("torch.cuda.memory_cached()", f"{GENERAL}.memory_reserved()", "torch.xpu.memory_reserved()"),
+        ("torch.cuda.manual_seed_all(1)", f"{GENERAL}.manual_seed_all(1)", "torch.xpu.manual_seed_all(1)"),
+        ("s = torch.cuda.Stream()", f"s = {GENERAL}.Stream()", "s = torch.xpu.Stream()"),
+        (
+            "torch.profiler.ProfilerActivity.CUDA",
+            "getattr(torch.profiler.ProfilerActivity, ACCELERATOR.upper())",
+            "torch.profiler.ProfilerActivity.XPU",
+        ),
+        (
+            'torch.distributed.init_process_group(backend="nccl")',
+            f"torch.distributed.init_process_group(backend={BACKEND})",
+            'torch.distributed.init_process_group(backend="xccl")',
+        ),
+    ],
+)
+def test_a_call_is_rewritten_for_both_targets(before: str, accelerator: str, xpu: str) -> None:
+    assert line(before) == accelerator
+    assert line(before, "xpu") == xpu
+
+
+@pytest.mark.parametrize(
+    "head", ["from torch import cuda", "import torch.cuda as cuda", "from torch import cuda as cuda"]
+)
+def test_a_name_is_found_through_its_import_which_goes(head: str) -> None:
+    assert migrated(f"import torch\n{head}\ncuda.synchronize()\n").text == (
+        "import torch\ntorch.accelerator.synchronize()\n"
+    )
+
+
+def test_an_import_of_several_names_keeps_the_others_and_its_comment() -> None:
+    code = "import torch\nfrom torch.cuda import Event, nvtx  # times\ne = Event()\nnvtx.mark('a')\n"
+    after = migrated(code, "xpu")
+    assert "from torch.cuda import nvtx  # times\ne = torch.xpu.Event()\n" in after.text
+    assert [item.reason.id for item in after.found] == ["torch.cuda.nvtx"]
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("torch.cuda.memory_summary()\n", "no-counterpart"),
+        ("torch.cuda.get_device_capability()\n", "torch.cuda.get_device_capability"),
+        ("import torch.nn as nn\nm = nn.DataParallel(m)\n", "torch.nn.DataParallel"),
+        ("import apex\n", "apex"),
+        ("from flash_attn import flash_attn_func\n", "flash_attn"),
+        ("t = torch.cuda.FloatTensor(2)\n", "torch.cuda.tensor-type"),
+        ("from pytorch_lightning import Trainer\nt = Trainer(accelerator='gpu')\n", "accelerator"),
+        ("from torch.utils.cpp_extension import CUDAExtension\ne = CUDAExtension('a')\n",
+         "torch.utils.cpp_extension.CUDAExtension"),
+        ("import intel_extension_for_pytorch as ipex\nm = ipex.optimize(m)\n", "intel_extension_for_pytorch"),
+        ("n = torch.xpu.get_device_properties(0).multi_processor_count\n", "multi_processor_count"),
+        ("torch.backends.cuda.matmul.allow_tf32 = True\n", "torch.backends.cuda"),
+        ("try:\n    from torch.cuda import Event\nexcept ImportError:\n    def Event(): pass\ne = Event()\n",
+         "several-meanings"),
+    ],
+)  # fmt: skip
+def test_what_has_no_counterpart_is_reported_with_reason_alternative_and_source(
+    code: str, expected: str
+) -> None:
+    assert expected in left(code)
+    (found, *_) = migrated(code).found
+    assert found.line > 0
+    assert found.reason.why
+    assert found.reason.instead
+    assert found.reason.source.startswith("https://")
+
+
+def test_only_a_note_needs_no_change() -> None:
+    (found,) = migrated("torch.backends.cuda.matmul.allow_tf32 = True\n").found
+    assert found.reason.level == "note"
+
+
+def test_a_call_is_written_from_the_release_on_that_has_it() -> None:
+    code = "import torch\nfree = torch.cuda.mem_get_info()\n"
+    assert line("free = torch.cuda.mem_get_info()", "xpu", "2.6") == "free = torch.xpu.mem_get_info()"
+    assert left(code, "xpu", "2.5") == ["no-counterpart"]
+    (found,) = migrated(code, "xpu", "2.5").found
+    assert found.reason.why.endswith("in torch 2.5; torch.xpu has it since torch 2.6.")
+
+
+def test_a_torch_without_xccl_has_no_backend() -> None:
+    assert left('import torch.distributed as dist\ndist.init_process_group("nccl")\n', "xpu", "2.7") == [
+        "backend"
+    ]
+
+
+def test_a_torch_without_the_target_and_an_unknown_release_are_refused() -> None:
+    with pytest.raises(UnsatisfiableError, match=r"torch 2\.5 has no torch\.accelerator"):
+        rules_for("accelerator", "2.5", None)
+    with pytest.raises(UnsatisfiableError, match="are not known"):
+        rules_for("xpu", "1.9", None)
+
+
+def test_the_names_are_read_from_the_files_of_an_installed_torch(tmp_path, monkeypatch) -> None:
+    package = tmp_path / "torch"
+    (package / "xpu").mkdir(parents=True)
+    (package / "__init__.py").write_text("raise RuntimeError('imported')\n")
+    (package / "version.py").write_text("__version__ = '2.99.0+here'\n")
+    (package / "xpu" / "__init__.py").write_text("__all__ = ['synchronize']\ndef other(): pass\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    import sys
+
+    version, has = names.of_interpreter(sys.executable)
+    assert version == "2.99.0+here"
+    assert has == {"torch.xpu", "torch.xpu.synchronize"}
+    monkeypatch.setenv("PYTHONPATH", "")
+    with pytest.raises(ToolchainError, match="has no torch"):
+        names.of_interpreter(sys.executable)
+
+
+def test_every_target_of_the_table_exists_in_the_newest_torch() -> None:
+    has = names.of_release(names.releases()[-1])
+    assert {*table()["accelerator"].values(), *table()["elsewhere"].values()} <= has
+    assert {f"torch.xpu.{name}" for name in table()["renamed"].values()} <= has

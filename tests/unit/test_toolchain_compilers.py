@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from xpubuild.errors import ToolchainError, UnsatisfiableError
+from xpubuild.install.complete import CompleteProof
 from xpubuild.machine.compilers import choose_compilers, other_versions
+from xpubuild.machine.mkl import ARCHIVES, MklStaticProof
 from xpubuild.machine.system import OsFacts
 
 DEBIAN = OsFacts(id="debian")
@@ -125,3 +128,144 @@ def test_no_compiler_at_all_names_the_package(folder: Path) -> None:
     with pytest.raises(ToolchainError) as caught:
         choose_compilers(">=9", caller={"PATH": str(folder)}, system=OsFacts(id="fedora"))
     assert caught.value.commands == ("sudo dnf install -y gcc gcc-c++",)
+
+
+# ---- What a requirement file leaves out on purpose is not there, and nothing else is missing
+
+
+LEFT_OUT = ("intel-openmp", "tbb")
+
+
+def install(site: Path, name: str, version: str, *requires: str) -> None:
+    info = site / f"{name.replace('-', '_')}-{version}.dist-info"
+    info.mkdir(parents=True)
+    lines = [f"Name: {name}", f"Version: {version}", *(f"Requires-Dist: {item}" for item in requires)]
+    (info / "METADATA").write_text("Metadata-Version: 2.1\n" + "\n".join(lines) + "\n\n")
+    (info / "RECORD").write_text(f"{info.name}/METADATA,,\n{info.name}/RECORD,,\n")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    folder = tmp_path / "env" / "lib" / "python3.12" / "site-packages"
+    install(folder, "mkl-static", "2026.0.0", "intel-openmp>=2023", "TBB==2021.*", "mkl-include==2026.0.0")
+    install(folder, "mkl-include", "2026.0.0")
+    return folder
+
+
+def proof(site: Path, *names: str, left_out: tuple[str, ...] = LEFT_OUT) -> CompleteProof:
+    return CompleteProof(str(site), "3.12.3", ("mkl-static", "mkl-include", *names), left_out)
+
+
+def test_it_says_who_declares_what_is_left_out(site: Path) -> None:
+    assert proof(site).check() == {"left_out": {"intel-openmp": ["mkl-static"], "tbb": ["mkl-static"]}}
+
+
+def test_a_dependency_that_nobody_left_out_is_missing(site: Path) -> None:
+    with pytest.raises(ToolchainError, match="match the recipe's requirement files") as caught:
+        proof(site, left_out=("tbb",)).check()
+    assert "mkl-static 2026.0.0 needs intel-openmp>=2023, which is not installed" in caught.value.why
+
+
+def test_another_version_is_told(site: Path) -> None:
+    install(site, "jinja2", "3.1", "markupsafe>=2.0", "babel>=2.7; extra == 'i18n'")
+    install(site, "markupsafe", "1.1")
+    with pytest.raises(ToolchainError) as caught:
+        proof(site, "jinja2").check()
+    assert caught.value.why == "jinja2 3.1 needs markupsafe>=2.0, but 1.1 is installed"
+
+
+def test_the_markers_are_those_of_the_environment_and_not_of_this_python(site: Path) -> None:
+    install(site, "old", "1", 'tomli; python_version < "3.11"', 'newer; python_full_version >= "3.13"')
+    proof(site, "old").check()
+    with pytest.raises(ToolchainError, match="requirement files"):
+        CompleteProof(str(site), "3.10.2", ("old",), ()).check()
+
+
+def test_what_an_earlier_installation_left_is_found(site: Path) -> None:
+    install(site, "tbb", "2021.13.1")
+    with pytest.raises(ToolchainError) as caught:
+        proof(site).check()
+    assert "before the libraries of oneAPI" in caught.value.why
+    assert caught.value.commands[0].endswith("env/bin/python -m pip uninstall --yes tbb")
+
+
+def test_of_components_only_what_is_missing_counts(site: Path) -> None:
+    install(site, "triton-xpu", "3.7.0", "pyelftools", "importlib-metadata; python_version < '3.10'", "tbb")
+    names = ("triton-xpu", "not-here")
+    with pytest.raises(ToolchainError) as caught:
+        CompleteProof(str(site), "3.12.3", names, LEFT_OUT, of_components=True).check()
+    assert caught.value.why == "triton-xpu 3.7.0 needs pyelftools, which is not installed"
+    install(site, "pyelftools", "0.33")
+    install(site, "tbb", "2022.1")
+    found = CompleteProof(str(site), "3.12.3", names, LEFT_OUT, of_components=True).check()
+    assert found == {"left_out": {"tbb": ["triton-xpu"]}}
+
+
+# ---- The proof of the static MKL, on a stand-in of what the real packages install
+
+
+HEADER = """#define __INTEL_MKL__          {year}
+#define __INTEL_MKL_MINOR__    0
+#define __INTEL_MKL_UPDATE__   {update}
+#define INTEL_MKL_VERSION      {year}0{update}00
+"""
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> Path:
+    """Lay out a stand-in with real (tiny) archives made by ar."""
+    env = tmp_path / "my ënv"
+    packages = env / "lib/python3.11/site-packages"
+    for name in ("mkl_static", "mkl_include"):
+        (packages / f"{name}-2026.2.0.dist-info").mkdir(parents=True)
+    (env / "include").mkdir()
+    (env / "include/mkl.h").write_text("")
+    (env / "include/mkl_version.h").write_text(HEADER.format(year=2026, update=2))
+    (tmp_path / "member.o").write_bytes(b"x")
+    for name in ARCHIVES:
+        subprocess.run(["ar", "qc", str(env / "lib" / name), str(tmp_path / "member.o")], check=True)
+    return env
+
+
+def test_evidence(env: Path) -> None:
+    proof = MklStaticProof(str(env), "2026.2.0")
+    evidence = proof.check()
+    assert set(evidence["archives"]) == set(ARCHIVES)
+    assert evidence["archives"]["libmkl_core.a"] == (env / "lib/libmkl_core.a").stat().st_size
+    assert evidence["macros"]["__INTEL_MKL__"] == "2026"
+    assert evidence["distributions"] == {"mkl_static": "2026.2.0", "mkl_include": "2026.2.0"}
+    assert proof.describe() == "static MKL 2026.2.0 with its headers is installed"
+    assert proof.key() != MklStaticProof(str(env), "2026.1.0").key()
+
+
+@pytest.mark.parametrize("name", ARCHIVES)
+def test_a_missing_archive(env: Path, name: str) -> None:
+    (env / "lib" / name).unlink()
+    with pytest.raises(ToolchainError) as caught:
+        MklStaticProof(str(env), "2026.2.0").check()
+    assert f"lib/{name}" in caught.value.why
+    assert caught.value.exit_code == 40
+
+
+@pytest.mark.parametrize("content", [b"", b"!<arch>\n", b"\x7fELF"])
+def test_a_damaged_archive(env: Path, content: bytes) -> None:
+    (env / "lib/libmkl_core.a").write_bytes(content)
+    with pytest.raises(ToolchainError) as caught:
+        MklStaticProof(str(env), None).check()
+    assert "not a static library" in caught.value.why
+
+
+def test_headers_of_another_release(env: Path) -> None:
+    (env / "include/mkl_version.h").write_text(HEADER.format(year=2025, update=3))
+    with pytest.raises(ToolchainError) as caught:
+        MklStaticProof(str(env), "2026.2.0").check()
+    assert "MKL 2025.3, but 2026.2.0 is pinned" in caught.value.why
+    MklStaticProof(str(env), None).check()
+
+
+def test_a_package_of_another_patch_release(env: Path) -> None:
+    packages = env / "lib/python3.11/site-packages"
+    (packages / "mkl_static-2026.2.0.dist-info").rename(packages / "mkl_static-2026.2.1.dist-info")
+    with pytest.raises(ToolchainError) as caught:
+        MklStaticProof(str(env), "2026.2.0").check()
+    assert "mkl_static is 2026.2.1" in caught.value.why

@@ -7,23 +7,27 @@ import json
 import os
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
+from support.cli import Xpubuild
 from support.fake_target import FakeTarget
 from support.releases import TARGET_PACKAGES
 
 from xpubuild.engine.environment import base_environment
-from xpubuild.errors import UsageError, XpuBuildError
+from xpubuild.errors import ToolchainError, UsageError, XpuBuildError
 from xpubuild.resources import suite_dir
 from xpubuild.verify import baseline
 from xpubuild.verify.baseline import Baseline
 from xpubuild.verify.catalogue import select
 from xpubuild.verify.harness import run_suite
 from xpubuild.verify.model import CheckResult, VerifyReport
-from xpubuild.verify.reports import failure
+from xpubuild.verify.reports import failure, junit_report, require_places, write_reports
 from xpubuild.verify.suite import registry, triton_pairing
+from xpubuild.verify.suite.registry import GROUPS, LANES, turns
 from xpubuild.verify.target import Target, resolve_target
 
 
@@ -260,3 +264,156 @@ def test_suite_needs_the_standard_library_and_torch_only(path: Path) -> None:
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
 def test_suite_parses_with_the_oldest_python_of_a_target(path: Path) -> None:
     ast.parse(path.read_text("utf-8"), feature_version=(3, 9))
+
+
+# ---- What verify refuses before its first check, and the command that runs failing checks again
+
+
+def test_a_place_where_no_report_can_be_written_is_refused_before_the_run(tmp_path: Path) -> None:
+    report = VerifyReport("smoke", "/p", ())
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path, tmp_path / "file" / "r.xml", Path("/proc/r.json")):
+        writing = partial(write_reports, report, json_file=None, junit_file=path)
+        for act in (partial(require_places, None, path), writing):
+            with pytest.raises(ToolchainError) as caught:
+                act()
+            assert str(path) in f"{caught.value.what} {caught.value.why}"
+            assert caught.value.fix
+    require_places(tmp_path / "new" / "r.json", None)
+    assert list((tmp_path / "new").iterdir()) == []
+
+
+def test_a_baseline_to_update_must_be_usable_or_absent(tmp_path: Path) -> None:
+    path = tmp_path / "sub" / "baseline.json"
+    assert baseline.before(None, update=False) is None
+    assert baseline.before(path, update=True) is None
+    path.write_text("{")
+    for update in (True, False):
+        with pytest.raises(UsageError, match="cannot be used as a baseline") as caught:
+            baseline.before(path, update=update)
+        assert caught.value.fix.startswith("use another file, or remove this one")
+    baseline.write(Baseline("a GPU", "2.12"), path)
+    assert baseline.before(path, update=True) is None
+    assert baseline.before(path, update=False) == Baseline("a GPU", "2.12")
+
+
+def test_the_command_that_runs_failing_checks_again_has_the_options_of_the_run() -> None:
+    report = VerifyReport(
+        "operators", "/p", (CheckResult("a.c0", "title", "a", "fail", 1.5, "wrong"),), device={"type": "cpu"}
+    )
+    error = failure(report, (), ["--operators", "add,mul", "--results", "/w s"])
+    assert error is not None
+    (command,) = error.commands
+    words = (
+        "--python /p --device cpu --suite operators --operators add,mul --results '/w s' --only a.c0 --json"
+    )
+    assert command == f"xpubuild verify {words}"
+
+
+def test_the_stand_in_is_for_xpu_alone_and_for_a_torch_that_has_it(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--stand-in is for --device xpu, not cpu"):
+        resolve_target(sys.executable, None, "cpu", stand_in=True)
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\necho \'{"torch": "2.13.0+cpu", "prefix": "/e", "xpu": false}\'\n')
+    python.chmod(0o755)
+    with pytest.raises(UsageError, match="--stand-in needs a torch for XPU") as caught:
+        resolve_target(str(python), None, None, stand_in=True)
+    assert "2.13.0+cpu, which was built without XPU" in caught.value.why
+    assert "--device cpu" in caught.value.fix
+    assert not resolve_target(str(python), None, None).stand_in
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--minutes", "1"), "--minutes has no effect without --suite operators"),
+        (("--no-gpu", "--suite", "full"), "--suite has no effect with --no-gpu"),
+        (("--no-gpu", "--results", "/tmp"), "--results has no effect"),
+        (("--only", ","), "--only is empty"),
+        (("--update-baseline",), "--update-baseline needs --baseline FILE"),
+    ],
+)
+def test_options_without_effect_are_refused(xpubuild: Xpubuild, words: tuple[str, ...], told: str) -> None:
+    result = xpubuild("verify", "--python", sys.executable, "--device", "cpu", *words)
+    assert (result.status, told in result.err) == (2, True), result.err
+
+
+def test_a_report_that_cannot_be_written_ends_before_the_first_check(xpubuild: Xpubuild) -> None:
+    result = xpubuild("verify", "--python", sys.executable, "--device", "cpu", "--junit", "/proc/x.xml")
+    assert result.status == 40
+    assert "/proc/x.xml cannot be written" in result.err
+    assert "import.torch" not in result.err
+
+
+# ---- The report: its document, its JUnit form, and the records it is made of
+
+
+def result(identifier: str, status: str, **fields: object) -> CheckResult:
+    group = identifier.partition(".")[0]
+    return CheckResult(id=identifier, title=f"title of {identifier}", group=group, status=status, **fields)  # type: ignore[arg-type]
+
+
+REPORT = VerifyReport(
+    suite="smoke",
+    python="/env/bin/python",
+    checks=(
+        result("a.good", "pass", duration_s=1.25, metrics={"error": 1e-7}),
+        result("a.no", "fail", duration_s=0.5, detail="off by <5> & more", output=("red \x1b[31mline",)),
+        result("b.dead", "crash", detail="SIGSEGV"),
+        result("b.slow", "timeout", detail="still running"),
+        result("b.none", "skip", detail="no streams"),
+    ),
+    torch={"version": "2.13.0"},
+    device={"type": "cpu"},
+    duration_s=2.0,
+)
+
+
+def test_whatever_was_asked_for_and_ran_nothing_of_its_own_is_no_pass() -> None:
+    needed = result("import.torch", "pass")
+    skipped = result("dynamo.models", "skip", detail="needs a source tree: --source DIR")
+    report = replace(REPORT, suite="dynamo", checks=(needed, skipped), asked=("dynamo.models",))
+    error = failure(report)
+    assert (report.status, error is not None and error.exit_code) == ("fail", 70)
+    assert error is not None
+    assert error.why == "dynamo.models: needs a source tree: --source DIR"
+    # One that ran is enough; a check that another one needs is not.
+    ran = replace(report, checks=(result("dynamo.models", "pass"), *report.checks))
+    assert (ran.status, failure(ran)) == ("pass", None)
+
+
+def test_junit_counts_and_separates_failures_from_errors() -> None:
+    root = ET.fromstring(junit_report(REPORT))  # noqa: S314 - our own
+    assert {key: root.get(key) for key in ("tests", "failures", "errors", "skipped")} == {
+        "tests": "5", "failures": "1", "errors": "2", "skipped": "1",
+    }  # fmt: skip
+    assert [suite.get("name") for suite in root.iterfind("testsuite")] == ["a", "b"]
+    failure = root.find(".//testcase[@name='a.no']/failure")
+    assert failure is not None
+    assert failure.get("message") == "off by <5> & more"
+    assert "red ?[31mline" in str(failure.text)
+    assert [e.get("type") for e in root.iter("error")] == ["crash", "timeout"]
+    properties = {item.get("name"): item.get("value") for item in root.iter("property")}
+    assert properties == {"torch.version": "2.13.0", "device.type": "cpu", "error": "1e-07"}
+    assert (root.get("time"), root[0].get("time")) == ("2.000", "1.750")
+
+
+# ---- Which groups of checks run beside each other, and that none waits for one of another lane
+
+
+FULL = [group for group in GROUPS if group not in ("image", "database")]
+
+
+def test_groups_that_compute_run_beside_each_other_and_speed_alone() -> None:
+    steps = turns(FULL, "xpu", 16)
+    assert steps[-1] == [["speed"]]
+    assert steps[-2] == [list(lane) for lane in LANES]
+    assert [lanes[0] for lanes in steps[:-2]] == [["import"], ["device"], ["runtime"], ["aten"], ["onednn"]]
+    assert sorted(group for lanes in steps for lane in lanes for group in lane) == sorted(FULL)
+
+
+def test_on_a_cpu_or_with_few_cores_groups_follow_each_other() -> None:
+    alone = [[[group]] for group in FULL]
+    assert turns(FULL, "cpu", 64) == alone
+    assert turns(FULL, "cuda", 4) == alone
+    assert turns(["import", "database"], "cuda", 64) == [[["import"]], [["database"]]]

@@ -23,7 +23,6 @@ from xpubuild.verify.model import CheckResult
 ATEN = ["aten.elementwise", "aten.reduction", "aten.matmul_fp32"]
 FIRST, SECOND, THIRD = ATEN
 BEFORE = ["import.torch", "device.availability"]
-SUITES = {check.id: check.suites for check in list_checks()}
 TITLES = {check.id: check.title for check in list_checks()}
 
 
