@@ -96,7 +96,7 @@ class Workspace:
         return shown.stderr.split("=")[1]
 
     def counts(self, family: str = "C++", component: str = "torch") -> FamilyCounts:
-        found = counts_of("ccache", logs_of("ccache", component, self.layout.build))
+        found = counts_of(logs_of(component, self.layout.build))
         return next(item for item in found if item.family == family)
 
 

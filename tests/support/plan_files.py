@@ -122,12 +122,9 @@ _MIRROR = Downloads(
     Path("/somewhere/mirror"), offline=True, pip={"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/somewhere/mirror"}
 )
 _CCACHE = CompileCache(
-    "ccache", "/opt/bin/ccache", {"CCACHE_COMPILERCHECK": "content"}, hashed=("/gcc/cc1", "/gcc/cc1plus"),
+    "/opt/bin/ccache", {"CCACHE_COMPILERCHECK": "content"}, hashed=("/gcc/cc1", "/gcc/cc1plus"),
     sycl_hashed=("/oneapi/clang++",), sloppiness="locale", place="/objects, at most 25G",
 )  # fmt: skip
-_SCCACHE = CompileCache(
-    "sccache", "/opt/bin/sccache", {"SCCACHE_LOG": "sccache=debug"}, place="its own folder"
-)
 _ADMISSION = Admission(8 << 30, own_group=True, other_jobs=3, program="the program of the launcher\n")
 _CHOSEN = Compilers(
     "/opt/gcc/bin/gcc", "/opt/gcc/bin/g++", "13.3.0", {"cc": "gcc 13.3.0", "icx": "/opt/gcc/lib"}, "gcc",
@@ -162,10 +159,6 @@ PLANS: dict[str, Callable[[], Plan]] = {
         facts={
             "compile_cache": _CCACHE, "compilers": _CHOSEN, "installer": _LINKED, "downloads": _SERVED,
         },
-    ),
-    "2.8-cpu-waiting-sccache": lambda: plan_for(
-        "2.8", workspace="/somewhere/builds", with_=("vision",),
-        facts={"compile_cache": _SCCACHE, "admission": _ADMISSION},
     ),
     "2.13-xpu-rehearsed": lambda: planned(
         prepared_for("2.13", oneapi="2025.3", with_=("vision",))

@@ -25,10 +25,9 @@ from xpubuild.install.target import Compilers, OneapiFacts
 from xpubuild.supply.caching import EVIDENCE, CompileCache, counts_of, rows
 
 CCACHE = CompileCache(
-    "ccache", "/opt/bin/ccache", {"CCACHE_COMPILERCHECK": "content"}, hashed=("/gcc/cc1plus",),
+    "/opt/bin/ccache", {"CCACHE_COMPILERCHECK": "content"}, hashed=("/gcc/cc1plus",),
     sycl_hashed=("/oneapi/clang++",), place="/home/me/.cache/ccache, at most 25G",
 )  # fmt: skip
-SCCACHE = CompileCache("sccache", "/opt/bin/sccache")
 #: As ccache 4.7.5 wrote it: a miss, a hit, a hit from a remote storage, a changed header, a link, an option.
 LOG = """# ../../src/ops/src/library.cpp
 cache_miss
@@ -74,9 +73,8 @@ def environment(plan: Plan, step: str) -> dict[str, str]:
     return {**command.env, **command.tuning}
 
 
-@pytest.mark.parametrize("cache", [CCACHE, SCCACHE])
-def test_a_cache_changes_no_fingerprint_and_no_script(cache: CompileCache) -> None:
-    without, with_it = planned(None), planned(cache)
+def test_a_cache_changes_no_fingerprint_and_no_script() -> None:
+    without, with_it = planned(None), planned(CCACHE)
     assert with_it.lock_digest == without.lock_digest
     shared = {name: with_it.fingerprints[name] for name in without.fingerprints}
     assert shared == without.fingerprints
@@ -153,19 +151,11 @@ def test_precompiled_headers_are_cached(monkeypatch: pytest.MonkeyPatch) -> None
     assert "CCACHE_SLOPPINESS" not in environment(planned(CCACHE), "torch.wheel")
 
 
-def test_sccache_is_no_launcher_of_sycl() -> None:
-    plan = planned(SCCACHE, "2.13", oneapi="2025.3", workspace="/somewhere")
-    told = environment(plan, "torch.wheel")
-    assert SCCACHE.path in told["CMAKE_CXX_COMPILER_LAUNCHER"].split(";")
-    wrapper = next(text for path, text in plan.files.items() if path.endswith("/torch.icx"))
-    assert "sccache" not in wrapper
-
-
 def test_counts_by_family_with_reasons(tmp_path: Path) -> None:
     cxx, sycl = tmp_path / "cxx", tmp_path / "sycl"
     cxx.write_text(LOG)
     sycl.write_text("# a.cpp\ndirect_cache_hit\n# \ncalled_for_link\n")
-    found = {item.family: item for item in counts_of("ccache", (("C++", cxx), ("SYCL", sycl)))}
+    found = {item.family: item for item in counts_of((("C++", cxx), ("SYCL", sycl)))}
     assert set(found) == {"C++", "SYCL", "link", "AOT"}
     cpp = found["C++"]
     assert (cpp.calls, cpp.hits, cpp.misses, cpp.not_cached, cpp.remote_hits) == (5, 2, 2, 1, 1)
@@ -225,21 +215,14 @@ def find(folder: Path, wanted: Any = "auto", oneapi: OneapiFacts | None = None) 
     return None if isinstance(found, str) else found
 
 
-def test_ccache_comes_before_sccache_and_nothing_is_fine(programs: Path) -> None:
+def test_ccache_is_found_and_nothing_is_fine(programs: Path) -> None:
     assert find(programs) is None
-    _program(programs, "sccache")
-    sccache = find(programs)
-    assert sccache is not None
-    assert sccache.kind == "sccache"
     _program(programs, "ccache", *SETTINGS, NEW)
     ccache = find(programs)
     assert ccache is not None
-    assert (ccache.kind, ccache.hashed) == ("ccache", (str(programs / "cc1plus"),))
+    assert ccache.hashed == (str(programs / "cc1plus"),)
     assert ccache.environment["CCACHE_MAXSIZE"] == "25G"
     assert find(programs, "none") is None
-    asked = find(programs, "sccache")
-    assert asked is not None
-    assert asked.kind == "sccache"
 
 
 def test_the_users_configuration_counts_where_it_is_safe(programs: Path) -> None:

@@ -251,9 +251,7 @@ def main(argv: list[str], environ: dict[str, str]) -> int:
     try:
         ledger = Ledger(place(setting), setting)
         ledger.wait(setting.wanted(setting.predicted(unit, known, at_once(argv))))
-        # The server that sccache leaves behind must not hold anything.
-        if os.path.basename(argv[0]) != "sccache":
-            ledger.keep()
+        ledger.keep()
     except OSError as error:
         sys.stderr.write(f"xpubuild: not admitted by memory, started at once: {error}\n")
     _, status, usage = os.wait4(_start(argv, environ), 0)

@@ -20,7 +20,7 @@ _EXACT = frozenset({
     "ZE_AFFINITY_MASK", "ZE_FLAT_DEVICE_HIERARCHY", "ONEAPI_DEVICE_SELECTOR", "CUDA_VISIBLE_DEVICES",
     "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "NETRC",
 })  # fmt: skip
-_PREFIXES = ("PIP_", "XDG_", "GIT_CONFIG_", "CCACHE_", "SCCACHE_")
+_PREFIXES = ("PIP_", "XDG_", "GIT_CONFIG_", "CCACHE_")
 # These would let pip or git do something other than what the plan shows.
 _NEVER = frozenset({
     "PIP_REQUIRE_VIRTUALENV", "PIP_TARGET", "PIP_PREFIX", "PIP_USER", "PIP_ROOT", "PIP_PYTHON", "PIP_DRY_RUN",

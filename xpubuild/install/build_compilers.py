@@ -16,7 +16,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from xpubuild.artifacts.step_proofs import LinksProof
 from xpubuild.engine.environment import base_environment
@@ -28,7 +28,8 @@ from xpubuild.errors import ToolchainError
 from xpubuild.frozen import frozen
 from xpubuild.install.target import Compilers, OneapiFacts, Target
 from xpubuild.machine.compilers import HostCompilers
-from xpubuild.supply.caching import CompileCache, Family, Kind, Wanted, as_evidence, logs_of
+from xpubuild.recipe.switches import is_on
+from xpubuild.supply.caching import CompileCache, Family, Wanted, as_evidence, logs_of
 
 _SELECTED = re.compile(r"^Selected GCC installation: (.+)$", re.MULTILINE)
 #: Each program, and the variable that names a configuration file for it (Intel's compiler guide).
@@ -95,7 +96,7 @@ def links_steps(target: Target) -> tuple[list[Step], list[Step]]:
         return chosen, []
     programs = (target.compilers.cc, target.compilers.cxx)
     links = {str(_folder(target, _CACHE) / Path(name).name): cache.path for name in programs}
-    title = f"link {' and '.join(Path(link).name for link in links)} to {cache.kind}"
+    title = f"link {' and '.join(Path(link).name for link in links)} to ccache"
     return chosen, [_links(_CACHE, title, links, portable=())]
 
 
@@ -130,7 +131,6 @@ def compiler_files(target: Target) -> dict[str, str]:
 
 # --- the cache in a build --------------------------------------------------------------------------------
 
-_SWITCHED_ON = frozenset({"1", "on", "true", "yes", "y"})
 #: ccache's manual, "Precompiled headers": without these two it does not cache what uses one. Without depend
 #: mode it also wants GCC's -fpch-preprocess, which CMake does not pass.
 _FOR_PRECOMPILED = ("pch_defines", "time_macros")
@@ -140,19 +140,18 @@ _FOR_PRECOMPILED = ("pch_defines", "time_macros")
 class HitsProof:
     """No condition: counts what became of the calls of compilers, for the receipt."""
 
-    kind: Kind
     logs: tuple[tuple[Family, Path], ...]
 
     def describe(self) -> str:
         """Return what is counted."""
-        return f"hits of {self.kind} are counted"
+        return "hits of ccache are counted"
 
     def key(self) -> None:
         """Return nothing: a cache changes no result."""
 
     def check(self) -> dict[str, Any]:
         """Return the counts."""
-        return as_evidence(self.kind, self.logs)
+        return as_evidence(self.logs)
 
 
 def cached(target: Target, name: str) -> tuple[tuple[str, ...], tuple[Proof, ...], tuple[str, ...]]:
@@ -160,9 +159,9 @@ def cached(target: Target, name: str) -> tuple[tuple[str, ...], tuple[Proof, ...
     cache = target.compile_cache
     if cache is None:
         return (), (), ()
-    logs = logs_of(cache.kind, name, target.layout.build)
+    logs = logs_of(name, target.layout.build)
     tools = (_CACHE,) if _by_links(target, name, cache) else ()
-    return tools, (HitsProof(cache.kind, logs),), tuple(str(path) for _, path in logs)
+    return tools, (HitsProof(logs),), tuple(str(path) for _, path in logs)
 
 
 def cache_tuning(target: Target, name: str, env: Mapping[str, str]) -> dict[str, str]:
@@ -173,22 +172,18 @@ def cache_tuning(target: Target, name: str, env: Mapping[str, str]) -> dict[str,
         off = target.options.compile_cache == "none" or target.no_compile_cache
         return {"CCACHE_DISABLE": "1"} if off else {}
     found, root = dict(cache.environment), str(target.layout.root)
-    logs = [str(path) for _, path in logs_of(cache.kind, name, target.layout.build)]
-    if cache.kind == "sccache":
-        found |= {"SCCACHE_BASEDIRS": root, "SCCACHE_ERROR_LOG": logs[0]}
-    else:
-        found |= {"CCACHE_BASEDIR": root, "CCACHE_STATSLOG": logs[0]}
-        found |= {"CCACHE_EXTRAFILES": os.pathsep.join(cache.hashed)} if cache.hashed else {}
-        if env.get("USE_PRECOMPILED_HEADERS", "").lower() in _SWITCHED_ON:
-            known = [item.strip() for item in cache.sloppiness.split(",") if item.strip()]
-            found["CCACHE_DEPEND"] = "1"
-            found["CCACHE_SLOPPINESS"] = ",".join(dict.fromkeys((*known, *_FOR_PRECOMPILED)))
+    log = logs_of(name, target.layout.build)[0][1]
+    found |= {"CCACHE_BASEDIR": root, "CCACHE_STATSLOG": str(log)}
+    found |= {"CCACHE_EXTRAFILES": os.pathsep.join(cache.hashed)} if cache.hashed else {}
+    if is_on(env.get("USE_PRECOMPILED_HEADERS", "")):
+        known = [item.strip() for item in cache.sloppiness.split(",") if item.strip()]
+        found["CCACHE_DEPEND"] = "1"
+        found["CCACHE_SLOPPINESS"] = ",".join(dict.fromkeys((*known, *_FOR_PRECOMPILED)))
     if _by_links(target, name, cache):
         folder, both = _folder(target, _CACHE), {"CC": compilers.cc, "CXX": compilers.cxx}
         found |= {variable: str(folder / Path(path).name) for variable, path in both.items()}
-        if cache.kind == "ccache":
-            real = dict.fromkeys(str(Path(path).parent) for path in both.values())
-            found["CCACHE_PATH"] = os.pathsep.join(real)
+        real = dict.fromkeys(str(Path(path).parent) for path in both.values())
+        found["CCACHE_PATH"] = os.pathsep.join(real)
     elif cache.launched:
         found |= dict.fromkeys(("CMAKE_C_COMPILER_LAUNCHER", "CMAKE_CXX_COMPILER_LAUNCHER"), cache.path)
     return found
@@ -199,13 +194,13 @@ def sycl_cache(target: Target, name: str) -> tuple[str, ...]:
 
     icx writes names of temporary files into what it preprocesses, so only depend mode hits (AMReX-Codes/amrex
     pull request 3234, intel/torch-xpu-ops pull request 5154), and ccache does not know every name of it for a
-    clang (ggml-org/llama.cpp issue 9954). sccache knows no SYCL.
+    clang (ggml-org/llama.cpp issue 9954).
     """
     cache = target.compile_cache
-    if cache is None or cache.kind != "ccache" or not cache.launched or target.device != "xpu":
+    if cache is None or not cache.launched or target.device != "xpu":
         return ()
     hashed = dict.fromkeys((*cache.hashed, *cache.sycl_hashed, *compiler_files(target)))
-    log = logs_of(cache.kind, name, target.layout.build)[1][1]
+    log = logs_of(name, target.layout.build)[1][1]
     return (
         "/usr/bin/env", "CCACHE_DEPEND=1", "CCACHE_COMPILERTYPE=clang", f"CCACHE_STATSLOG={log}",
         f"CCACHE_EXTRAFILES={os.pathsep.join(hashed)}", cache.path,
@@ -238,26 +233,19 @@ def compile_cache(
     Raises:
         ToolchainError: the one that was asked for is missing or of no use.
     """
-    environment, reasons, unusable = base_environment(caller), [], ""
-    for kind in get_args(Kind):
-        if wanted not in ("auto", kind):
-            continue
-        path = shutil.which(kind, path=environment["PATH"])
-        found: CompileCache | str = f"{kind} is not on PATH"
-        if path:
-            found = _ccache(path, environment) if kind == "ccache" else _sccache(path, environment)
-        if isinstance(found, CompileCache):
-            return _for_compilers(found, compilers, oneapi, environment)
-        reasons.append(found)
-        unusable = unusable or (found if path else "")
-    if wanted in get_args(Kind):
+    environment = base_environment(caller)
+    path = None if wanted == "none" else shutil.which("ccache", path=environment["PATH"])
+    found = _ccache(path, environment) if path else ""
+    if isinstance(found, CompileCache):
+        return _for_compilers(found, compilers, oneapi, environment)
+    if wanted == "ccache":
         raise ToolchainError(
-            f"no compile cache: {reasons[0]}",
+            f"no compile cache: {found or 'ccache is not on PATH'}",
             why="it is asked for by --compile-cache",
-            fix="install ccache 4.4 or later (package ccache) or sccache, name a folder that you can write to"
+            fix="install ccache 4.4 or later (package ccache), name a folder that you can write to"
             " with CCACHE_DIR, or pass --compile-cache none",
         )
-    return unusable
+    return found
 
 
 def _ccache(path: str, environment: Mapping[str, str]) -> CompileCache | str:
@@ -281,7 +269,6 @@ def _ccache(path: str, environment: Mapping[str, str]) -> CompileCache | str:
         found["CCACHE_MAXSIZE"] = settings["max_size"] = _SIZE
     shared = next((settings[name] for name in _REMOTES if settings.get(name)), "")
     return CompileCache(
-        kind="ccache",
         path=path,
         environment=found,
         hashed=tuple(filter(None, settings["extra_files_to_hash"].split(os.pathsep))),
@@ -291,19 +278,12 @@ def _ccache(path: str, environment: Mapping[str, str]) -> CompileCache | str:
     )
 
 
-def _sccache(path: str, environment: Mapping[str, str]) -> CompileCache:
-    found = {"SCCACHE_IGNORE_SERVER_IO_ERROR": "1", "SCCACHE_LOG": "sccache=debug"}
-    return CompileCache("sccache", path, found, place=environment.get("SCCACHE_DIR", "its own folder"))
-
-
 def _for_compilers(
     cache: CompileCache, compilers: Compilers, oneapi: OneapiFacts | None, environment: Mapping[str, str]
 ) -> CompileCache:
     """Add what decides an object beside the program that is called: GCC's and icpx' compilers proper."""
     # A folder such as /usr/lib/ccache is on PATH.
-    launched = Path(compilers.cxx).resolve().name not in ("ccache", "sccache")
-    if cache.kind == "sccache" and launched:
-        return cache
+    launched = Path(compilers.cxx).resolve().name != "ccache"
     proper: tuple[Path, ...] = ()
     if compilers.kind == "gcc":
         # An update may change them and leave the driver as it is.

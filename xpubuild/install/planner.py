@@ -194,24 +194,23 @@ def _of_xpu(target: Target) -> dict[str, str]:
     return {"oneapi": f"{places[0] if places else 'found'}, icpx {facts.compiler_version}", **told}
 
 
+#: What a plan says where there is none of it, too.
+_ALWAYS = frozenset({"cxx11_abi", "resolved", "warnings"})
+
+
 def _summary(target: Target) -> dict[str, Any]:
     """Return what people want to know of a plan; why this release, what it lacks, what is worth knowing."""
     torch, cache, verdict = target.recipe.components.get("torch"), target.compile_cache, target.verdict
-    optional = {
-        "arch": (", ".join(target.arch) or "as upstream") if target.device == "xpu" else "",
-        "jobs": f"{target.jobs} ({target.jobs_reason})",
-        "compile_cache": f"none ({target.no_compile_cache})" if target.no_compile_cache else "",
-        "packages": target.installer.summary(),
-    }
-    if cache is not None:
-        optional["compile_cache"] = f"{cache.kind} ({cache.place})"
+    no_cache = f"none ({target.no_compile_cache})" if target.no_compile_cache else ""
+    resolved = [
+        f"{name}: {item.ref} is {item.commit} (looked up {item.when})"
+        for name, item in target.resolved.items()
+    ]
+    resolved += [
+        f"{item.url} is patched: {item.commit} with tree {item.tree} is made of {item.base}"
+        for item in target.patched.values()
+    ]
     told = {
-        "chosen": target.why,
-        "loses": [lost.text for lost in verdict.loses],
-        "notes": [f"{note.text} ({note.todo})" if note.todo else note.text for note in verdict.notes()],
-        "not_known": [reason.text for reason in verdict.open_questions()],
-    }
-    return {
         "recipe": f"{target.recipe.name}: {target.recipe.title}",
         "target": target.device,
         "components": ", ".join(target.components),
@@ -221,25 +220,21 @@ def _summary(target: Target) -> dict[str, Any]:
         **(_of_xpu(target) if target.device == "xpu" else {}),
         "cxx11_abi": target.cxx11_abi,
         "variant": target.variant or "as the recipe",
-        **{name: text for name, text in optional.items() if text},
-        "resolved": [
-            f"{name}: {item.ref} is {item.commit} (looked up {item.when})"
-            for name, item in target.resolved.items()
-        ]
-        + [
-            f"{item.url} is patched: {item.commit} with tree {item.tree} is made of {item.base}"
-            for item in target.patched.values()
-        ],
-        **(
-            {"edits": [f"{name}: {tree.summary()}" for name, tree in target.trees.items()]}
-            if target.trees
-            else {}
-        ),
-        **({"torch_tree": str(target.tree("torch"))} if target.own("torch") else {}),
+        "arch": (", ".join(target.arch) or "as upstream") if target.device == "xpu" else "",
+        "jobs": f"{target.jobs} ({target.jobs_reason})",
+        "compile_cache": f"ccache ({cache.place})" if cache is not None else no_cache,
+        "packages": target.installer.summary(),
+        "resolved": resolved,
+        "edits": [f"{name}: {tree.summary()}" for name, tree in target.trees.items()],
+        "torch_tree": str(target.tree("torch")) if target.own("torch") else "",
         "workspace": str(target.layout.root),
         "warnings": [*target.warnings, *(target.oneapi.warnings if target.oneapi else ())],
-        **{name: value for name, value in told.items() if value},
+        "chosen": target.why,
+        "loses": [lost.text for lost in verdict.loses],
+        "notes": [f"{note.text} ({note.todo})" if note.todo else note.text for note in verdict.notes()],
+        "not_known": [reason.text for reason in verdict.open_questions()],
     }
+    return {name: value for name, value in told.items() if value or name in _ALWAYS}
 
 
 # --- the XPU gate, which stops a build that has lost XPU support, and explain ----------------------------

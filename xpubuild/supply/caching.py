@@ -1,8 +1,7 @@
-"""Compile caches: which one a build uses, and how often it hit, by its own logs.
+"""The compile cache of a build, and how often it hit, by its own logs.
 
 ccache writes a line ``# SOURCE`` and then a counter per line for each call (``stats_log`` in its manual; the
-names are those of its ``core/Statistics.cpp``). sccache's server (``server.rs``) writes at level debug how it
-understood a call, ``parse_arguments``, and the ``compile result`` of each that could be cached.
+names are those of its ``core/Statistics.cpp``).
 """
 
 from __future__ import annotations
@@ -18,9 +17,8 @@ from xpubuild.documents import plain
 from xpubuild.engine.journal import StepRecord
 from xpubuild.frozen import frozen
 
-Kind = Literal["ccache", "sccache"]
-#: What --compile-cache accepts; auto is the first of ``Kind`` that is installed.
-Wanted = Literal["auto", "ccache", "sccache", "none"]
+#: What --compile-cache accepts; auto is ccache where it is installed.
+Wanted = Literal["auto", "ccache", "none"]
 Family = Literal["C++", "SYCL", "link", "AOT"]
 
 
@@ -33,7 +31,6 @@ class CompileCache:
     ``sloppiness`` is what the user's own configuration of ccache has.
     """
 
-    kind: Kind
     path: str
     environment: Mapping[str, str] = field(default_factory=dict)
     hashed: tuple[str, ...] = ()
@@ -66,7 +63,7 @@ class StepCounts:
     """The counts of one step that compiled."""
 
     step: str
-    program: Kind
+    program: Literal["ccache"]
     families: tuple[FamilyCounts, ...]
 
 
@@ -84,17 +81,13 @@ _WORDS = {
     "autoconf_test": "a test of configure", "called_for_link": "a link",
     "called_for_preprocessing": "preprocessing only", "internal_error": "an error inside the cache",
 }  # fmt: skip
-_SCCACHE_RESULT = re.compile(r"\]: compile result: (.+)$")
-_SCCACHE_PARSED = re.compile(r"parse_arguments: (CannotCache\((.*?)(?:, None)?\)|NotCompilation)")
-_SCCACHE_HIT, _SCCACHE_MISS = "cache hit", "cache miss"
 
 
-def counts_of(kind: Kind, logs: Sequence[tuple[Family, Path]]) -> tuple[FamilyCounts, ...]:
+def counts_of(logs: Sequence[tuple[Family, Path]]) -> tuple[FamilyCounts, ...]:
     """Return the counts of each family that was called; nothing where no log can be read."""
     tallies: dict[Family, Counter[str]] = {}
     for family, path in logs:
-        calls = _ccache(path) if kind == "ccache" else _sccache(path)
-        for outcome, remote in calls:
+        for outcome, remote in _calls(path):
             linked: Family = "AOT" if family == "SYCL" else "link"
             tally = tallies.setdefault(linked if outcome == _LINK else family, Counter())
             tally[outcome] += 1
@@ -113,7 +106,7 @@ def _family(family: Family, tally: Counter[str]) -> FamilyCounts:
     return FamilyCounts(family, calls, hits, misses, calls - hits - misses, remote, dict(reasons))
 
 
-def _ccache(path: Path) -> Iterator[tuple[str, bool]]:
+def _calls(path: Path) -> Iterator[tuple[str, bool]]:
     """Yield the outcome of each call, and whether its object came from the remote storage."""
     counters: list[str] = []
     for line in (*_lines(path), "# "):
@@ -135,16 +128,6 @@ def _outcome(counters: Sequence[str]) -> str:
     return next((name for name in counters if not _DETAILS.fullmatch(name)), "internal_error")
 
 
-def _sccache(path: Path) -> Iterator[tuple[str, bool]]:
-    for line in _lines(path):
-        if found := _SCCACHE_RESULT.search(line):
-            result = found[1]
-            hit = result.startswith(_SCCACHE_HIT)
-            yield ("hit" if hit else "new" if result.startswith(_SCCACHE_MISS) else result), False
-        elif parsed := _SCCACHE_PARSED.search(line):
-            yield (parsed[2].strip('"') if parsed[2] else _LINK), False
-
-
 def _lines(path: Path) -> Iterator[str]:
     try:
         with path.open(encoding="utf-8", errors="replace") as stream:
@@ -153,9 +136,9 @@ def _lines(path: Path) -> Iterator[str]:
         return
 
 
-def as_evidence(kind: Kind, logs: Sequence[tuple[Family, Path]]) -> dict[str, Any]:
+def as_evidence(logs: Sequence[tuple[Family, Path]]) -> dict[str, Any]:
     """Return what a receipt keeps of a step."""
-    return {EVIDENCE: {"program": kind, "families": plain(counts_of(kind, logs))}}
+    return {EVIDENCE: {"program": "ccache", "families": plain(counts_of(logs))}}
 
 
 def rows(records: Sequence[StepRecord], build: Path) -> list[dict[str, Any]]:
@@ -171,18 +154,12 @@ def rows(records: Sequence[StepRecord], build: Path) -> list[dict[str, Any]]:
             continue
         kept = [item[EVIDENCE] for item in record.evidence if EVIDENCE in item]
         # Of a step that runs again or failed, the evidence is that of an earlier attempt.
-        counts = kept if record.status == "done" else _of_logs(component, build)
+        counts = kept if record.status == "done" else [as_evidence(logs_of(component, build))[EVIDENCE]]
         found += [{"step": record.step, **item} for item in counts if item["families"]]
     return found
 
 
-def _of_logs(component: str, build: Path) -> list[dict[str, Any]]:
-    kinds: tuple[Kind, ...] = ("ccache", "sccache")
-    return [as_evidence(kind, logs_of(kind, component, build))[EVIDENCE] for kind in kinds]
-
-
-def logs_of(kind: Kind, component: str, build: Path) -> tuple[tuple[Family, Path], ...]:
+def logs_of(component: str, build: Path) -> tuple[tuple[Family, Path], ...]:
     """Return where the calls of each family are logged."""
     families: tuple[tuple[Family, str], ...] = (("C++", "cxx"), ("SYCL", "sycl"))
-    every = tuple((family, build / f"{component}.{kind}-{name}.log") for family, name in families)
-    return every if kind == "ccache" else every[:1]
+    return tuple((family, build / f"{component}.ccache-{name}.log") for family, name in families)
