@@ -109,8 +109,10 @@ def test_what_does_not_build_is_skipped_with_the_reason_and_may_leave_several(wo
 
 
 def test_ends_that_are_no_revisions_are_errors_of_use(world: World) -> None:
-    result = world.small("bisect", str(world.small.recipe), "--good", "--x", "--bad", "main", "--", "true")
-    assert (result.status, "'--x' is no revision" in result.err) == (2, True)
+    mine = ("--component", "mine", "--workspace", str(world.small.folder / "other"))
+    ends = (*mine, "--good", "--x", "--bad", "main", "--", "true")
+    result = world.small("bisect", str(world.small.recipe), *ends)
+    assert (result.status, "--good --x is no commit of" in result.err) == (2, True)
     result = world.small("bisect", str(world.small.recipe), "--good", "main", "--", "true")
     assert (result.status, "needs two ends" in result.err) == (2, True)
     result = world.small("bisect", str(world.small.recipe), "--good", "a", "--bad", "b")

@@ -5,16 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from xpubuild.cli import options
 from xpubuild.cli.workspace import BEFORE, WORDS, CommandAfterDashes
-
-if TYPE_CHECKING:
-    from xpubuild.engine.process import Cancel
-    from xpubuild.install.bisect import Bisection
 
 #: Options of bisect by which a search is no other one.
 _SHOWN = frozenset({"--json", "-q", "--quiet", "-v", "--verbose"})
@@ -103,13 +99,21 @@ def bisect(
 
     Exits with code 70 if there is no one first bad commit.
     """
+    import platformdirs
+
+    from xpubuild.cli.configuration import of_caller
     from xpubuild.engine.fingerprint import digest
     from xpubuild.errors import UsageError
-    from xpubuild.install.bisect import require_revisions
-    from xpubuild.install.options import default_workspace
+    from xpubuild.install.bisect import Bisection
+    from xpubuild.install.install import apply, open_workspace
+    from xpubuild.install.options import Options, default_workspace
+    from xpubuild.install.resolve import prepare
     from xpubuild.recipe.load import load
+    from xpubuild.supply.git.bare import RepositoryStore
+    from xpubuild.supply.git.git import Git
     from xpubuild.ui.console import summarise
     from xpubuild.ui.run_views import bisect_view
+    from xpubuild.workspace.activation import environment
 
     context = click.get_current_context()
     command = context.meta[WORDS]
@@ -117,7 +121,6 @@ def bisect(
         raise UsageError("bisect needs a command", fix="put it behind --: xpubuild bisect ... -- COMMAND")
     if good is None or bad is None:
         raise UsageError("bisect needs two ends", fix="pass --good REV, where COMMAND passes, and --bad REV")
-    require_revisions(good, bad)
     if build["source_dir"] or build["allow_dirty"]:
         raise UsageError(
             "bisect builds commits, not your own tree or changes",
@@ -126,65 +129,38 @@ def bisect(
     loaded = load(recipe)
     root = workspace or default_workspace(f"{loaded.recipe.name}-bisect")
     asked = {
-        "recipe": recipe, "good": good, "bad": bad, "component": component, "command": list(command),
+        "good": good, "bad": bad, "component": component, "command": list(command),
         "cwd": str(Path.cwd()), "words": [word for word in context.meta[BEFORE] if word not in _SHOWN],
-        "workspace": str(root), "digest": digest(loaded.document),
+        "digest": digest(loaded.document),
     }  # fmt: skip
-    step = (sys.executable, "-m", "xpubuild", "plumbing", "bisect-step", str(root))
-    with options.interruptible() as cancel:
-        document = _search(asked, build, cancel).search(step)
-    summarise("xpubuild bisect", bisect_view(document))
-    return options.answer(document, bisect_view)
-
-
-def bisect_step(root: Path) -> int:
-    """Judge a commit for git's bisect run, as the command line asks that made the search of a workspace."""
-    from xpubuild.install.bisect import asked_in
-
-    asked = asked_in(root)
-    os.chdir(asked["cwd"])  # git is elsewhere, and words may be relative paths
-    words = [*asked["words"], "--", *asked["command"]]
-    with bisect.make_context("bisect", list(words)) as context, options.interruptible() as cancel:
-        ours = ("recipe", "workspace", "good", "bad", "component")
-        build = {name: value for name, value in context.params.items() if name not in ours}
-        return _search(asked, build, cancel).judge_for_git()
-
-
-def _search(asked: dict[str, Any], build: dict[str, Any], cancel: Cancel) -> Bisection:
-    """Return the search that is asked for, whose builds are installs without the step that verifies."""
-    import platformdirs
-
-    from xpubuild.cli.configuration import of_caller
-    from xpubuild.install.bisect import Bisection
-    from xpubuild.install.install import apply, open_workspace
-    from xpubuild.install.options import Options
-    from xpubuild.install.resolve import prepare
-    from xpubuild.recipe.load import load
-    from xpubuild.supply.git.bare import RepositoryStore
-    from xpubuild.supply.git.git import Git
-    from xpubuild.workspace.activation import environment
-
-    root = Path(asked["workspace"])
-    open_workspace(root)
-    # What git started has its variables; they are no wish of the user.
-    caller = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
 
     def tell(line: str) -> None:
         sys.stderr.write(f"{line}\n")
         sys.stderr.flush()
 
-    def install(file: Path) -> None:
-        wanted = Options(str(file), root, **{**build, "quick": True}, telling=options.new_sink)
-        prepared = prepare(wanted, cancel=cancel)
-        with options.new_sink() as sink:
-            apply(prepared, sink=sink, cancel=cancel)
+    with options.interruptible() as cancel:
 
-    mirror = (build["mirror"],) if isinstance(build["mirror"], Path) else ()
-    store = RepositoryStore(
-        platformdirs.user_cache_path("xpubuild"), Git.open(dict(os.environ)), offline=build["offline"],
-        stocks=mirror, cancel=cancel,
-    )  # fmt: skip
-    return Bisection(
-        root, load(asked["recipe"]), store, asked, install, lambda: environment(root, of_caller(caller)),
-        cancel, tell,
-    )  # fmt: skip
+        def install(file: Path) -> None:
+            wanted = Options(str(file), root, **{**build, "quick": True}, telling=options.new_sink)
+            prepared = prepare(wanted, cancel=cancel)
+            with options.new_sink() as sink:
+                apply(prepared, sink=sink, cancel=cancel)
+
+        store = RepositoryStore(
+            platformdirs.user_cache_path("xpubuild"), Git.open(), offline=build["offline"],
+            stocks=(build["mirror"],) if isinstance(build["mirror"], Path) else (), cancel=cancel,
+        )  # fmt: skip
+        search = Bisection(
+            root,
+            loaded,
+            store,
+            asked,
+            install,
+            lambda: environment(root, of_caller(os.environ)),
+            cancel,
+            tell,
+        )
+        open_workspace(root)
+        document = search.search()
+    summarise("xpubuild bisect", bisect_view(document))
+    return options.answer(document, bisect_view)

@@ -92,14 +92,6 @@ def leave_out(env: Path, names: tuple[str, ...]) -> None:
 
 
 @_plumbing
-def bisect_step(root: Path) -> int:
-    """Build and judge the commit that git's bisect run is at, in the search of a workspace."""
-    from xpubuild.cli.develop import bisect_step as step
-
-    return step(root)
-
-
-@_plumbing
 def embed(project: str, folder: Path, *, commit: str) -> None:  # noqa: ARG001
     """Create git repositories from embedded sources and check them against the pin."""
     from xpubuild.engine.environment import base_environment

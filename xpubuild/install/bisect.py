@@ -1,6 +1,6 @@
 """``bisect``: the first commit of a component with which a command fails, each built by an install.
 
-git searches (``git bisect run``) in a bare repository with the history of the component. For each commit that
+git searches (``git bisect``) in a bare repository with the history of the component. For each commit that
 git asks about, a recipe is written: the given one with that commit and the pins that belong to it. Verdicts
 are kept in the workspace and given again without a build, so that a search that was killed is continued by
 searching again.
@@ -8,12 +8,12 @@ searching again.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
-import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,14 +26,12 @@ from xpubuild.engine.process import Cancel, run
 from xpubuild.errors import (
     AuditError,
     BuildError,
-    InterruptedByUserError,
     NoXpuError,
     RecipeError,
     SourceIntegrityError,
     UnsatisfiableError,
     UsageError,
     VerifyError,
-    XpuBuildError,
     did_you_mean,
 )
 from xpubuild.recipe.bump import pinned_at
@@ -49,10 +47,6 @@ Verdict = Literal["good", "bad", "skip"]
 _OF_COMMIT = (AuditError, BuildError, NoXpuError, RecipeError, SourceIntegrityError, UnsatisfiableError)
 #: As git's bisect run: the command says itself that a commit cannot be judged.
 _CANNOT_JUDGE = 125
-#: Of the process that judges; what else it may end with is none of them, such as 1 after a bug.
-_STATUS: Mapping[Verdict, int] = {"good": 100, "bad": 101, "skip": _CANNOT_JUDGE}
-#: What git is answered with: it stops the search at any status from 128 on.
-_ANSWER = "case $? in 100) exit 0;; 101) exit 1;; 125) exit 125;; esac; exit 255"
 #: What a recipe that extends another does not repeat.
 _OF_THE_BASE = frozenset({"extends", "abstract", "patches", "facts"})
 
@@ -106,22 +100,19 @@ class Bisection:
     env: Callable[[], Mapping[str, str]]
     cancel: Cancel
     tell: Callable[[str], None]
-    state: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.folder = _folder(self.root)
+        self.folder = Layout(self.root).build / "bisect"
         self._history = self.folder / "history.git"
         self._owner, self._index, self._url = _place(self.base, str(self.asked["component"]))
-        self._load()
+        self.state: dict[str, Any] = {"asked": dict(self.asked), "ends": [], "steps": {}}
+        # What is kept of another search, or damaged, is of no use to this one.
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            kept = json_value(read_bytes(self.folder / "search.json", 1 << 28))
+            self.state = kept if kept["asked"] == self.asked else self.state
 
-    def _load(self) -> None:
-        kept = _kept(self.root)
-        new: dict[str, Any]
-        new = {"asked": dict(self.asked), "ends": [], "steps": {}, "error": None, "ended": False}
-        self.state = kept if kept.get("asked") == self.asked else new
-
-    def search(self, step: Sequence[str]) -> BisectDocument:
-        """Search, or continue, and return what was found; ``step`` is a command that calls ``judge_for_git``.
+    def search(self) -> BisectDocument:
+        """Search, or continue, and return what was found.
 
         Raises:
             VerifyError: the ends are not as they were said to be, or there is no one first bad commit.
@@ -131,54 +122,35 @@ class Bisection:
             journal.add_made("bisect", [str(self.folder)])
         self.folder.mkdir(parents=True, exist_ok=True)
         remove_leftovers(self._history)
-        if not self.state["ends"]:
-            self.state["ends"] = self._ends()
-        elif self.state["ended"] and self.document()["first_bad"] is None:
-            # Asked again after its end: what could not be judged may have had another cause.
-            self.state["steps"] = {
-                name: one for name, one in self.state["steps"].items() if one["verdict"] != "skip"
-            }
-        self.state |= {"error": None, "ended": False}
-        good, bad = self.state["ends"]
-        for commit, said, option in ((good, "good", "--good"), (bad, "bad", "--bad")):
+        good, bad = self.state["ends"] = self.state["ends"] or self._ends()
+        for commit, said in ((good, "good"), (bad, "bad")):
             found = self.judge(commit)
             if found["verdict"] != said:
-                error = self._failed(
-                    f"the commit of {option} is not {said} but {found['verdict']}", found["why"]
-                )
-                # The cause may be mended before the same command is asked again.
-                del self.state["steps"][commit]
-                self._keep()
-                raise error
+                what = f"the commit of --{said} is not {said} but {found['verdict']}"
+                raise self._failed(what, found["why"], [commit], self._document(bad, [good]))
         self._git("update-ref", "--no-deref", "HEAD", bad)
         self._git("bisect", "start", "--no-checkout", bad, good)
-        self._keep()
-        words = ["bisect", "run", "sh", "-c", f"{shlex.join(step)}; {_ANSWER}"]
-        try:
-            ran = self.store.git.run(
-                words, git_dir=self._history, report=self._tell_of_git, cancel=self.cancel,
-                stall_s=float("inf"),
-            )  # fmt: skip
-        except InterruptedByUserError as error:
-            fix = "run the same command again, which continues; what was judged is kept"
-            raise InterruptedByUserError(
-                "the search was interrupted", why=self.cancel.reason, fix=fix
-            ) from error
-        self._load()  # the steps were judged by other processes
-        if self.state["error"] is not None:
-            raise XpuBuildError.from_json(self.state["error"])
-        self.state["ended"] = True
-        document = self.document()
-        if document["first_bad"] is None:
-            left, steps = document["candidates"], self.state["steps"]
-            if any(name not in steps for name in left):
-                raise BuildError("the search ended before its end", why="\n".join(ran.lines[-3:]),
-                                 fix="run the same command again")  # fmt: skip
-            self._keep()
+        answered = {good, bad}
+        while (commit := self.store.git.parse(self._history, "BISECT_HEAD")) not in answered:
+            answered.add(commit)
+            # At its end git wants to show what the commit changed, for which it has no trees, and fails.
+            answer = self.store.git.query(
+                ["bisect", self.judge(commit)["verdict"], commit], git_dir=self._history
+            )
+        last = self.store.git.parse(self._history, "refs/bisect/bad")
+        goods = self._git("for-each-ref", "--format=%(objectname)", "refs/bisect/good-*").split()
+        document = self._document(last, goods)
+        left = document["candidates"]
+        if not answered.issuperset(left):
+            require(answer, "searching")
+        if len(left) > 1:
             why = f"those before the last cannot be judged: {', '.join(left)}"
-            raise self._failed(f"the first bad commit is one of {len(left)}", why)
-        self._keep()
-        return document
+            # The cause may be mended before the same command is asked again.
+            skipped = [name for name, one in self.state["steps"].items() if one["verdict"] == "skip"]
+            raise self._failed(f"the first bad commit is one of {len(left)}", why, skipped, document)
+        # Not git show, which looks for trees.
+        subject = self._git("for-each-ref", "--format=%(contents:subject)", "refs/bisect/bad")
+        return {**document, "first_bad": last, "subject": subject}
 
     def judge(self, commit: str) -> BisectStep:
         """Build a commit, run the command, and keep the verdict; a commit that is known is not built again.
@@ -214,43 +186,23 @@ class Bisection:
         self.tell(f"bisect: {commit[:12]} is {verdict} ({seconds:.0f} s){': ' + why if why else ''}")
         return found
 
-    def judge_for_git(self) -> int:
-        """Judge the commit that git is at, and return the status for git; what stops the search is kept."""
-        try:
-            return _STATUS[self.judge(self.store.git.parse(self._history, "BISECT_HEAD"))["verdict"]]
-        except XpuBuildError as error:
-            self.state["error"] = error.to_json()
-            self._keep()
-            return error.exit_code
-
-    def document(self) -> BisectDocument:
-        """Return what is known now."""
+    def _document(self, last: str, goods: Sequence[str]) -> BisectDocument:
         good, bad = self.state["ends"]
-        last, goods = bad, [good]
-        if self.state["ended"]:
-            last = self.store.git.parse(self._history, "refs/bisect/bad")
-            goods = self._git("for-each-ref", "--format=%(objectname)", "refs/bisect/good-*").split()
         left = self._git("rev-list", last, "--not", *goods).split()
-        first = left[0] if len(left) == 1 and self.state["ended"] else None
-        # Not git show, which looks for trees.
-        asked = ["for-each-ref", "--format=%(contents:subject)", "refs/bisect/bad"]
-        subject = self._git(*asked) if first else ""
         return {
             "schema": "xpubuild.bisect/1", "component": str(self.asked["component"]), "url": self._url,
             "workspace": str(self.root), "command": list(self.asked["command"]), "good": good, "bad": bad,
-            "first_bad": first, "subject": subject,
-            "candidates": left, "steps": [*self.state["steps"].values()],
+            "first_bad": None, "subject": "", "candidates": left, "steps": [*self.state["steps"].values()],
         }  # fmt: skip
 
-    def _tell_of_git(self, line: str) -> None:
-        # At its end git wants to show what the commit changed, for which it has no trees.
-        if "promisor remote" not in line and "lazy fetching" not in line:
-            self.tell(line)
-
-    def _failed(self, what: str, why: str) -> VerifyError:
+    def _failed(self, what: str, why: str, again: Sequence[str], document: BisectDocument) -> VerifyError:
+        """Return the error of a search; the commits ``again`` are judged once more by the next."""
         error = VerifyError(what, why=why, fix="read the log of that commit; choose other ends",
-                            evidence={"steps": self.state["steps"]})  # fmt: skip
-        error.document = dict(self.document())
+                            evidence={"steps": dict(self.state["steps"])})  # fmt: skip
+        error.document = dict(document)
+        for commit in again:
+            del self.state["steps"][commit]
+        self._keep()
         return error
 
     def _keep(self) -> None:
@@ -272,6 +224,12 @@ class Bisection:
         return [good, bad]
 
     def _fetched(self, which: str, revision: str) -> str:
+        wrong = UsageError(
+            f"--{which} {revision} is no commit of {self._url}",
+            fix="pass a tag, a branch or the full id of a commit",
+        )
+        if revision.startswith("-") or ":" in revision:
+            raise wrong
         name, rest = re.fullmatch(r"([^~^]*)(.*)", revision, re.DOTALL).groups()  # type: ignore[union-attr]
         ref = f"refs/xpubuild/{which}"
         words = ["fetch", "--no-tags", "--progress", "--filter=tree:0", "--", self._url, f"+{name}:{ref}"]
@@ -279,14 +237,7 @@ class Bisection:
         known = f"{ref}{rest}" if fetched.ok else revision
         commit = self.store.git.parse(self._history, f"{known}^{{commit}}")
         if not commit:
-            raise (
-                error_for(diagnose(fetched), self._url, revision)
-                if not fetched.ok
-                else UsageError(
-                    f"--{which} {revision} is no commit of {self._url}",
-                    fix="pass a tag, a branch or the full id of a commit",
-                )
-            )
+            raise wrong if fetched.ok else error_for(diagnose(fetched), self._url, revision)
         return commit
 
     def _recipe(self, commit: str) -> Path:
@@ -307,35 +258,6 @@ class Bisection:
         text = yaml.safe_dump(_over(whole, {**values, **about, **extends}), sort_keys=False, width=4096)
         write_atomic(path, text.encode())
         return path
-
-
-def _folder(root: Path) -> Path:
-    return Layout(root).build / "bisect"
-
-
-def _kept(root: Path) -> dict[str, Any]:
-    """Return what a workspace knows of its search.
-
-    Raises:
-        UsageError: it is damaged.
-    """
-    file = _folder(root) / "search.json"
-    try:
-        return dict(json_value(read_bytes(file, 1 << 28))) if file.is_file() else {}
-    except (TypeError, ValueError) as error:
-        fix = "remove it; what was built comes from the store of wheels"
-        raise UsageError(f"{file} is damaged", why=str(error), fix=fix) from error
-
-
-def asked_in(root: Path) -> dict[str, Any]:
-    """Return what the search of a workspace was asked for.
-
-    Raises:
-        UsageError: there is none.
-    """
-    if asked := _kept(root).get("asked"):
-        return dict(asked)
-    raise UsageError(f"there is no search in {root}", fix="begin one with xpubuild bisect")
 
 
 def _over(base: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
@@ -367,19 +289,6 @@ def _place(base: LoadedRecipe, wanted: str) -> tuple[str, int | None, str]:
         raise UsageError(
             f"recipe '{base.recipe.name}' has no repository of '{wanted}'",
             why=f"it has: {', '.join(known) or 'none'}" + did_you_mean(wanted, known),
-            fix="use one of these with --component",
+            fix="use one of these with --component" if known else "pass the recipe of a release",
         )
     return known[wanted]
-
-
-def require_revisions(good: str, bad: str) -> None:
-    """Refuse what git would take for an option, and one end for both.
-
-    Raises:
-        UsageError: naming it.
-    """
-    for option, revision in (("--good", good), ("--bad", bad)):
-        if revision.startswith("-") or ":" in revision or not revision.strip():
-            raise UsageError(f"{option} '{revision}' is no revision", fix="pass a tag, a branch or a commit")
-    if good == bad:
-        raise UsageError("--good and --bad are the same revision", fix="pass two ends of a history")
