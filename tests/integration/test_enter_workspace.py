@@ -193,7 +193,7 @@ def test_shell_is_the_users_own_with_a_marked_prompt(workspace: Path, tmp_path: 
         (home / rc).write_text(verb + "\n")
     (home / "tmp").mkdir()
     session = Session(workspace, shell, home)
-    if shell != "tcsh":
+    if rc is not None and shell != "tcsh":
         session.wait_for(re.escape("(xpubuild 2.8) "))
     session.type(f"python > '{home}/seen'; echo at-$XPUBUILD_ENTERED-end")
     session.wait_for(r"at-/.*-end")

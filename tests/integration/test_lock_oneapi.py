@@ -46,6 +46,4 @@ def test_two_places_of_oneapi_give_the_same_bytes(xpubuild: Xpubuild, recipe: st
     other = lock(xpubuild, recipe, standin.build_root(tmp_path / "other/oneapi"), "other")
     assert one.read_bytes() == other.read_bytes()
     assert str(tmp_path) not in one.read_text()
-    found = read_lock(one).machine
-    assert set(found.oneapi) == {"compiler", "pti", "umf", "ccl", "mpi"}
-    assert found.environment["CMPLR_ROOT"]["set"].startswith("{oneapi}/compiler/")
+    assert set(read_lock(one).machine.oneapi) == {"compiler", "pti", "umf", "ccl", "mpi"}

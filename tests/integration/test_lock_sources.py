@@ -15,11 +15,12 @@ from support.cli import Xpubuild, child
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import LockMismatchError, SourceIntegrityError
 from xpubuild.install.lock_file import Lock, dump, read_lock, validated
-from xpubuild.install.locked import options_of, require_match, require_tree, resolved_of
+from xpubuild.install.locked import options_of, require_as_locked, require_match, resolved_of
 from xpubuild.install.options import Options
 from xpubuild.install.resolve import prepare
 from xpubuild.recipe.load import load as load_recipe
 from xpubuild.supply.git.checkout import checkout
+from xpubuild.supply.git.integrity import TreeProof
 from xpubuild.supply.git.pin import Pin
 
 
@@ -165,7 +166,7 @@ def checked_out(world: World, into: Path) -> dict[str, Any]:
 
 def test_a_checkout_is_held_against_the_lock(world: World, locked: Lock, tmp_path: Path) -> None:
     found = checked_out(world, tmp_path / "top")
-    require_tree(locked, "top", found)
+    require_as_locked(TreeProof, locked, "top", found)
     first, second = found["submodules"]
     name = "repositories.top.submodules.third_party/mid/deps/inner"
     for submodules, told in (
@@ -175,14 +176,12 @@ def test_a_checkout_is_held_against_the_lock(world: World, locked: Lock, tmp_pat
         ([first, second, {**second, "path": "more"}], "submodules.more is not in the lock"),
     ):
         with pytest.raises(LockMismatchError) as caught:
-            require_tree(locked, "top", {**found, "submodules": submodules})
+            require_as_locked(TreeProof, locked, "top", {**found, "submodules": submodules})
         assert told in caught.value.why
     with pytest.raises(LockMismatchError, match=r"repositories\.top\.commit"):
-        require_tree(locked, "top", {**found, "commit": "0" * 40})
+        require_as_locked(TreeProof, locked, "top", {**found, "commit": "0" * 40})
     with pytest.raises(SourceIntegrityError, match=r"repositories\.top\.tree"):
-        require_tree(locked, "top", {**found, "tree": "0" * 40})
-    with pytest.raises(LockMismatchError, match="does not list the source repository of other"):
-        require_tree(locked, "other", found)
+        require_as_locked(TreeProof, locked, "top", {**found, "tree": "0" * 40})
 
 
 def test_a_plan_is_held_against_the_lock_before_anything_is_fetched(

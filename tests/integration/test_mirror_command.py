@@ -42,9 +42,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
 def test_fetch_check_and_copy(here: World, tmp_path: Path, xpubuild: Xpubuild) -> None:
     place = str(tmp_path / "mirror")
-    document = xpubuild.json("fetch", "site", "--mirror", place, "--dry-run")
-    assert {item["kind"] for item in document["missing"]} == {"git", "wheel"}
-    assert not Path(place).exists()
     result = xpubuild.ok("fetch", "site", "--mirror", place, "--log-format", "plain")
     assert "4 repositories, 1 file" in result.out
     assert "torch.source" in result.err

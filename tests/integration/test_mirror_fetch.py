@@ -78,29 +78,6 @@ def test_a_second_recipe_adds_only_what_is_new(here: World, tmp_path: Path) -> N
     assert here.asked() == set()
 
 
-def test_a_dry_run_lists_what_is_missing_and_brings_nothing(here: World, tmp_path: Path) -> None:
-    place = tmp_path / "mirror"
-    document = here.fetch(place).dry_run()
-    check_document(document, "fetch")
-    assert here.asked() == set()
-    assert not place.exists()
-    assert [(item["kind"], item["commit"]) for item in document["missing"] if item["kind"] == "git"] == [
-        ("git", here.commits["top"])
-    ]
-    assert {(item["name"], item["size"]) for item in document["missing"] if item["kind"] != "git"} == {
-        (f"{pin} for Python 3.11", None) for pin in ("demo==1.0", "tool==2.0", "old==0.1")
-    }  # fmt: skip
-    here.filled(place, here.inputs("demo-1.0-py3-none-any.whl"))
-    here.asked()
-    before = content(place)
-    document = here.fetch(place, here.inputs(commit=here.commits["next"])).dry_run()
-    assert [item["commit"] for item in document["missing"] if item["kind"] == "git"] == [here.commits["next"]]
-    assert len(document["missing"]) == 3
-    assert here.asked() == set()
-    assert content(place) == before
-    assert here.fetch(place, here.inputs("demo-1.0-py3-none-any.whl")).dry_run()["missing"] == []
-
-
 def test_offline_names_the_first_missing_thing(here: World, tmp_path: Path) -> None:
     place = tmp_path / "mirror"
     with pytest.raises(FetchError, match="is not a mirror"):

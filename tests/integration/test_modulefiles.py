@@ -12,8 +12,8 @@ from support.entered import CHANGES, make_workspace
 from support.modules import Modules, environment_modules, lmod
 
 from xpubuild.errors import UsageError
-from xpubuild.install.modulefiles import Modules as Written
 from xpubuild.workspace.activation import read_receipt
+from xpubuild.workspace.modulefile import Modules as Written
 
 BEFORE = {
     "LD_LIBRARY_PATH": "/usr/own:/opt/mine",

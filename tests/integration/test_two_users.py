@@ -91,7 +91,7 @@ def site() -> Iterator[Site]:
 MODULE = """
 import sys
 from pathlib import Path
-from xpubuild.install.modulefiles import Modules
+from xpubuild.workspace.modulefile import Modules
 from xpubuild.workspace.activation import read_receipt
 root = Path(sys.argv[1])
 print(Modules(Path(sys.argv[2]), "tcl").write(root, read_receipt(root)))

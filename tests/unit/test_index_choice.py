@@ -6,7 +6,6 @@ import importlib.metadata
 import json
 import os
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -381,4 +380,3 @@ def test_the_uv_of_this_interpreter_is_used_and_its_absence_is_said(monkeypatch:
     monkeypatch.setitem(sys.modules, "uv", None)
     found = find_uv()
     assert (found.path, found.why) == ("", "uv is not installed beside xpubuild")
-    assert shlex.split(found.remedy) == [sys.executable, "-m", "pip", "install", "uv"]

@@ -32,7 +32,7 @@ COMMAND: Any = SimpleNamespace(
 EVIDENCE: dict[str, list[dict[str, Any]]] = {
     "env": [{"proof": "environment"}],
     "torch": [],
-    "ops.source": [{"proof": "tree", "pins": [{"url": "u", "commit": "c"}]}, {"proof": "other"}],
+    "ops.source": [{"proof": "tree"}, {"proof": "other"}],
     "ops.wheel": [
         {"proof": "audit", "audit": {"wheel": "/stage/ops-1.whl", "status": "ok", "sha256": "a"}},
         {"proof": WATCHED, "warnings": [TOLD]},
@@ -105,7 +105,7 @@ def test_a_receipt_says_what_was_done_and_found(tmp_path: Path) -> None:
         "lock_digest": "digest", "summary": {"target": "cpu"}, "host": {"os": "x"},
         "oneapi": [{"name": "compiler", "path": "/o"}], "activation": {"oneapi": {"set": {"A": "b"}}},
         "resolved": {"torch": {"ref": "main", "commit": "c", "url": "u", "when": "w"}},
-        "pins": [{"component": "ops", "url": "u", "commit": "c"}], "workspace": str(tmp_path),
+        "workspace": str(tmp_path),
         "python": f"{tmp_path}/env/bin/python", "logs": f"{tmp_path}/logs",
         "steps": [
             {"id": name, "title": f"title of {name}", "status": "done", "fingerprint": f"print of {name}",

@@ -14,10 +14,10 @@ from xpubuild.engine.events import Notice
 from xpubuild.engine.model import Plan, Step
 from xpubuild.errors import UsageError, XpuBuildError
 from xpubuild.install.install import _warn, open_workspace, prepare_as_asked
-from xpubuild.install.modulefiles import Modules
-from xpubuild.install.options import LockOptions, Options
+from xpubuild.install.options import Options
 from xpubuild.install.target import OneapiFacts, Prepared
 from xpubuild.machine.envmark import MARK
+from xpubuild.workspace.modulefile import Modules
 
 GIB = 1 << 30
 
@@ -77,20 +77,20 @@ def test_what_is_surprising_is_said_before_the_build(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "lock"),
+    "given",
     [
-        ({"recipe": "x.lock.yaml"}, LockOptions(file=Path("y"))),
-        ({"recipe": None}, LockOptions(locked=True)),
-        ({"recipe": "quickstart"}, LockOptions(locked=True)),
+        {"recipe": "x.lock.yaml", "lock_file": Path("y")},
+        {"recipe": None, "locked": True},
+        {"recipe": "quickstart", "locked": True},
     ],
 )
 def test_locks_that_are_not_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], lock: LockOptions
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "x.lock.yaml").touch()
     with pytest.raises(XpuBuildError):
-        prepare_as_asked(Options(**given), lock)
+        prepare_as_asked(Options(**given))
 
 
 def test_the_default_of_modules_is_set_on_purpose(tmp_path: Path) -> None:

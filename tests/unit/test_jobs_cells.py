@@ -11,7 +11,7 @@ from support.documents import check
 from support.plan_files import prepared_for
 
 from xpubuild.errors import UsageError
-from xpubuild.install.options import LockOptions, Options
+from xpubuild.install.options import Options
 from xpubuild.jobs.asked import Asked, cell_of, require_possible
 from xpubuild.jobs.render import KINDS, Cell
 
@@ -35,7 +35,7 @@ HERE: dict[str, tuple[Any, tuple[str, ...]]] = {
     "jobs": ("8", ("--jobs", "8")),
     "installer": ("pip", ("--installer", "pip")),
     "oneapi_root": (Path("/opt/oneapi"), ("--oneapi-root", "/opt/oneapi")),
-    "compile_cache": ("sccache", ("--compile-cache", "sccache")),
+    "compile_cache": ("ccache", ("--compile-cache", "ccache")),
     "oneapi_mode": ("setvars", ("--oneapi-mode", "setvars")),
     "extra_path": ((Path("/a"), Path("/b")), ("--extra-path", "/a:/b")),
     "extra_library_path": ((Path("/c"),), ("--extra-library-path", "/c")),
@@ -43,8 +43,8 @@ HERE: dict[str, tuple[Any, tuple[str, ...]]] = {
 }
 
 
-def cell(lock: LockOptions | None = None, **options: Any) -> Cell:
-    return cell_of(Options(**{"recipe": "quickstart", **options}), lock or LockOptions(), PREPARED)
+def cell(**options: Any) -> Cell:
+    return cell_of(Options(**{"recipe": "quickstart", **options}), PREPARED)
 
 
 def test_all_options_at_once_in_one_order() -> None:
@@ -75,10 +75,10 @@ def test_recipes_and_locks_are_named_for_any_folder(tmp_path: Path, monkeypatch:
         assert cell(recipe=given) == replace(BASE, fetch=(word,), install=(word,))
     lock = f"{tmp_path}/quickstart.lock.yaml"
     compatible = ("--lock-policy", "compatible")
-    found = cell(LockOptions(locked=True), variant="v")
+    found = cell(locked=True, variant="v")
     assert found.fetch == (lock, "--variant", "v")
     assert found.install == ("quickstart", "--lock", lock, *compatible, "--variant", "v")
-    found = cell(LockOptions(file=Path("/a.lock.yaml"), policy="exact"), recipe=None)
+    found = cell(lock_file=Path("/a.lock.yaml"), lock_policy="exact", recipe=None)
     assert found == replace(
         BASE, fetch=("/a.lock.yaml",), install=("--lock", "/a.lock.yaml", "--lock-policy", "exact")
     )  # fmt: skip
@@ -92,7 +92,7 @@ def test_every_option_is_handed_on_or_known_not_to_be() -> None:
     known = {"recipe", "workspace", "variant", "python", "update", *BOTH, *HERE}
     refused, of_the_folder = {"editable", "packages", "source_dir", "quick"}, {"mirror", "offline"}
     nothing = {"report", "telling", "resolved"}
-    nothing |= {"patches"}  # those of a lock, which is handed on
+    nothing |= {"patches", "locked", "lock_file", "lock_policy"}  # the lock is handed on
     of_conda = {"conda_lock", "conda_channel"}
     assert {field.name for field in fields(Options)} == (known | refused | of_the_folder | nothing | of_conda)
     assert cell(store_read_only=True).install == ("quickstart", "--store-read-only")
@@ -119,10 +119,8 @@ def asked(output: Path | None, *matrix: str) -> Asked:
 
 def test_the_folder_of_a_matrix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(Asked, "_cell", staticmethod(lambda options, lock: cell_of(options, lock, PREPARED)))
-    document = asked(tmp_path / "out", "recipes=quickstart", "pythons=3.11,3.12").write(
-        Options(None), LockOptions()
-    )
+    monkeypatch.setattr(Asked, "_cell", staticmethod(lambda options: cell_of(options, PREPARED)))
+    document = asked(tmp_path / "out", "recipes=quickstart", "pythons=3.11,3.12").write(Options(None))
     check(document, "planned-jobs")
     names = [job.pop("name") for job in document["jobs"]]
     assert [name.rpartition("-")[0] for name in names] == [
@@ -147,14 +145,14 @@ def test_builds_of_one_name_and_folders_are_told_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(Asked, "_cell", staticmethod(lambda options, lock: cell_of(options, lock, PREPARED)))
+    monkeypatch.setattr(Asked, "_cell", staticmethod(lambda options: cell_of(options, PREPARED)))
     for matrix, folder in (
         ((), "quickstart-slurm"),
         (("recipes=quickstart",), "quickstart-slurm.2"),
         (("recipes=quickstart,a.yaml,b.yaml",), "quickstart-slurm.3"),
     ):  # fmt: skip
         place = tmp_path / folder if matrix else None
-        document = asked(place, *matrix).write(Options(None), LockOptions())
+        document = asked(place, *matrix).write(Options(None))
         assert document["folder"] == f"{tmp_path}/{folder}"
     names = [job["name"] for job in document["jobs"] if job["kind"] == "build"]
     assert [name.rpartition("-build-")[0] for name in names] == [
@@ -167,6 +165,6 @@ def test_builds_of_one_name_and_folders_are_told_apart(
 )
 def test_a_matrix_and_one_build_exclude_each_other(given: dict[str, Any], option: str) -> None:
     with pytest.raises(UsageError) as caught:
-        asked(None, "recipes=r").write(Options(**{"recipe": None, **given}), LockOptions())
+        asked(None, "recipes=r").write(Options(**{"recipe": None, **given}))
     assert caught.value.what == f"--matrix and {option} cannot be combined"
     assert caught.value.fix == f"leave out {option}"

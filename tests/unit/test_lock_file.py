@@ -23,8 +23,10 @@ from xpubuild.install.lock_file import (
     validated,
     write_lock,
 )
-from xpubuild.install.locked import options_of, require_archives, require_served
+from xpubuild.install.locked import options_of, require_as_locked
 from xpubuild.install.options import Options, Policy, is_lock
+from xpubuild.supply.archives import UnpackedProof
+from xpubuild.supply.git.serving import ServedProof
 
 
 def oid(seed: object) -> str:
@@ -49,15 +51,12 @@ MACHINE: dict[str, Any] = {
     "driver_family": "lts2-2523",
     "drivers": {"libze-intel-gpu1": "25.18.33578.15-1146~22.04", "intel-opencl-icd": "25.18.33578.15"},
     "oneapi": {"compiler": "2025.1", "pti": "0.11"},
-    "environment": {
-        "CMPLR_ROOT": {"set": "{oneapi}/compiler/2025.1"},
-        "ODD": {"set": 'a "b"\n\u00e9\U0001f600'},
-        "A": {"unset": True},
-        "PATH": {"prepend": ["{oneapi}/compiler/2025.1/bin"], "append": ["/x"]},
-    },
 }
 WHOLE: dict[str, Any] = {
-    "recipe": {"name": "2.8", "env": {"USE_XPU": "{xpu}"}, "needs": {"gcc": ">=11"}},
+    "recipe": {
+        "name": "2.8", "env": {"USE_XPU": "{xpu}", "ODD": 'a "b"\n\u00e9\U0001f600'},
+        "needs": {"gcc": ">=11"},
+    },
     "plan": sha("plan"),
     "options": {
         "target": "xpu", "variant": None, "arch": ["pvc", "bmg"], "cxx11_abi": 1,
@@ -126,7 +125,7 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 def test_every_value_that_is_dropped_or_replaced_is_found() -> None:
     places = [path for path in leaves(yaml.safe_load(TEXT)) if path]
-    assert len(places) > 100
+    assert len(places) > 90
     for number, (*before, last) in enumerate(places[::2]):
         document = yaml.safe_load(TEXT)
         inside = document
@@ -174,8 +173,9 @@ def test_files(tmp_path: Path) -> None:
     with pytest.raises(RecipeError) as caught:
         read_lock(path)
     assert caught.value.what == f"{path} is not a lock, or is damaged"
-    with pytest.raises(RecipeError, match="cannot be read"):
+    with pytest.raises(RecipeError) as caught:
         read_lock(tmp_path)
+    assert "Is a directory" in caught.value.why
     assert "is damaged" in write_lock(changed, path)[1]
     assert read_lock(path) == changed
 
@@ -209,7 +209,6 @@ def drivers(**packages: str) -> dict[str, str]:
 
 DRIVERS = ["drivers.libze-intel-gpu1", "drivers.intel-opencl-icd"]
 COMPILERS = ["compilers.cc", "compilers.cxx"]
-ROOT = {**MACHINE["environment"], "CMPLR_ROOT": {"set": "{oneapi}/x"}}
 
 
 @pytest.mark.parametrize(
@@ -233,9 +232,6 @@ ROOT = {**MACHINE["environment"], "CMPLR_ROOT": {"set": "{oneapi}/x"}}
         ({"driver_family": None, "drivers": {}}, ["driver_family", *DRIVERS], ["driver_family", *DRIVERS]),
         ({"oneapi": {"compiler": "2025.1.3", "pti": "0.11"}}, [], ["oneapi.compiler"]),
         ({"oneapi": {"compiler": "2025.2", "pti": "0.11"}}, ["oneapi.compiler"], ["oneapi.compiler"]),
-        ({"environment": ROOT}, [], ["environment.CMPLR_ROOT.set"]),
-        ({"environment": {**ROOT, "MKLROOT": {"set": "x"}}}, ["environment.MKLROOT"],
-         ["environment.CMPLR_ROOT.set", "environment.MKLROOT"]),
     ],
 )  # fmt: skip
 def test_the_three_policies(here: dict[str, Any], compatible: list[str], exact: list[str]) -> None:
@@ -283,7 +279,7 @@ def test_what_a_build_would_clone_is_what_the_lock_says(change: str) -> None:
     below = [sub for item in known for sub in item.submodules.values()]
     found += [{"url": i.url, "commit": i.commit, "tree": i.tree, "asked_for": i.commit} for i in below]
     if not change:
-        require_served(LOCK, "torch", {"served": found})
+        require_as_locked(ServedProof, LOCK, "torch", {"served": found})
         return
     if change == "gone":
         del found[-1]
@@ -291,13 +287,13 @@ def test_what_a_build_would_clone_is_what_the_lock_says(change: str) -> None:
         found.append({"url": "https://host/new.git", "commit": oid(1), "tree": oid(2), "asked_for": "main"})
     else:
         found[0] = {**found[0], change: oid(3)}
-    with pytest.raises(LockMismatchError):
-        require_served(LOCK, "torch", {"served": found})
+    with pytest.raises(SourceIntegrityError if change == "tree" else LockMismatchError):
+        require_as_locked(ServedProof, LOCK, "torch", {"served": found})
 
 
 def test_files_of_a_build_are_those_of_the_lock() -> None:
     item = {"name": "llvm", "url": LOCK.archives["triton.llvm"].url, "sha256": sha("llvm")}
-    require_archives(LOCK, "triton", {"archives": [item]})
+    require_as_locked(UnpackedProof, LOCK, "triton", {"archives": [item]})
     for changed in ({**item, "sha256": "0" * 64}, {**item, "name": "json"}):
-        with pytest.raises(SourceIntegrityError):
-            require_archives(LOCK, "triton", {"archives": [item, changed]})
+        with pytest.raises(LockMismatchError):
+            require_as_locked(UnpackedProof, LOCK, "triton", {"archives": [item, changed]})

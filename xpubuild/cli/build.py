@@ -27,10 +27,8 @@ def _asked(build: dict[str, Any], **more: Any) -> Options:
 def _prepared(build: dict[str, Any], cancel: Cancel | None = None) -> Prepared:
     """Return the plan that the options of a build and those about locks ask for."""
     from xpubuild.install.install import prepare_as_asked
-    from xpubuild.install.options import LockOptions
 
-    lock = LockOptions(*(build.pop(name) for name in ("locked", "lock_file", "lock_policy")))
-    return prepare_as_asked(_asked(build), lock, cancel=cancel)
+    return prepare_as_asked(_asked(build), cancel=cancel)
 
 
 def _writable(option: str, folder: Path | None) -> Path | None:
@@ -72,10 +70,10 @@ def install(
     from xpubuild.cli import first_run
     from xpubuild.install.install import apply, check_until
     from xpubuild.install.libtorch import check_archive
-    from xpubuild.install.modulefiles import Modules
     from xpubuild.ui.console import show, summarise
     from xpubuild.ui.run_views import final_view
     from xpubuild.verify.reports import require_places
+    from xpubuild.workspace.modulefile import Modules
 
     error = None
     wheel_dir, module_dir = _writable("wheel-dir", wheel_dir), _writable("module-dir", module_dir)
@@ -159,16 +157,14 @@ def _jobs(build: dict[str, Any], form: Any, matrix: tuple[str, ...], output: Pat
     """Write a folder of jobs."""
     import os
 
-    from xpubuild.install.options import LockOptions
     from xpubuild.jobs.asked import Asked
     from xpubuild.jobs.render import KINDS
     from xpubuild.ui.views import planned_jobs_view
 
-    lock = LockOptions(*(build.pop(name) for name in ("locked", "lock_file", "lock_policy")))
     nodes: dict[str, Any] = {kind: options.configuration().nodes(kind) for kind in KINDS}
     words = (sys.executable, "-m", "xpubuild")
     jobs = Asked(form, matrix, output, nodes, words, os.environ.get("XDG_CACHE_HOME", ""))
-    return options.answer(jobs.write(_asked(build), lock), planned_jobs_view)
+    return options.answer(jobs.write(_asked(build)), planned_jobs_view)
 
 
 def _show_plan(prepared: Prepared, form: str, until: str | None = None, output: Path | None = None) -> int:
@@ -259,7 +255,7 @@ def lock(output: str | None, sbom: Path | None, **build: Any) -> int:
 
 
 @options.command("fetch")
-def fetch(for_python: str | None, dry_run: bool, mirror: Any, offline: bool, **build: Any) -> int:
+def fetch(for_python: str | None, mirror: Any, offline: bool, **build: Any) -> int:
     """Download all sources and packages of RECIPE (a name, a file or a lock) into the folder --mirror DIR.
 
     Valid files are kept, damaged ones are downloaded again. 'xpubuild install --offline --mirror DIR' then
@@ -284,8 +280,7 @@ def fetch(for_python: str | None, dry_run: bool, mirror: Any, offline: bool, **b
         stocks = () if build["update"] and not offline else (mirror,)
         store = RepositoryStore(mirror, git, offline=offline, stocks=stocks, cancel=cancel)
         found = wanted(Options(**build), for_python, store=store, cancel=cancel)
-        work = Fetch(mirror, found, sink, cancel, offline=offline, git=git)
-        document = work.dry_run() if dry_run else work.run()
+        document = Fetch(mirror, found, sink, cancel, offline=offline, git=git).run()
     return options.answer(document, fetch_view, silent=options.speech().quiet)
 
 

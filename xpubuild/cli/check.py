@@ -12,7 +12,7 @@ from xpubuild.cli import options
 from xpubuild.cli.commands import sections
 
 if TYPE_CHECKING:
-    from xpubuild.workspace.check import Damage
+    from xpubuild.workspace.accounted import Damage
 
 #: Kind of thing -> what the headings of its options begin with.
 _ABOUT = {"wheels": "Wheels", "lock": "Locks"}
@@ -193,7 +193,7 @@ def _workspace(given: str | None, folder: Path | None, *, repair: bool) -> int:
     from xpubuild.cli.build import install
     from xpubuild.cli.workspace import workspace_of
     from xpubuild.ui.views import workspace_check_view
-    from xpubuild.workspace.check import check_workspace, failure
+    from xpubuild.workspace.check import check_workspace, document_of, failure
     from xpubuild.workspace.check_repair import BY_INSTALL, install_words
     from xpubuild.workspace.check_repair import repair as repair_workspace
 
@@ -211,5 +211,5 @@ def _workspace(given: str | None, folder: Path | None, *, repair: bool) -> int:
         with options.interruptible() as cancel, options.new_sink() as sink:
             found = check_workspace(root, cache, sink, cancel)
     error = failure(found, root, repaired=repair)
-    document = found.document(str(root), repaired)
+    document = document_of(found, str(root), repaired)
     return options.answer(document, workspace_check_view, error, silent=options.speech().quiet)

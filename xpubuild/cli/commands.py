@@ -68,7 +68,7 @@ COMMANDS: Mapping[str, Command] = {
     "lock": Command("build", "Lock every input of a recipe.",
         f"{_CHOICE} arch python mirror output sbom | Output: json quiet", "recipe", builds=True),
     "fetch": Command("build", "Download everything that an offline install needs.",
-        f"{_CHOICE} mirror for-python dry-run {_ALL}", "recipe", builds=True),
+        f"{_CHOICE} mirror for-python {_ALL}", "recipe", builds=True),
     "store": Command("store", "Show, copy and collect the wheels that builds have kept."),
     "store list": Command("store", "List the wheels that are kept.", "store"),
     "store size": Command("store", "Show how large the stores are.", "store"),

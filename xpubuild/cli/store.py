@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from xpubuild.cli import options
 
 if TYPE_CHECKING:
-    from xpubuild.install.store_work import Copies
+    from xpubuild.install.kept import Copies
     from xpubuild.supply.depot.location import Location
 
     Places = tuple[Path | Location, ...]
@@ -29,7 +29,7 @@ store = options.group("store", _store)
 @options.command("store list", parent=store)
 def list_(store: Places) -> int:
     """List the wheels in your own store and in those of --store."""
-    from xpubuild.install.store_work import folder_stores
+    from xpubuild.install.kept import folder_stores
     from xpubuild.supply.depot.keeping import contents_document
     from xpubuild.ui.supply_views import store_view
 
@@ -40,7 +40,7 @@ def list_(store: Places) -> int:
 @options.command("store size", parent=store)
 def size(store: Places) -> int:
     """Show how many wheels, repositories, files and sets your own store and those of --store have."""
-    from xpubuild.install.store_work import folder_stores
+    from xpubuild.install.kept import folder_stores
     from xpubuild.supply.depot.keeping import size_row
     from xpubuild.ui.supply_views import store_size_view
 
@@ -51,19 +51,19 @@ def size(store: Places) -> int:
 @options.command("store push", parent=store)
 def push(store: Places) -> int:
     """Copy the wheels of your own store to the store of --store."""
-    from xpubuild.install import store_work
+    from xpubuild.install import kept
 
-    return _copied(store_work.push(store))
+    return _copied(kept.push(store))
 
 
 @options.command("store pull", parent=store)
 def pull(**build: Any) -> int:
     """Copy the wheels that an install of RECIPE would build from a store of --store to your own."""
-    from xpubuild.install import store_work
+    from xpubuild.install import kept
     from xpubuild.install.options import Options
     from xpubuild.install.resolve import prepare
 
-    return _copied(store_work.pull(prepare(Options(**build, telling=options.new_sink))))
+    return _copied(kept.pull(prepare(Options(**build, telling=options.new_sink))))
 
 
 def _copied(copies: Copies) -> int:
@@ -82,7 +82,7 @@ def gc(store: Places, older: str, dry_run: bool, yes: bool) -> int:
     """
     import shlex
 
-    from xpubuild.install.store_work import folder_stores, require_there
+    from xpubuild.install.kept import folder_stores, require_there
     from xpubuild.supply.depot.keeping import collectable, remove
     from xpubuild.workspace.overview import age_of
 

@@ -217,8 +217,7 @@ def run(recipe: str | None, workspace: Path | None, stand_in: bool) -> int:
         values = on_stand_in(root, values)
     if words:
         become(words, values)
-    begin = start(users_shell(values), root, how_called(), values, asks=sys.stdin.isatty())
-    become(begin.argv, begin.env)
+    become(*start(users_shell(values), root, how_called(), values, asks=sys.stdin.isatty()))
 
 
 @options.command("clean")

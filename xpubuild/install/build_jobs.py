@@ -216,7 +216,7 @@ def large_units(choice: Choice, name: str, gcc: str) -> list[LargeUnits]:
 def _can_wait(choice: Choice) -> bool:
     """Return whether builds of this plan have the launcher in front of their compilers.
 
-    A build of an earlier xpubuild that is continued has not: upstream does not configure it again.
+    A tree that was configured otherwise has not: upstream does not configure it again.
     """
     launched = [name for name in choice.components if has_launcher(choice, name)]
     for name in launched:

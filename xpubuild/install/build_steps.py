@@ -19,25 +19,11 @@ from xpubuild.artifacts.installed import InstalledProof, installed_stamp
 from xpubuild.artifacts.step_proofs import SameWheelProof, VerifyProof, WheelProof
 from xpubuild.engine.model import XPUBUILD, Command, Publish, Step
 from xpubuild.errors import RecipeError
+from xpubuild.install import environment_steps as environment
+from xpubuild.install import source_steps as sources
 from xpubuild.install.build_compilers import cache_tuning, cached, compiler_environment, path_prefix
 from xpubuild.install.build_jobs import jobs_environment_of, launcher_folder, launcher_tuning, memory_of
 from xpubuild.install.complete import explain_held
-from xpubuild.install.environment_steps import (
-    constraints_of,
-    held_file,
-    held_proof,
-    hold_command,
-    rebuild_files,
-    words,
-)
-from xpubuild.install.source_steps import (
-    built_tree_proof,
-    git_folder,
-    own_options,
-    pin_checked,
-    served_environment,
-    unpacked_environment,
-)
 from xpubuild.install.target import Target
 from xpubuild.machine.python_environment import repair_env_command
 from xpubuild.supply.git.edits import EDITABLE, WHEEL
@@ -103,8 +89,8 @@ def build_environment(target: Target, name: str) -> dict[str, str]:
         theirs = target.oneapi.env.get("CMAKE_PREFIX_PATH")
         env["CMAKE_PREFIX_PATH"] = f"{own_prefix}:{theirs}" if theirs else own_prefix
     env.update(compiler_environment(target))
-    env.update(served_environment(target, name))
-    env.update(unpacked_environment(target, name))
+    env.update(sources.served_environment(target, name))
+    env.update(sources.unpacked_environment(target, name))
     for file in scratch_config(target, name):
         env["DIST_EXTRA_CONFIG"] = file
     return env
@@ -142,7 +128,7 @@ def check_command(target: Target, name: str, pin: Pin | None, *, kind: str = WHE
         tree += ["--commit", pin.commit, *(() if pin.submodules else ("--no-submodules",))]
         tree += [part for path in pin.skip for part in ("--skip-submodule", path)]
     tree += [part for path in (source.made_by_build if source else ()) for part in ("--besides", path)]
-    tree += own_options(target, name)
+    tree += sources.own_options(target, name)
     settings = [part for key in sorted(build.config_settings) for part in ("--setting", key)]
     return Command(
         argv=(
@@ -208,13 +194,12 @@ def _command(
         tuning |= cache_tuning(target, name, env)
         tuning |= launcher_tuning(target, name, {**env, **tuning})
     oneapi_path = target.oneapi.path_prefix if target.oneapi else ()
+    tools = (str(target.layout.env / "bin"), *path_prefix(target), *oneapi_path)
     return Command(
         argv=argv,
         env=env,
         cwd=cwd,
-        path_prefix=(
-            *git_folder(target, name), str(target.layout.env / "bin"), *path_prefix(target), *oneapi_path,
-        ),
+        path_prefix=(*sources.git_folder(target, name), *tools),
         tuning=tuning,
     )  # fmt: skip
 
@@ -253,8 +238,12 @@ def wheel_step(target: Target, name: str, after: tuple[str, ...]) -> Step:
         title=f"build {component.dist} wheel",
         needs=(f"{name}.source", *after),
         tools=tools,
-        commands=(check_command(target, name, pin_checked(target, name)), command),
-        proofs=(built_tree_proof(target, name), WheelProof(str(stage), "*.whl", policy, search), *counted),
+        commands=(check_command(target, name, sources.pin_checked(target, name)), command),
+        proofs=(
+            sources.built_tree_proof(target, name),
+            WheelProof(str(stage), "*.whl", policy, search),
+            *counted,
+        ),
         inputs=(source_folder(target, name),),
         outputs=(str(build_folder), *launcher_folder(target, name)),
         fresh=(
@@ -271,18 +260,22 @@ def wheel_step(target: Target, name: str, after: tuple[str, ...]) -> Step:
 
 def _installing(target: Target, name: str, command: Command, before: tuple[Command, ...] = ()) -> Step:
     """Return what the steps share that install a component into the environment and write down what it is."""
-    dist, site, held = target.component(name).dist, target.site_packages, held_file(target, name)
-    constraints = constraints_of(target, name)
+    dist, site, held = (
+        target.component(name).dist,
+        target.site_packages,
+        environment.held_file(target, name),
+    )
+    constraints = environment.constraints_of(target, name)
     return Step(
         id=f"{name}.install",
         title=f"install {dist}",
         commands=(
             repair_env_command(str(target.layout.env)),
             *before,
-            replace(command, argv=(*command.argv, *words("--constraint", constraints))),
-            hold_command(target, name),
+            replace(command, argv=(*command.argv, *environment.words("--constraint", constraints))),
+            environment.hold_command(target, name),
         ),
-        proofs=(held_proof(target, name),),
+        proofs=(environment.held_proof(target, name),),
         inputs=constraints,
         outputs=(str(target.layout.env), held),
         witnesses=(held,),
@@ -315,9 +308,15 @@ def editable_step(target: Target, name: str, needs: tuple[str, ...]) -> Step:
     Always with pip at first: ``setup.py develop`` is gone from setuptools.
     """
     dist, folder = target.component(name).dist, source_folder(target, name)
-    again = (str(target.layout.python), *rebuild_files(target), dist, folder, *_settings(target, name, ""))
+    again = (
+        str(target.layout.python),
+        *environment.rebuild_files(target),
+        dist,
+        folder,
+        *_settings(target, name, ""),
+    )
     argv = (*filter(None, again), "--", *_pip(target, name, "install"), "--editable", folder)
-    check = check_command(target, name, pin_checked(target, name), kind=EDITABLE)
+    check = check_command(target, name, sources.pin_checked(target, name), kind=EDITABLE)
     step = _installing(target, name, _command(target, name, argv), (check,))
     tools, counted, logs = cached(target, name)
     made = (str(target.layout.build / name), *step.outputs[1:], *launcher_folder(target, name))
@@ -327,7 +326,7 @@ def editable_step(target: Target, name: str, needs: tuple[str, ...]) -> Step:
         needs=(f"{name}.source", *needs),
         tools=tools,
         proofs=(
-            InstalledProof(str(target.site_packages), (dist,)), built_tree_proof(target, name),
+            InstalledProof(str(target.site_packages), (dist,)), sources.built_tree_proof(target, name),
             *step.proofs, *counted,
         ),
         outputs=(step.outputs[0], *made),

@@ -47,7 +47,6 @@ def choose(options: Options, loaded: LoadedRecipe) -> Choice:
             f"the recipe {loaded.path} has an unknown placeholder",
             why="; ".join(problems),
             fix=f"correct these keys; {docs_page('reference/recipe.md')} explains the placeholders",
-            evidence={"problems": problems},
         )
     if variant is not None and variant not in recipe.variants:
         raise UsageError(
@@ -172,12 +171,8 @@ def _abi(options: Options, recipe: Recipe, components: tuple[str, ...]) -> int:
                     f"recipe '{recipe.name}' uses a prebuilt wheel of {name}; code with ABI {wanted} links "
                     f"against ABI {own}, but fails at import with undefined symbols"
                 ),
-                fix=(
-                    f"use ABI {own} (or omit --cxx11-abi); for ABI {wanted} choose a recipe that builds "
-                    f"{name} from source and honours the switch"
-                ),
+                fix=f"omit --cxx11-abi, or choose a recipe that builds {name} from source",
                 commands=(f"xpubuild install {recipe.name} --cxx11-abi {own}", "xpubuild recipes list"),
-                evidence={"asked_abi": wanted, "torch_abi": own},
             )
     if wanted != default and not recipe.abi.honoured:
         raise UnsatisfiableError(
@@ -215,12 +210,8 @@ def _require_archives(choice: Choice) -> None:
                 raise UnsatisfiableError(
                     f"'{name}' of recipe '{recipe}' cannot be built: its {key} can no longer be downloaded",
                     why=f"{item.url}: {item.gone}",
-                    fix=(
-                        f"omit --with {name}; or write a recipe that extends '{recipe}' and sets"
-                        f" components.{name}.build.env.{item.variable} to a folder with your own {key}{of}"
-                    ),
-                    commands=(f"xpubuild recipes show {recipe}",),
-                    evidence={"component": name, "archive": key, "url": item.url, "commit": item.commit},
+                    fix=f"omit --with {name}; or write a recipe that extends '{recipe}' and sets components."
+                    f"{name}.build.env.{item.variable} to a folder with your own {key}{of}",
                 )
 
 

@@ -52,10 +52,7 @@ def conda_lock(choice: Choice) -> str:
     if options.offline:
         raise FetchError(
             "the conda packages of this build are unknown, and the run is offline",
-            why=(
-                f"they are solved once from the channels and written to {NAME}; the workspace has no "
-                "matching one"
-            ),
+            why=f"they are solved once from the channels, and the workspace has no {NAME} that matches",
             fix=f"solve on a machine with a network, and pass the lock with --conda-lock {NAME}",
             commands=(f"xpubuild fetch {choice.recipe.name} --packages conda --mirror DIR",),
             evidence={"reason": "offline"},
@@ -127,11 +124,6 @@ def _read(path: Path) -> str:
         ) from error
     read_lock(text, name=str(path))
     return text
-
-
-def python_of(lock: str) -> str:
-    """Return the version of Python in the text of a conda-lock.yml, such as 3.12.4."""
-    return read_lock(lock).python
 
 
 #: What conda installs as a program or library that pip has a wheel of, too.

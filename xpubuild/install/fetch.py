@@ -21,16 +21,8 @@ from xpubuild.engine.process import Cancel
 from xpubuild.engine.reporter import Teller
 from xpubuild.errors import FetchError, SourceIntegrityError, XpuBuildError
 from xpubuild.frozen import frozen
+from xpubuild.install import fetch_packages as packages
 from xpubuild.install.choose import choose
-from xpubuild.install.fetch_packages import (
-    entry_of,
-    fetch_files,
-    fetch_wheels,
-    keep_conda_lock,
-    lacking,
-    needs_of,
-    remote_files,
-)
 from xpubuild.install.inputs import Inputs, Tree, inputs_of, trees, unknown_archives
 from xpubuild.install.lock import recipe_of, requirement_file
 from xpubuild.install.lock_file import compare, read_lock
@@ -50,7 +42,6 @@ from xpubuild.supply.depot.entries import (
     Entry,
     Index,
     RepositoryUse,
-    described,
     git_id,
     index_of,
 )
@@ -104,7 +95,7 @@ def wanted(
     target = prepare(options, cancel=cancel).target if options.recipe is None else _target(options, store)
     inputs, known = inputs_of(target), dict[str, str]()
     if lock is not None:
-        files = {name: requirement_file(name, text) for name, text in target.requirements.items()}
+        files = {name: requirement_file(text) for name, text in target.requirements.items()}
         locked = {name: file.model_dump(exclude_defaults=True) for name, file in lock.requirements.items()}
         found = [
             *compare("recipe", lock.recipe, recipe_of(target)),
@@ -128,8 +119,8 @@ def _target(options: Options, store: RepositoryStore) -> Target:
     choice = choose(options, load(options.recipe or ""))
     resolved = resolve_commits(choice, store)
     # A given lock asks for conda packages, and the mirror may have one.
-    packages: EnvKind = "conda" if options.conda_lock is not None else options.packages
-    asked = replace(options, packages=packages, mirror=store.cache, offline=store.offline)
+    kind: EnvKind = "conda" if options.conda_lock is not None else options.packages
+    asked = replace(options, packages=kind, mirror=store.cache, offline=store.offline)
     conda = conda_lock_of(replace(choice, options=asked))
     if conda is None:
         python = probe_python(resolve_python(options.python, base_environment()))
@@ -218,7 +209,6 @@ class Fetch:
             depot.publish(after)
         fetched = {url for tree in found for url in tree.fetched}
         return self._document(
-            "fetch",
             set=needed.name,
             repositories=[{**plain(use), "new": use.url in fetched} for use in needed.repositories],
             files=[_file_row(entry, before) for entry in needed.files],
@@ -239,22 +229,19 @@ class Fetch:
 
     def _fetch_files(self, depot: Depot, before: Index, teller: Teller) -> list[Entry]:
         inputs, lock, cancel = self.wanted.inputs, self.wanted.conda_lock, self.cancel
-        entries = fetch_wheels(depot, inputs, self.wanted.pythons, before.files(), teller, cancel=cancel)
-        remotes = remote_files(inputs, lock)
-        entries += fetch_files(depot, remotes, before.files(), teller, cancel=cancel)
-        return entries + ([keep_conda_lock(depot, inputs.recipe, lock)] if lock is not None else [])
+        entries = packages.fetch_wheels(
+            depot, inputs, self.wanted.pythons, before.files(), teller, cancel=cancel
+        )
+        remotes = packages.remote_files(inputs, lock)
+        entries += packages.fetch_files(depot, remotes, before.files(), teller, cancel=cancel)
+        return entries + ([packages.keep_conda_lock(depot, inputs.recipe, lock)] if lock is not None else [])
 
     def _asked(self) -> str:
         """Return one number for what is asked for."""
         inputs = self.wanted.inputs
         asked = {
             "repositories": [
-                [
-                    one.component,
-                    one.pin.url,
-                    one.pin.key(),
-                    [item.model_dump() for item in one.configure_time],
-                ]
+                [one.component, one.pin.url, one.pin.key(), [i.model_dump() for i in one.configure_time]]
                 for one in inputs.repositories
             ],
             "requirements": [[one.name, one.text] for one in inputs.requirements],
@@ -308,65 +295,46 @@ class Fetch:
             if damaged := _checked(depot, teller):
                 raise damage_error(self.path, damaged)
             index = depot.index()
-            for row in self._missing(index):
-                at = row["commit"]
-                raise self._lacks(f"{row['name']} at {at}" if at else row["name"], **row)
+            for name in self._missing(index):
+                raise self._lacks(name)
             if self._asked() not in {one.inputs for one in index.sets.values()}:
                 # Submodules, and what builds clone, are known to a fetch alone.
                 raise self._lacks(f"all of {self.wanted.inputs.recipe}, as it is asked for,")
-        return self._document("fetch", summary=_totals(index, index))
+        return self._document(summary=_totals(index, index))
 
-    def _lacks(self, what: str, **evidence: Any) -> FetchError:
+    def _lacks(self, what: str) -> FetchError:
         recipe, mirror = shlex.quote(self.wanted.inputs.recipe), shlex.quote(str(self.path))
         return FetchError(
             f"{what} is not in the mirror {self.path}",
             why="it was not fetched",
             fix="fetch the recipe on a machine with a network",
             commands=(f"xpubuild fetch {recipe} --mirror {mirror}",),
-            evidence={"reason": "offline", "mirror": str(self.path), **evidence},
+            evidence={"reason": "offline", "mirror": str(self.path)},
         )
 
-    def dry_run(self) -> dict[str, Any]:
-        """Return what a fetch would download, as far as it is not in the depot; nobody is asked for it.
-
-        Raises:
-            SourceIntegrityError, UsageError, RecipeError, ToolchainError, InterruptedByUserError.
-        """
-        index = Depot.open(self.path).index() if is_indexed(self.path) else Index()
-        rows = list(self._missing(index))
-        missing_bytes = sum(row["size"] or 0 for row in rows)
-        return self._document("dry-run", missing=rows, summary=_totals(index, index, missing_bytes))
-
-    def _missing(self, index: Index) -> Iterator[dict[str, Any]]:
+    def _missing(self, index: Index) -> Iterator[str]:
         """Yield what the depot lacks: repositories, wheels, conda packages and archives."""
-        inputs, nothing = self.wanted.inputs, ("commit", "component", "sha256", "size")
-        unknown: dict[str, Any] = dict.fromkeys(nothing)
+        inputs = self.wanted.inputs
         for item in inputs.repositories:
             use = RepositoryUse(item.component, item.pin.url, item.pin.commit)
             entry = index.entries.get(use.id)
             if entry is None or use.commit not in entry.pins:
-                at = {"commit": use.commit, "component": use.component}
-                yield {"kind": "git", "name": use.url, "url": use.url, **unknown, **at}
-        needs = [need for some in needs_of(inputs, self.wanted.pythons) for need in some]
-        # Which file of it pip will choose is not known; two requirement files may have one pin.
-        for name in dict.fromkeys(need.name for need in lacking(index.files(), needs)):
-            yield {"kind": "wheel", "name": name, "url": "", **unknown}
-        for file in remote_files(inputs, self.wanted.conda_lock):
-            if entry_of(index.files(), file) is None:
-                kind = "archive" if file.is_archive else described(file.filename)[0]
-                known = {"sha256": file.sha256, "size": file.size}
-                yield {"kind": kind, "name": file.filename, "url": file.url, **unknown, **known}
+                yield f"{use.url} at {use.commit}"
+        needs = [need for some in packages.needs_of(inputs, self.wanted.pythons) for need in some]
+        yield from (need.name for need in packages.lacking(index.files(), needs))
+        for file in packages.remote_files(inputs, self.wanted.conda_lock):
+            if packages.entry_of(index.files(), file) is None:
+                yield file.filename
 
-    def _document(self, action: str, **parts: Any) -> dict[str, Any]:
+    def _document(self, **parts: Any) -> dict[str, Any]:
         return {
             "schema": "xpubuild.fetch/1",
-            "action": action,
             "status": "ok",
             "mirror": str(self.path),
             "recipe": self.wanted.inputs.recipe,
             "pythons": list(self.wanted.pythons),
             "set": None,
-            **{name: [] for name in ("repositories", "files", "unknown", "damaged", "missing")},
+            **{name: [] for name in ("repositories", "files", "unknown", "damaged")},
             **parts,
         }
 
@@ -383,7 +351,7 @@ def _file_row(entry: Entry, before: Index) -> dict[str, Any]:
     return {**{name: getattr(entry, name) for name in _FILE}, "new": entry.id not in before.entries}
 
 
-def _totals(index: Index, before: Index, missing_bytes: int = 0) -> dict[str, int]:
+def _totals(index: Index, before: Index) -> dict[str, int]:
     """Return how much there is, and how much of it was not listed ``before``."""
     every, old = list(index.entries.values()), before.entries
     new = [entry for entry in every if old.get(entry.id) != entry]
@@ -395,5 +363,4 @@ def _totals(index: Index, before: Index, missing_bytes: int = 0) -> dict[str, in
         "new_repositories": sum(entry.kind == "git" for entry in new),
         "new_files": sum(entry.kind != "git" for entry in new),
         "new_bytes": max(0, new_bytes),
-        "missing_bytes": missing_bytes,
     }

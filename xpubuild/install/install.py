@@ -31,21 +31,20 @@ from xpubuild.engine.temporary import DRAFT
 from xpubuild.errors import (
     FetchError,
     NoSpaceError,
-    RecipeError,
     SourceIntegrityError,
     UsageError,
     XpuBuildError,
 )
 from xpubuild.install.estimate import forecasting
 from xpubuild.install.kept import unanswered, with_stores
-from xpubuild.install.modulefiles import Modules
-from xpubuild.install.options import LockOptions, Options, is_lock
+from xpubuild.install.options import Options, is_lock
 from xpubuild.install.receipt import make_receipt, write_receipt
 from xpubuild.install.resolve import keep_resolved, prepare
 from xpubuild.install.target import Prepared
 from xpubuild.machine.envmark import MARK as ENV_MARK
 from xpubuild.recipe.load import load
 from xpubuild.workspace.layout import Layout
+from xpubuild.workspace.modulefile import Modules
 from xpubuild.workspace.moved import require_in_place
 from xpubuild.workspace.shared import share_workspace
 from xpubuild.workspace.status import plan_document
@@ -54,7 +53,7 @@ _OURS = frozenset({"journal.db", "journal.db-wal", "journal.db-shm", ".lock", ".
 _GIB = 1 << 30
 
 
-def prepare_as_asked(options: Options, lock: LockOptions, *, cancel: Cancel | None = None) -> Prepared:
+def prepare_as_asked(options: Options, *, cancel: Cancel | None = None) -> Prepared:
     """Return the plan of recipe and options, or of a lock if one is requested or passed as the recipe.
 
     Raises:
@@ -63,16 +62,15 @@ def prepare_as_asked(options: Options, lock: LockOptions, *, cancel: Cancel | No
         XpuBuildError: see ``prepare``.
     """
     given = options.recipe if options.recipe is not None and is_lock(options.recipe) else None
-    if given is None and not lock.locked and lock.file is None:
+    if given is None and not options.locked and options.lock_file is None:
         return prepare(options, cancel=cancel)
-    if given is not None and lock.file is not None:
+    if given is not None and options.lock_file is not None:
         raise UsageError("two locks were passed", fix="pass the lock as RECIPE or with --lock, not both")
     # What only a lock takes is not imported without one.
     from xpubuild.install.locked import prepare_locked
 
-    path = lock.file or (Path(given) if given else _lock_beside(options))
-    recipe = None if given else options.recipe
-    return prepare_locked(replace(options, recipe=recipe), path, lock.policy, cancel=cancel)
+    path = options.lock_file or (Path(given) if given else _lock_beside(options))
+    return prepare_locked(replace(options, recipe=None) if given else options, path, cancel=cancel)
 
 
 def _lock_beside(options: Options) -> Path:
@@ -81,15 +79,7 @@ def _lock_beside(options: Options) -> Path:
             "--locked needs a recipe or a lock",
             fix="pass a recipe, to use RECIPE.lock.yaml in the current folder, or a lock with --lock FILE",
         )
-    path = Path(f"{load(options.recipe).recipe.name}.lock.yaml").absolute()
-    if not path.is_file():
-        raise RecipeError(
-            f"the lock {path} does not exist",
-            why="--locked uses RECIPE.lock.yaml in the current folder, unless --lock is passed",
-            fix="create it, or pass another one with --lock FILE",
-            commands=(f"xpubuild lock {options.recipe}",),
-        )
-    return path
+    return Path(f"{load(options.recipe).recipe.name}.lock.yaml").absolute()
 
 
 def open_workspace(root: Path) -> None:
@@ -100,13 +90,9 @@ def open_workspace(root: Path) -> None:
         NoSpaceError, ToolchainError: it cannot be made.
     """
     with files.explained(root, "making the workspace"):
-        if root.exists() and not root.is_dir():
-            raise UsageError(
-                f"the workspace {root} is not a folder", fix="use another folder with --workspace"
-            )
         try:
             root.mkdir(parents=True, exist_ok=True)
-        except FileNotFoundError as error:  # /proc, for example: its file system creates no folders
+        except (FileExistsError, FileNotFoundError) as error:  # a file; the file system of /proc
             raise UsageError(
                 f"the workspace {root} cannot be created",
                 why=str(error.strerror),
@@ -144,12 +130,15 @@ def apply(
         XpuBuildError: the first failure; the receipt of what was done is written all the same.
     """
     check_until(prepared.plan, until)
-    prepared = with_stores(prepared)
     plan = prepared.plan
     if modules is not None:
         described = {"recipe": plan.recipe, "summary": plan.summary, "lock_digest": plan.lock_digest}
         modules.require_place(Path(plan.workspace), described)
     with entered(prepared, "install", sink=sink, cancel=cancel, until=until) as (lock, journal, states):
+        prepared = with_stores(prepared, [name for name, state in states.items() if state.done])
+        plan = prepared.plan
+        for text in unanswered(plan):
+            notify(sink, text, level="warning")
         telling = forecasting(prepared, states, sink, until)
         outcome = run_plan(
             plan, journal, sink=telling, cancel=cancel, lock_fd=lock, until=until, states=states
@@ -291,7 +280,7 @@ def _before_the_steps(
         layout.pip_report("", "").parent.mkdir(parents=True, exist_ok=True)
     if downloads.mirror is not None or downloads.offline:
         # What reads mirrors and package indexes takes a quarter of a second to import.
-        from xpubuild.install.inventory import take_stock
+        from xpubuild.install.fetch_packages import take_stock
 
         done = [step.id for step in plan.steps if states[step.id].done]
         take_stock(prepared, done, report=lambda text: notify(sink, text), cancel=cancel)
@@ -300,7 +289,7 @@ def _before_the_steps(
 def _warn(prepared: Prepared, sink: Sink) -> None:
     """Warn about surprising results before the build."""
     summary, oneapi = prepared.plan.summary, prepared.target.oneapi
-    texts = [*(oneapi.warnings if oneapi else ()), *prepared.target.warnings, *unanswered(prepared.plan)]
+    texts = [*(oneapi.warnings if oneapi else ()), *prepared.target.warnings]
     if any(character.isspace() for character in prepared.plan.workspace):
         # Seen with torch 2.13: Inductor writes its compiler command as one text and splits it at blanks.
         texts.insert(0, "the path of the workspace has a space: torch.compile for the CPU cannot link there, "
@@ -350,7 +339,7 @@ def foreseen(prepared: Prepared, todo: Collection[str], cancel: Cancel) -> tuple
     found: list[XpuBuildError] = [full] if full else []
     if prepared.target.downloads.offline:
         # What reads mirrors and package indexes takes a quarter of a second to import.
-        from xpubuild.install.inventory import require_all
+        from xpubuild.install.fetch_packages import require_all
 
         done = [step.id for step in prepared.plan.steps if step.id not in todo]
         try:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import os
 import shutil
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -20,19 +21,24 @@ from xpubuild import __version__
 from xpubuild.artifacts.configure import look
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.fingerprint import file_sha256
-from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Plan, Step
-from xpubuild.engine.state import from_journal
-from xpubuild.errors import AuditError, XpuBuildError
+from xpubuild.engine.temporary import scratch_folder
+from xpubuild.errors import (
+    AuditError,
+    FetchError,
+    SourceIntegrityError,
+    ToolchainError,
+    UsageError,
+    XpuBuildError,
+)
 from xpubuild.install.build_steps import source_folder
 from xpubuild.install.target import Prepared, Stores, Target
 from xpubuild.supply.depot.build_reads import Reads, build_reads, unlike
-from xpubuild.supply.depot.keeping import Store, WheelKeeper, look_up
-from xpubuild.supply.depot.kept_wheels import FolderStore
+from xpubuild.supply.depot.keeping import Store, WheelKeeper, look_up, why_not
+from xpubuild.supply.depot.kept_wheels import NOT_A_FOLDER, NOT_THERE, FolderStore
 from xpubuild.supply.depot.location import Location, Trust, trust_from
 from xpubuild.supply.depot.machine import Contents, Toolchain, machine_inputs, search_places, system_inputs
 from xpubuild.supply.depot.record import Record, build_inputs, identity
-from xpubuild.workspace.layout import Layout
 
 #: A store that does not answer within this time is not waited for.
 _SECONDS = 10.0
@@ -80,17 +86,12 @@ def read_only_because(asked: bool | None, environ: Mapping[str, str]) -> str:
     return ""
 
 
-def with_stores(prepared: Prepared, done: Collection[str] | None = None) -> Prepared:
-    """Return a plan whose builds know the stores; what is done already is not asked for.
-
-    ``done`` are the steps that are; None asks the journal of the workspace.
-    """
+def with_stores(prepared: Prepared, done: Collection[str]) -> Prepared:
+    """Return a plan whose builds know the stores; for the steps ``done`` they are not asked."""
     target, plan = prepared.target, prepared.plan
     sources = {name for name in target.components if target.component(name).kind == "source"}
     builds = {f"{name}{_WHEEL}": name for name in sources}
-    steps = [step for step in plan.steps if step.id in builds]
-    ready = _done(plan, steps) if done is None else done
-    wanted = [step for step in steps if step.id not in ready]
+    wanted = [step for step in plan.steps if step.id in builds and step.id not in done]
     options = target.options
     edits = options.editable or options.allow_dirty or options.source_dir
     if not wanted or not target.stores.every or edits:
@@ -110,18 +111,6 @@ def unanswered(plan: Plan) -> tuple[str, ...]:
     keepers = (step.keeper for step in plan.steps)
     lines = (line for keeper in keepers if isinstance(keeper, WheelKeeper) for line in keeper.unanswered())
     return tuple(dict.fromkeys(lines))
-
-
-def _done(plan: Plan, steps: Sequence[Step]) -> set[str]:
-    """Return which of some steps are done, as the journal says; what is wrong with it is reported later."""
-    path = Layout(Path(plan.workspace)).journal
-    with contextlib.suppress(XpuBuildError):
-        if path.is_file():
-            with Journal(path, read_only=True) as journal:
-                return {
-                    step.id for step in steps if from_journal(step, plan.fingerprints[step.id], journal).done
-                }
-    return set()
 
 
 class _Machine:
@@ -262,3 +251,118 @@ def require_movable(audit: Mapping[str, Any], workspace: str) -> None:
                     why=f"its RPATH has {entry}",
                     fix="set the RPATH of the build to $ORIGIN",
                 )
+
+
+# --- the work of ``xpubuild store`` -----------------------------------------------------------------------
+
+
+@dataclass
+class Copies:
+    """How copying went: the rows of ``xpubuild.store-copy/1``, and why some wheels were not copied."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    failed: list[XpuBuildError] = field(default_factory=list)
+
+    def add(self, name: str, file: str, store: Store, why: str | XpuBuildError = "") -> None:
+        """Add a row; a text says that the store keeps what it has, an error that it has nothing."""
+        if isinstance(why, XpuBuildError):
+            self.failed.append(why)
+            why = f"{why.what} ({why.why})" if why.why else why.what
+        self.rows.append({"name": name, "file": file, "store": store.name, "kept": not why, "why": why})
+
+    def copy(self, source: Store, record: Record, target: FolderStore) -> None:
+        """Copy one kept wheel, every byte of it hashed."""
+        why: str | XpuBuildError
+        try:
+            with scratch_folder("store") as folder:
+                why = target.keep(record, source.bring(record, folder))
+        except XpuBuildError as error:
+            why = error
+        except OSError as error:
+            why = ToolchainError(f"{record.file} cannot be copied", why=str(error.strerror or error))
+        self.add(record.dist, record.file, target, why)
+
+    def failure(self) -> XpuBuildError | None:
+        """Return the error of the whole: that of the first wheel which was not copied."""
+        if not self.failed:
+            return None
+        first = self.failed[0]
+        first.why = f"{first.what} ({first.why})" if first.why else first.what
+        first.what = f"{len(self.failed)} of {len(self.rows)} wheels were not copied"
+        return first
+
+
+def folder_stores(places: Sequence[Path | Location]) -> list[FolderStore]:
+    """Return the user's own store and the folders that were named.
+
+    Raises:
+        UsageError: a server was named: it is only asked for what it has by name, and only read.
+    """
+    trust, folders = trust_from(os.environ), [place for place in places if isinstance(place, Path)]
+    for place in places:
+        if isinstance(place, Location):
+            raise UsageError(
+                f"the store {place} is on a server, and servers are only read",
+                fix="run the command there with the folder of the store, or copy a folder with rsync",
+            )
+    return [own_store(trust), *(FolderStore(place, trust) for place in folders)]
+
+
+def require_there(stores: Iterable[FolderStore]) -> None:
+    """Refuse stores that are not there: a name with a typing error must not look like an empty store.
+
+    Raises:
+        UsageError: naming the first of them.
+    """
+    for store in stores:
+        if (why := why_not(store)) in (NOT_THERE, NOT_A_FOLDER):
+            fix = "a store is a folder; name another with --store"
+            raise UsageError(f"there is no store at {store.name}", why=why, fix=fix)
+
+
+def push(places: Sequence[Path | Location]) -> Copies:
+    """Copy the wheels of the user's own store to others. Folders are made.
+
+    Raises:
+        UsageError: a store is on a server or no folder, or none was named.
+        ToolchainError, NoSpaceError: a store is not believed, or cannot be made.
+    """
+    own, *others = folder_stores(places)
+    if not others:
+        raise UsageError("no store to push to was named", fix="name the folder of a store with --store")
+    for store in others:
+        store.make()
+        require_there([store])
+        if why := why_not(store):
+            raise ToolchainError(
+                f"the store {store.name} is not used",
+                why=why,
+                fix="if you trust all who can write to it, add it to trust.stores of a configuration file",
+                commands=("xpubuild config",),
+            )
+    copies = Copies()
+    for (path, found), store in itertools.product(list(own.records()), others):
+        if isinstance(found, Record):
+            copies.copy(own, found, store)
+        else:
+            fix = "remove it from the store; what it was for is built again"
+            damaged = SourceIntegrityError(f"{path} is damaged", why=found, fix=fix)
+            copies.add(path.parent.name, "", store, damaged)
+    return copies
+
+
+def pull(prepared: Prepared) -> Copies:
+    """Copy the wheels of a plan from the stores that have them to the user's own."""
+    own, copies = own_store(trust_from(os.environ)), Copies()
+    for step in with_stores(prepared, ()).plan.steps:
+        keeper = step.keeper
+        if isinstance(keeper, WheelKeeper):
+            record, store = keeper.found.record, keeper.found.store
+            if record is None or store is None:
+                why = "; ".join(keeper.unanswered())
+                copies.add(step.id, "", own, FetchError("no store has it", why=why, fix="install builds it"))
+            elif isinstance(store, FolderStore) and store.own:
+                copies.add(step.id, record.file, own)
+            else:
+                copies.copy(store, record, own)
+    return copies

@@ -9,7 +9,6 @@ from __future__ import annotations
 import gzip
 import os
 import re
-import shutil
 import tarfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,7 +19,7 @@ from xpubuild.engine.environment import base_environment
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.engine.process import Cancel, run
 from xpubuild.engine.temporary import scratch_folder
-from xpubuild.errors import AuditError, ToolchainError, UsageError
+from xpubuild.errors import AuditError, UsageError
 from xpubuild.install.build_steps import SOURCE_DATE_EPOCH
 from xpubuild.install.receipt import Libtorch
 from xpubuild.install.target import Prepared
@@ -142,10 +141,6 @@ def _prove(scratch: Path, options: list[str], environment: Mapping[str, str], ca
     source.mkdir()
     (source / "CMakeLists.txt").write_text(_CMAKE, "utf-8")
     (source / "proof.cpp").write_text(_PROGRAM, "utf-8")
-    if shutil.which("cmake", path=environment["PATH"]) is None:
-        raise ToolchainError(
-            "cmake was not found", why="a program proves the archive of --libtorch", fix="install cmake"
-        )
     options = [*options, f"-DCMAKE_PREFIX_PATH={scratch / 'libtorch'}"]
     steps = (
         ("configured", ["cmake", "-S", str(source), "-B", str(build), *options]),
@@ -161,13 +156,11 @@ def _prove(scratch: Path, options: list[str], environment: Mapping[str, str], ca
                 f"a C++ program that uses the libtorch of this build cannot be {word}",
                 why="; ".join(said)[-800:],
                 fix="the archive was not written; the workspace is as proved",
-                evidence={"argv": argv, "output": said},
             )
     found = _SAYS.search("\n".join(said))
     if found is None:
         raise AuditError(
             "a C++ program that uses the libtorch of this build computes wrong results",
             why="; ".join(said)[-800:],
-            evidence={"output": said},
         )
     return found[1] == "1"

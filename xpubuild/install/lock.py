@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -29,6 +28,7 @@ from xpubuild.supply.conda.lockfile import read_lock
 from xpubuild.supply.depot.folder import archives_in
 from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.embedded import materialise
+from xpubuild.supply.git.failures import require
 from xpubuild.supply.git.git import Git, Report
 from xpubuild.supply.git.pin import repository_name
 from xpubuild.supply.git.submodules import read_links
@@ -80,7 +80,7 @@ def lock_of(prepared: Prepared, repositories: Mapping[str, Tree], unpacked: Mapp
             "python": ".".join(target.python_version.split(".")[:2]),
         },
         "repositories": {name: tree.model_dump() for name, tree in repositories.items()},
-        "requirements": {one.name: requirement_file(one.name, one.text) for one in found.requirements},
+        "requirements": {one.name: requirement_file(one.text) for one in found.requirements},
         "conda": None if target.conda_lock is None else _conda(target.conda_lock),
         "archives": {name: item.model_dump() for name, item in unpacked.items()},
         "machine": _machine(target),
@@ -124,7 +124,6 @@ def _fetched(item: Repository, store: RepositoryStore, report: Report) -> Tree:
                 f"the lock of {item.component} would be incomplete: {url} is cloned at an unknown commit",
                 why=one.note.replace(one.url, url) or "neither the tree nor the recipe has a commit or tag",
                 fix="set 'commit' or 'ref' in that entry of configure_time in your own recipe",
-                evidence={"component": item.component, "url": url},
             )
         known[asked.path or url] = _tree(store, one, asked.asked_for)
     return _tree(store, top, item.pin.ref, known)
@@ -152,13 +151,7 @@ def _with_patch(tree: Tree, target: Target) -> Tree:
 
 def _at(git: Git, git_dir: Path, url: str, commit: str) -> Tree:
     answer = git.query(["rev-parse", "--verify", f"{commit}^{{tree}}"], git_dir=git_dir)
-    if not answer.ok:
-        raise SourceIntegrityError(
-            f"the tree of commit {commit} cannot be read",
-            why=answer.stderr.strip(),
-            fix="run the same command again; damaged files are fetched again",
-            evidence={"repository": str(git_dir), "commit": commit},
-        )
+    require(answer, f"reading the tree of commit {commit}")
     return Tree(url=clean_url(url), commit=commit, tree=answer.text)
 
 
@@ -204,7 +197,6 @@ def _archives(target: Target, report: Report, cancel: Cancel) -> Iterator[tuple[
                 " unknown URL",
                 why="the recipe does not have it",
                 fix=f"set components.{item.component}.build.archives.{item.name}.url in your own recipe",
-                evidence={"component": item.component, "archive": item.name},
             )
         kept = archives.bring(archives.Archive(item.name, item.url, item.sha256), supply, report)
         yield item.key, Archive(
@@ -213,19 +205,14 @@ def _archives(target: Target, report: Report, cancel: Cancel) -> Iterator[tuple[
         )  # fmt: skip
 
 
-def requirement_file(name: str, text: str) -> dict[str, Any]:
+def requirement_file(text: str) -> dict[str, Any]:
     """Return a hashed requirement file as a lock has it.
 
     Raises:
         RecipeError: a line is no exact pin, or has no hash.
     """
-    try:
-        pins = hashed_pins(text)
-        require_hashes(pins)
-    except RecipeError as error:
-        error.evidence = {**error.evidence, "file": name}
-        error.what = error.what.replace("a requirements file", name)
-        raise
+    pins = hashed_pins(text)
+    require_hashes(pins)
     found = {
         canonicalize_name(pin.name) + (f"; {pin.marker}" if pin.marker else ""): {
             "version": pin.version,
@@ -263,36 +250,12 @@ def _machine(target: Target) -> dict[str, Any]:
         streams = {item["family"] for item in found} - {"kernel", _UNKNOWN}
         machine["driver_family"] = streams.pop() if len(streams) == 1 else None
         machine["drivers"] = {item["package"]: item["version"] for item in found}
-    return {**machine, **_oneapi(target)}
-
-
-def _oneapi(target: Target) -> dict[str, Any]:
-    """Return the components of oneAPI that are used, and what they change, without the machine's places."""
-    if target.oneapi is None:
-        return {}
-    oneapi, places = target.oneapi, {str(Path.home()): "{home}", os.environ.get("HOME", ""): "{home}"}
-    for item in oneapi.components:
-        path = Path(str(item["path"]))
-        # ROOT/compiler/2025.1 in the one layout, ROOT/2025.1 in the other.
-        places[str(path.parent.parent if path.parent.name == item["name"] else path.parent)] = "{oneapi}"
-    versions = {str(item["name"]): str(item["version"]) for item in oneapi.components}
-    if oneapi.compiler_version and "compiler" in versions:
-        # What the compiler itself says: the name of its folder is shorter.
-        versions["compiler"] = oneapi.compiler_version
-    ordered = sorted((folder for folder in places if len(folder) > 1), key=len, reverse=True)
-
-    def clean(text: str) -> str:
-        for folder in ordered:
-            text = text.replace(folder, places[folder])
-        return text
-
-    difference = oneapi.difference
-    values = _REDACT.environment(difference.get("set", {}))
-    environment: dict[str, Any] = {name: {"set": clean(value)} for name, value in values.items()}
-    environment |= {name: {"unset": True} for name in difference.get("unset", ())}
-    for name, change in difference.get("paths", {}).items():
-        environment[name] = {kind: list(map(clean, folders)) for kind, folders in change.items() if folders}
-    return {"oneapi": versions, "environment": environment}
+    if target.oneapi is not None:
+        machine["oneapi"] = {str(one["name"]): str(one["version"]) for one in target.oneapi.components}
+        if target.oneapi.compiler_version and "compiler" in machine["oneapi"]:
+            # What the compiler itself says: the name of its folder is shorter.
+            machine["oneapi"]["compiler"] = target.oneapi.compiler_version
+    return machine
 
 
 # --- documents -------------------------------------------------------------------------------------------

@@ -103,7 +103,7 @@ class Archive(_Strict):
 
 
 class Machine(_Strict):
-    """What cannot be fetched; driver, oneAPI's components and what they change in the environment for XPU."""
+    """What cannot be fetched; driver and the components of oneAPI for XPU."""
 
     architecture: str
     glibc: str
@@ -112,7 +112,6 @@ class Machine(_Strict):
     driver_family: str | None = None
     drivers: dict[str, str] = Field(default_factory=dict)
     oneapi: dict[str, str] = Field(default_factory=dict)
-    environment: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
 
 class Lock(_Strict):
@@ -222,12 +221,8 @@ def read_lock(path: Path) -> Lock:
     """
     try:
         return load(read_text(path))
-    except OSError as error:
-        broken = _no_lock(str(error.strerror))
-        broken.what, broken.fix = f"the lock {clean_url(str(path))} cannot be read", "pass the path of a lock"
-        raise broken from error
-    except (UnicodeDecodeError, UntrustedError, RecipeError) as error:
-        broken = error if isinstance(error, RecipeError) else _no_lock(f"it is no text of a lock: {error}")
+    except (OSError, UnicodeDecodeError, UntrustedError, RecipeError) as error:
+        broken = error if isinstance(error, RecipeError) else _no_lock(clean_url(str(error)))
         broken.what = f"{clean_url(str(path))} is not a lock, or is damaged"
         raise broken from error
 
@@ -352,20 +347,15 @@ _COMPATIBLE: Mapping[str, tuple[Callable[[Any, Any], bool], str]] = {
     "driver_family": (operator.eq, "it must be the same"),
     "drivers": (not_older, "it must not be older"),
     "oneapi": (_same_minor, "major and minor version must be the same"),
-    "environment": (lambda here, there: True, "oneAPI must change the same variables"),  # noqa: ARG005
 }
 
 
 def _incompatible(lock: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[Difference]:
     for section, (holds, rule) in _COMPATIBLE.items():
         old, new = (one if isinstance(one, dict) else {"": one} for one in (lock[section], here[section]))
-        more = new.keys() - old.keys() if section == "environment" else ()
-        for key in (*old, *sorted(more)):
-            wanted, found = old.get(key), new.get(key)
-            if (wanted is None and key not in more) or (None not in (wanted, found) and holds(found, wanted)):
-                continue
-            name = f"machine.{section}.{key}".rstrip(".")
-            has, there = (_shown(one) if isinstance(one, str) else "it" if one else "none" for one in (
-                wanted, found))  # fmt: skip
-            text = f"{name}: the lock has {has}, this machine has {there}; {rule}"
-            yield Difference(name, wanted, found, text)
+        for key, wanted in old.items():
+            found = new.get(key)
+            if wanted is not None and (found is None or not holds(found, wanted)):
+                name = f"machine.{section}.{key}".rstrip(".")
+                text = f"{name}: the lock has {_shown(wanted)}, this machine has {_shown(found)}; {rule}"
+                yield Difference(name, wanted, found, text)

@@ -38,14 +38,14 @@ _NOTHING = "0" * 40
 _MOST_SHOWN = 12
 
 
-def prepare_locked(options: Options, path: Path, policy: Policy, *, cancel: Cancel | None = None) -> Prepared:
+def prepare_locked(options: Options, path: Path, *, cancel: Cancel | None = None) -> Prepared:
     """Return the plan of the lock at ``path``.
 
     Raises:
         LockMismatchError: lock, recipe, options or machine do not agree; everything that differs is named.
         XpuBuildError: see ``read_lock`` and ``prepare``.
     """
-    lock = read_lock(path)
+    lock, policy = read_lock(path), options.lock_policy
     asked = options_of(lock, options)
     _require_no_contradiction(lock, options)
     conda_lock = options.conda_lock or conda_lock_beside(path, lock)
@@ -86,16 +86,7 @@ def check_lock(
         "policy": policy,
         "differences": plain(tuple(found)),
     }
-    if not found:
-        return document, None
-    error_: XpuBuildError = mismatch(lock, found)
-    paths = {item.path for item in found}
-    for item in found:
-        place, _, last = item.path.rpartition(".")
-        if last == "tree" and item.old and item.new and f"{place}.commit" not in paths:
-            error_ = _other_tree(lock, item.path, str(item.old), str(item.new))
-            break
-    return document, error_
+    return document, mismatch(lock, found) if found else None
 
 
 def options_of(lock: Lock, options: Options) -> Options:
@@ -197,7 +188,6 @@ def _require_no_contradiction(lock: Lock, options: Options) -> None:
             f"{name} {asked} does not match the lock: {has or 'none'}",
             why="a locked install builds exactly what the lock says",
             fix=f"omit {name}, or create a new lock",
-            evidence={"options": [list(item) for item in found]},
         )
 
 
@@ -219,13 +209,19 @@ def require_match(lock: Lock, prepared: Prepared, policy: Policy = "compatible")
         raise mismatch(lock, different)
 
 
-def mismatch(lock: Lock, found: Sequence[Difference]) -> LockMismatchError:
-    """Return the error of a lock that is not what would be built."""
+def mismatch(lock: Lock, found: Sequence[Difference]) -> XpuBuildError:
+    """Return the error of a lock that is not what would be built.
+
+    git's hashes rule out another tree of the same commit: one of the two was tampered with.
+    """
+    differ = {item.path for item in found if item.old and item.new}
+    trees = {path.removesuffix(".tree") for path in differ if path.endswith(".tree")}
+    tampered = any(f"{place}.commit" not in differ for place in trees)
     # The digest of everything comes last: what it is of says more.
     ordered = sorted(found, key=lambda item: item.path == "plan")
     shown = [item.text for item in ordered[:_MOST_SHOWN]]
     rest = len(found) - len(shown)
-    return LockMismatchError(
+    return (SourceIntegrityError if tampered else LockMismatchError)(
         f"the lock does not match: {ordered[0].path}" + (f" and {len(found) - 1} more" if found[1:] else ""),
         why="; ".join([*shown, *([f"and {rest} more"] if rest > 0 else [])]),
         fix="build with the recipe, options and machine that the lock was created for, or create a new lock",
@@ -248,7 +244,6 @@ class _LockedProof:
     proof: Proof
     lock: Lock
     component: str
-    holds: Callable[[Lock, str, Mapping[str, Any]], None]
 
     def describe(self) -> str:
         """Return what is checked."""
@@ -265,89 +260,67 @@ class _LockedProof:
             SourceIntegrityError, LockMismatchError: the result is not the lock's.
         """
         evidence = self.proof.check()
-        self.holds(self.lock, self.component, evidence)
+        require_as_locked(type(self.proof), self.lock, self.component, evidence)
         return evidence
 
 
 def _proved(step: Step, lock: Lock) -> Step:
     """Return a step of a plan whose proofs also ask the lock."""
     component = step.id.partition(".")[0]
-    checks = {TreeProof: require_tree, ServedProof: require_served, UnpackedProof: require_archives}
     proofs = [
-        _LockedProof(proof, lock, component, checks[type(proof)]) if type(proof) in checks else proof
-        for proof in step.proofs
+        _LockedProof(proof, lock, component) if type(proof) in _SIDES else proof for proof in step.proofs
     ]
     # Also of what an install without the lock has left here; the stamp says nothing of a lock.
     always = step.always_prove or any(isinstance(proof, _LockedProof) for proof in proofs)
     return replace(step, proofs=tuple(proofs), always_prove=always, guard_stamp=None)
 
 
-def require_tree(lock: Lock, component: str, evidence: Mapping[str, Any]) -> None:
-    """Compare a checkout with the lock; ``evidence`` is what ``verify_checkout`` returns.
-
-    Raises:
-        SourceIntegrityError: a commit has another tree than the lock says.
-        LockMismatchError: another commit, or other submodules; the message names them.
-    """
-    known = lock.repositories.get(component)
-    if known is None:
-        raise changed(lock, f"the lock does not list the source repository of {component}")
-    place = f"repositories.{component}"
-    if evidence["commit"] == known.commit and evidence["tree"] != known.tree:
-        raise _other_tree(lock, f"{place}.tree", known.tree, str(evidence["tree"]))
+def _trees(lock: Lock, component: str, evidence: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return a checkout as the lock and as ``verify_checkout`` has it."""
+    known = lock.repositories[component]
     url_of = embedded_url if known.url.startswith("embedded:") else clean_url
-    there = {path: {"url": item.url, "commit": item.commit} for path, item in known.submodules.items()}
-    here = {
+    old = {path: {"url": item.url, "commit": item.commit} for path, item in known.submodules.items()}
+    new = {
         clean_url(item["path"]): {"url": url_of(item["url"]), "commit": item["commit"]}
         for item in evidence["submodules"]
     }
-    old = {"commit": known.commit, "submodules": there}
-    if found := list(compare(place, old, {"commit": str(evidence["commit"]), "submodules": here})):
-        raise mismatch(lock, found)
+    here = {key: str(evidence[key]) for key in ("commit", "tree")}
+    return {"commit": known.commit, "tree": known.tree, "submodules": old}, {**here, "submodules": new}
 
 
-def _other_tree(lock: Lock, path: str, old: str, new: str) -> SourceIntegrityError:
-    """Return the error of a commit whose tree is not what the lock says, which git's hashes rule out."""
-    why = f"the lock has the tree {old}, but the same commit has {new} here: one of the two was tampered with"
-    return SourceIntegrityError(
-        f"{path} does not match the lock",
-        why=why,
-        fix="restore the lock from version control; compare the commit with another copy of the repository",
-        evidence={"lock": lock.digest, "path": path, "expected": old, "tree": new},
-    )
-
-
-def require_served(lock: Lock, component: str, evidence: Mapping[str, Any]) -> None:
-    """Compare what a build will clone with the lock."""
+def _served(lock: Lock, component: str, evidence: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return what a build will clone."""
     old: dict[str, Any] = {}
     for one in lock.repositories[component].configure_time.values():
         old[one.url] = {"commit": one.commit, "tree": one.tree, "ref": one.ref}
         for item in one.submodules.values():
             old[item.url] = {"commit": item.commit, "tree": item.tree, "ref": item.commit}
-    here = {
+    return old, {
         clean_url(one["url"]): {"commit": one["commit"], "tree": one["tree"], "ref": one["asked_for"]}
         for one in evidence["served"]
     }
-    if found := list(compare(f"repositories.{component}.configure_time", old, here)):
+
+
+def _unpacked(lock: Lock, component: str, evidence: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return the hashes of archives that were unpacked for a build."""
+    here = {f"{component}.{item['name']}": item["sha256"] for item in evidence["archives"]}
+    return {key: lock.archives[key].sha256 if key in lock.archives else None for key in here}, here
+
+
+#: Proof -> where in the lock is what it looks at, and what returns that of the lock and of its evidence.
+_SIDES: Mapping[type, tuple[str, Callable[[Lock, str, Mapping[str, Any]], tuple[Any, Any]]]] = {
+    TreeProof: ("repositories.{}", _trees),
+    ServedProof: ("repositories.{}.configure_time", _served),
+    UnpackedProof: ("archives", _unpacked),
+}
+
+
+def require_as_locked(kind: type, lock: Lock, component: str, evidence: Mapping[str, Any]) -> None:
+    """Compare the evidence of a proof with the lock.
+
+    Raises:
+        LockMismatchError: naming what differs.
+    """
+    place, sides = _SIDES[kind]
+    if found := list(compare(place.format(component), *sides(lock, component, evidence))):
         raise mismatch(lock, found)
-
-
-def require_archives(lock: Lock, component: str, evidence: Mapping[str, Any]) -> None:
-    """Compare what was unpacked for a build with the lock."""
-    for item in evidence["archives"]:
-        known = lock.archives.get(f"{component}.{item['name']}")
-        has = known.sha256 if known is not None else "no such archive"
-        if has != item["sha256"]:
-            raise _other_file(f"{item['url']} does not match the lock", item["sha256"], has)
-
-
-def _other_file(what: str, found: str | None, has: str) -> SourceIntegrityError:
-    return SourceIntegrityError(
-        what,
-        why=f"its sha256 is {found or 'unknown'}, the lock has {has}",
-        fix=(
-            "use the mirror or index that the lock was created from; if the new file is right, create a new"
-            " lock"
-        ),
-        evidence={"sha256": found, "lock": has},
-    )

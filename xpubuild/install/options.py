@@ -21,7 +21,7 @@ from xpubuild.supply.depot.location import Location
 #: What the environment of a workspace is made of.
 EnvKind = Literal["venv", "conda"]
 #: What is asked to install hashed requirement files.
-InstallerKind = Literal["auto", "uv", "pip"]
+InstallerKind = Literal["auto", "pip"]
 #: How the machine of a lock is compared with this one.
 Policy = Literal["exact", "compatible", "ignore"]
 #: A lock is known by a line near its beginning, so that no other command imports what reads one.
@@ -74,6 +74,9 @@ class Options:
     packages: EnvKind = "venv"
     conda_lock: Path | None = None
     conda_channel: tuple[str, ...] = ()
+    locked: bool = False
+    lock_file: Path | None = None
+    lock_policy: Policy = "compatible"
     compile_cache: Wanted = "auto"
     report: Callable[[str], None] = lambda _: None
     telling: Callable[[], Sink] = NullSink
@@ -115,15 +118,6 @@ class Options:
                 fix="use a number such as --jobs 8, or --jobs auto",
             )
         return int(number)
-
-
-@frozen
-class LockOptions:
-    """The lock options of the command line: ``--locked``, ``--lock FILE`` and how the machine is compared."""
-
-    locked: bool = False
-    file: Path | None = None
-    policy: Policy = "compatible"
 
 
 def default_workspace(recipe: str) -> Path:

@@ -50,13 +50,6 @@ def make_receipt(prepared: Prepared, journal: Journal) -> dict[str, Any]:
         "oneapi": [dict(component) for component in oneapi.components] if oneapi else [],
         "activation": {"oneapi": dict(oneapi.difference) if oneapi else None},
         "resolved": plain(target.resolved),
-        # What a checked-out tree says about the repositories that its build clones while configuring.
-        "pins": [
-            {"component": name.removesuffix(".source"), **pin}
-            for name in done
-            for item in records[name].evidence
-            for pin in item.get("pins", ())
-        ],
         "workspace": plan.workspace,
         "python": str(layout.python),
         "published": [str(path) for path in published(layout.root)],
@@ -74,9 +67,11 @@ def make_receipt(prepared: Prepared, journal: Journal) -> dict[str, Any]:
         ],
         "commands": [ran_command(item) for item in journal.commands() if item["step"] in ids],
         "wheels": [
-            wheel
+            {**item["audit"], "file": file, "path": str(layout.wheels / file), "wheel": file}
             for name in done
-            for wheel in _wheels(records[name].evidence, layout.wheels)
+            for item in records[name].evidence
+            if isinstance(item.get("audit"), dict)
+            for file in [Path(str(item["audit"]["wheel"])).name]
         ],
         "warnings": [
             {"step": name, **{key: warning[key] for key in ("id", "text", "lines")}}
@@ -94,13 +89,6 @@ def make_receipt(prepared: Prepared, journal: Journal) -> dict[str, Any]:
         ],
         "verify": _verify(layout) if "verify" in done else None,
     }  # fmt: skip
-
-
-def _wheels(evidence: Iterable[Mapping[str, Any]], folder: Path) -> Iterator[dict[str, Any]]:
-    """Yield the audits in a step's evidence, with the place the wheel was published at."""
-    for audit in (item["audit"] for item in evidence if isinstance(item.get("audit"), dict)):
-        path = folder / Path(str(audit["wheel"])).name
-        yield {"file": path.name, "path": str(path), **audit, "wheel": path.name}
 
 
 def pip_installed(reports: Iterable[Path]) -> Iterator[dict[str, Any]]:
@@ -218,16 +206,6 @@ class ReceiptWarning(TypedDict):
     """The tool's own lines."""
 
 
-class TreePin(TypedDict):
-    """What a file of a checked-out tree says about a repository that the build clones while configuring."""
-
-    component: str
-    file: str
-    url: str
-    commit: NotRequired[str | None]
-    ref: NotRequired[str | None]
-
-
 class Libtorch(TypedDict):
     """The archive of --libtorch, and what the program that was built against it said."""
 
@@ -268,8 +246,6 @@ class ReceiptDocument(TypedDict):
     """Empty where the build used none."""
     resolved: NotRequired[dict[str, Resolved]]
     """By component; empty where the recipe pins every commit."""
-    pins: NotRequired[list[TreePin]]
-    """Read in the trees that were checked out."""
     workspace: str
     python: str
     logs: str

@@ -122,9 +122,6 @@ def rehearse(prepared: Prepared, *, sink: Sink, cancel: Cancel) -> dict[str, Any
     return report
 
 
-_COMPILES = ": CXX_COMPILER__"
-
-
 def make_report(prepared: Prepared, record: StepRecord | None, error: XpuBuildError | None) -> dict[str, Any]:
     """Return the ``xpubuild.rehearsal/1`` document; ``error`` is what ended the rehearsal early."""
     target, name, step = prepared.target, _torch(prepared.target), prepared.plan.steps[-1].id
@@ -160,19 +157,7 @@ def make_report(prepared: Prepared, record: StepRecord | None, error: XpuBuildEr
         "arch_requested": list(target.arch),
         "sycl_files": sum(len(group.sources) for group in groups),
         "sycl_groups": plain(groups),
-        "cxx_files": _host_files(build),
-        "host_compiler": cache.get("CMAKE_CXX_COMPILER"),
-        "jobs": target.jobs,
-        "memory_gib_per_job": target.component(name).build.memory_gib_per_job,
     }
-
-
-def _host_files(build: Path | None) -> int:
-    """Return how many sources the host compiler compiles."""
-    if build is None:
-        return 0
-    with (build / "build.ninja").open(encoding="utf-8", errors="replace") as stream:
-        return sum(_COMPILES in line for line in stream if line.startswith("build "))
 
 
 class RehearsalWarning(TypedDict):
@@ -214,9 +199,3 @@ class RehearsalDocument(TypedDict):
     sycl_files: int
     sycl_groups: list[SyclGroup]
     """Largest first."""
-    cxx_files: int
-    """How many C++ sources the host compiler compiles."""
-    host_compiler: str | None
-    jobs: int
-    """Compile jobs that an install would start."""
-    memory_gib_per_job: float

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from xpubuild.documents import plain
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import UnsatisfiableError
 from xpubuild.frozen import frozen
@@ -23,7 +24,7 @@ from xpubuild.recipe.constraints import solve
 from xpubuild.recipe.load import line_of
 from xpubuild.recipe.model import Recipe
 from xpubuild.recipe.releases import Release, is_release, releases
-from xpubuild.recipe.situation import Reason, Situation, Verdict
+from xpubuild.recipe.situation import Situation, Verdict
 from xpubuild.recipe.values import Target
 from xpubuild.workspace.activation import ENTERED, read_receipt
 
@@ -52,7 +53,7 @@ def named(options: Options, host: Callable[[], HostReport]) -> tuple[Options, st
         situation = situation_for(host(), options.target or "xpu", options.python)
         if options.abi is not None:
             situation = replace(situation, cxx11_abi=options.abi)
-        chosen = choose_release(releases(), host(), options.target, situation, options.with_)
+        chosen = choose_release(releases(), options.target, situation, options.with_)
     target, workspace = options.target or chosen.target, options.workspace or chosen.workspace
     return replace(options, recipe=chosen.recipe, target=target, workspace=workspace), chosen.why
 
@@ -90,7 +91,6 @@ def situation_for(host: HostReport, target: Target, python: str | None) -> Situa
 
 def choose_release(
     known: Sequence[Release],
-    host: HostReport,
     target: Target | None,
     situation: Situation,
     with_: Sequence[str] = (),
@@ -104,7 +104,7 @@ def choose_release(
         UnsatisfiableError: there is neither GPU nor oneAPI and no target was named, or nothing can be built.
         ToolchainError: there is a GPU, or XPU was asked for, and no oneAPI.
     """
-    found = target or _target(host, situation)
+    found = target or _target(situation)
     situation = replace(situation, target=found)
     candidates_ = [item for item in known if _is_offered(item, found, with_)]
     if found == "xpu" and not situation.oneapi and candidates_:
@@ -145,20 +145,14 @@ def _is_offered(release: Release, target: Target, with_: Sequence[str]) -> bool:
     )
 
 
-def _target(host: HostReport, situation: Situation) -> Target:
+def _target(situation: Situation) -> Target:
     if situation.gpu is not None or situation.oneapi:
         return "xpu"
-    others = sorted({gpu.name for gpu in host.gpus if gpu.name != UNKNOWN})
     raise UnsatisfiableError(
         "no recipe was specified, and this host has neither an Intel GPU nor oneAPI",
-        why="without a recipe, the newest release for the GPU is built; no Intel GPU is on the PCI bus"
-        + (f" ({', '.join(others)} is)" if others else "")
-        + " and no oneAPI installation was found in the usual places",
-        fix=(
-            "pass a recipe; or use --target cpu to build the newest release for the CPU, or quickstart to "
-            "build a small extension for a prebuilt torch; to build for a GPU of another machine, install "
-            "oneAPI or pass it with --oneapi-root"
-        ),
+        why="without a recipe, the newest release for the GPU is built",
+        fix="pass a recipe, such as quickstart; or use --target cpu to build the newest release for the CPU;"
+        " to build for a GPU of another machine, install oneAPI or pass it with --oneapi-root",
         commands=("xpubuild plan --target cpu", "xpubuild install quickstart", "xpubuild recipes matrix"),
     )
 
@@ -177,7 +171,6 @@ def _why(release: Release, target: Target, passed: Sequence[str], *, paired: boo
 
 
 _MOST = 4
-_REASON = ("constraint", "concern", "answer", "wanted", "found", "todo", "source", "confidence")
 
 
 def refused(recipe: Recipe, verdict: Verdict) -> UnsatisfiableError:
@@ -188,13 +181,7 @@ def refused(recipe: Recipe, verdict: Verdict) -> UnsatisfiableError:
         f"'{recipe.name}' cannot {verb} here",
         why="; ".join(reason.text for reason in against),
         fix="; ".join(dict.fromkeys(reason.todo for reason in against if reason.todo)),
-        evidence={"constraints": [_evidence(reason) for reason in against]},
     )
-
-
-def _evidence(reason: Reason) -> dict[str, str]:
-    """Return a reason as it stands in documents."""
-    return {name: str(getattr(reason, name)) for name in _REASON}
 
 
 def with_alternatives(
@@ -217,10 +204,8 @@ def with_alternatives(
         if item.recipe.name != recipe.name and item.recipe.release and not solve(item.recipe, free).refused
     ]
     names = [item.name for item in others]
-    works, plan = (
-        "this host and these options rule out every other release too",
-        "xpubuild recipes matrix --here",
-    )
+    works = "this host and these options rule out every other release too"
+    plan = "xpubuild recipes matrix --here"
     if others:
         more = f" and {len(names) - _MOST} older" if len(names) > _MOST else ""
         works = f"releases that nothing known rules out here: {', '.join(names[:_MOST])}{more}"
@@ -233,6 +218,5 @@ def with_alternatives(
     error.why = error.why or "; ".join(reason.text for reason in against)
     error.fix = f"{error.fix}; {works}" if error.fix else works
     error.commands = (*error.commands, plan)
-    error.evidence["constraints"] = [_evidence(reason) for reason in against]
-    error.evidence["would_fit"] = names
+    error.evidence = {"constraints": plain(against), "would_fit": names}
     return error

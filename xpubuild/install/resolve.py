@@ -6,6 +6,7 @@ hours, so a workspace keeps its commit until ``--update`` is passed.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -15,7 +16,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import platformdirs
-from packaging.specifiers import SpecifierSet
 
 from xpubuild.documents import plain
 from xpubuild.engine.answers import Answers
@@ -63,7 +63,9 @@ def prepare(options: Options, *, cancel: Cancel | None = None) -> Prepared:
             was made.
     """
     _ = options.job_count  # a wrong number is reported before a host is looked at
-    python = _interpreter(options)
+    python = None
+    with contextlib.suppress(XpuBuildError):  # a wrong one is reported when the plan needs it
+        python = None if options.packages == "conda" else resolve_python(options.python, base_environment())
 
     @functools.cache
     def host() -> HostReport:
@@ -80,16 +82,6 @@ def prepare(options: Options, *, cancel: Cancel | None = None) -> Prepared:
         return Prepared(target, make_plan(target), loaded.recipe.needs.disk_gib)
     except UnsatisfiableError as error:
         raise with_alternatives(error, loaded.recipe, asked, host()) from error
-
-
-def _interpreter(options: Options) -> Path | None:
-    """Return the interpreter of the environment; a wrong one is reported when the plan needs it."""
-    if options.packages == "conda":
-        return None
-    try:
-        return resolve_python(options.python, base_environment())
-    except XpuBuildError:
-        return None
 
 
 def resolve(choice: Choice, host: HostReport, why: str = "", cancel: Cancel | None = None) -> Target:
@@ -185,22 +177,14 @@ def ignored_variables(choice: Choice, caller: Mapping[str, str]) -> tuple[str, .
 
 def _python(choice: Choice, host: HostReport, conda: str | None) -> tuple[str, str]:
     """Return the interpreter and its version: of this machine, or the one that conda will install."""
-    recipe = choice.recipe
-    if conda is None:
-        executable = resolve_python(choice.options.python, base_environment())
-        known = host.python.selected
-        found = require_python(executable, recipe.needs.python, system=host.os, known=known)
-        return found.executable, found.version
-    from xpubuild.install.conda_environment import python_of  # noqa: PLC0415 - for few
+    if conda is not None:
+        from xpubuild.supply.conda.lockfile import read_lock  # noqa: PLC0415 - for few
 
-    version = python_of(conda)
-    if version not in SpecifierSet(recipe.needs.python):
-        raise UnsatisfiableError(
-            f"the conda lock has Python {version}, recipe '{recipe.name}' needs {recipe.needs.python}",
-            fix="use another version with --python, such as --python 3.12, or another --conda-lock",
-            evidence={"found": version, "needs": recipe.needs.python},
-        )
-    return str(choice.layout.python), version
+        return str(choice.layout.python), read_lock(conda).python
+    executable = resolve_python(choice.options.python, base_environment())
+    known = host.python.selected
+    found = require_python(executable, choice.recipe.needs.python, system=host.os, known=known)
+    return found.executable, found.version
 
 
 def _own_trees(choice: Choice) -> dict[str, OwnTree]:
@@ -279,36 +263,23 @@ def installer_for(choice: Choice, downloads: Downloads) -> Installer:
     """Return uv where it can be used and is not ruled out, else pip with the reason.
 
     Raises:
-        UsageError: uv was asked for and cannot be used.
         ToolchainError: a configuration file of pip cannot be read.
     """
-    options, remedy = choice.options, ""
-    if options.installer == "pip":
+    if choice.options.installer == "pip":
         return Installer(why="--installer pip")
-    if options.packages == "conda":
-        why = "the environment is of conda"
-    else:
-        from xpubuild.supply.uv.install import not_ours  # noqa: PLC0415 - for few
-        from xpubuild.supply.uv.settings import find_uv, reason_for_pip  # noqa: PLC0415
+    if choice.options.packages == "conda":
+        return Installer(why="the environment is of conda")
+    from xpubuild.supply.uv.install import not_ours  # noqa: PLC0415 - for few
+    from xpubuild.supply.uv.settings import find_uv, reason_for_pip  # noqa: PLC0415
 
-        environment = base_environment()
-        settings = pip_settings({**environment, **downloads.pip})
-        if "PIP_NO_CACHE_DIR" in downloads.pip:
-            settings.pop("no-cache-dir", None)  # what an offline build says of pip's own cache
-        cache = platformdirs.user_cache_path("xpubuild") / "uv"
-        program = find_uv()
-        why, remedy = program.why or reason_for_pip(settings) or not_ours(cache), program.remedy
-        if not why:
-            links = existing(cache).stat().st_dev == existing(choice.layout.root).stat().st_dev
-            return Installer(program.path, program.version, cache, links=links)
-    if options.installer == "uv":
-        raise UsageError(
-            "--installer uv cannot be used here",
-            why=why,
-            fix=("install uv beside xpubuild, or " if remedy else "") + "omit --installer: then pip is used",
-            commands=(remedy,) if remedy else (),
-        )
-    return Installer(why=why)
+    settings = pip_settings({**base_environment(), **downloads.pip})
+    if "PIP_NO_CACHE_DIR" in downloads.pip:
+        settings.pop("no-cache-dir", None)  # what an offline build says of pip's own cache
+    program, cache = find_uv(), platformdirs.user_cache_path("xpubuild") / "uv"
+    if why := program.why or reason_for_pip(settings) or not_ours(cache):
+        return Installer(why=why)
+    links = existing(cache).stat().st_dev == existing(choice.layout.root).stat().st_dev
+    return Installer(program.path, program.version, cache, links=links)
 
 
 _VERSION = 1
@@ -343,18 +314,15 @@ def _look_up(recipe: Recipe, name: str, url: str, ref: str, store: RepositorySto
     try:
         commit = named_commit(store, url, ref)
     except FetchError as error:
-        raise FetchError(
-            f"the commit of {name} is unknown: {error.what}",
-            why=(
-                f"recipe '{recipe.name}' follows {ref}, whose commit must be looked up upstream: {error.why}"
-            ),
-            fix=(
-                f"{error.fix}. Without a network, write a recipe that extends this one and has the full "
-                f"commit id at components.{name}.source.commit"
-            ),
-            commands=error.commands,
-            evidence=error.evidence,
-        ) from error
+        error.what = f"the commit of {name} is unknown: {error.what}"
+        error.why = (
+            f"recipe '{recipe.name}' follows {ref}, whose commit must be looked up upstream: {error.why}"
+        )
+        error.fix += (
+            f". Without a network, write a recipe that extends this one and has the full commit id at"
+            f" components.{name}.source.commit"
+        )
+        raise
     return Resolved(ref=ref, commit=commit, url=url, when=time.strftime("%Y-%m-%dT%H:%M:%S%z"))
 
 

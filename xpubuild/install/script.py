@@ -20,7 +20,7 @@ _HEAD = r"""#!/usr/bin/env bash
 # Usage: bash THIS-FILE [WORKSPACE]; PYTHON=EXE names another interpreter of the same version
 # Needs git, a C++ compiler and Python with venv, not xpubuild. xpubuild's checks of the results (ABI,
 # linkage, RECORD, verify) is not part of this script.
-%(packages)sset -euo pipefail
+set -euo pipefail
 WORKSPACE=${1:-%(workspace)s}
 mkdir -p -- "$WORKSPACE/build/requirements"
 WORKSPACE=$(cd -- "$WORKSPACE" && pwd)
@@ -58,7 +58,6 @@ def script(plan: Plan, beside: str = "") -> str:
         "recipe": plan.recipe,
         "digest": plan.lock_digest,
         "workspace": shlex.quote(plan.workspace),
-        "packages": _packages(plan),
     }
     parts = [head, written.rstrip("\n")]
     # What only xpubuild's own commands write is missing here: no variable may name it.
@@ -67,13 +66,6 @@ def script(plan: Plan, beside: str = "") -> str:
     parts += [text for text in texts if text]
     parts.append('printf "\\nWheels in %s:\\n" "$WORKSPACE/wheels"\nls -l -- "$WORKSPACE/wheels"')
     return "\n".join(parts) + "\n"
-
-
-def _packages(plan: Plan) -> str:
-    """Return a comment where xpubuild would install packages in another way than this script."""
-    if not any(command.shortcut for step in plan.steps for command in step.commands):
-        return ""
-    return f"# Packages: pip; xpubuild itself would take {plan.summary['packages']}\n"
 
 
 def relocatable(line: str, workspace: str) -> str:

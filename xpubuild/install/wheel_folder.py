@@ -67,7 +67,8 @@ def fill_wheel_folder(
             continue
         origin = origins.get(dist.name, ("", ""))
         # What was built here, editable, has no wheel; an index may have something else of its name.
-        wheel = None if dist.name in sources else _wheel_of(target, dist, folder, origin, cancel)
+        known = dist.name not in sources and origin[1]
+        wheel = _wheel_of(target, dist, folder, origin, cancel) if known else None
         if wheel is not None:
             found[dist.name] = wheel
         else:
@@ -148,10 +149,8 @@ def needed(site_packages: Path, names: Sequence[str]) -> list[InstalledDist]:
 def _wheel_of(
     target: Target, dist: InstalledDist, folder: Path, origin: tuple[str, str], cancel: Cancel
 ) -> Path | None:
-    """Put the wheel that was installed into the folder; None where it cannot be had, or has no known hash."""
+    """Put the wheel that was installed into the folder; None where it cannot be had."""
     downloads, (url, sha256) = target.downloads, origin
-    if not sha256:
-        return None
     for path in folder.glob("*.whl"):
         if canonicalize_name(path.name.partition("-")[0]) == dist.name and file_sha256(path) == sha256:
             return path

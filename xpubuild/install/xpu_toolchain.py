@@ -125,7 +125,6 @@ def unknown_targets(
             fix=f"install {package_names('ocloc', system)}; if a module has it, load the module, or name the "
             f"folder of ocloc with {OPTIONS[PATH]} and that of its libraries with {OPTIONS[LIBRARIES]}",
             commands=install_commands("ocloc", system),
-            evidence={"PATH": environment.get(PATH, ""), "targets": targets},
         )
     unknown: dict[str, None] = {}
     for targets_ in dict.fromkeys(lists):
@@ -157,5 +156,4 @@ def _broken(
         why=why,
         fix=fix,
         commands=commands,
-        evidence={"ocloc": program, "targets": ",".join(targets), "said": words},
     )

@@ -18,7 +18,7 @@ from xpubuild.engine.model import Plan
 from xpubuild.errors import UsageError
 from xpubuild.frozen import frozen
 from xpubuild.install.install import prepare_as_asked
-from xpubuild.install.options import LockOptions, Options, is_lock
+from xpubuild.install.options import Options, is_lock
 from xpubuild.install.target import Prepared
 from xpubuild.jobs.folder import PlannedJobsDocument, require_place, write
 from xpubuild.jobs.render import KINDS, Cell, Request, Scheduler, files_of, jobs_of, nodes_of
@@ -49,7 +49,7 @@ class Asked:
     xpubuild: tuple[str, ...]
     cache: str
 
-    def write(self, options: Options, lock: LockOptions) -> PlannedJobsDocument:
+    def write(self, options: Options) -> PlannedJobsDocument:
         """Plan each build, write the folder and return its document, ``xpubuild.planned-jobs/1``.
 
         Raises:
@@ -70,7 +70,7 @@ class Asked:
             rows = matrix_of(self.matrix)
         if self.output is not None:
             require_place(self.output)
-        cells = _distinct([self._cell(replace(options, **row), lock) for row in rows])
+        cells = _distinct([self._cell(replace(options, **row)) for row in rows])
         folder = self.output or Path(f"{_name(cells)}-{self.scheduler}").absolute()
         # A server's mirror is read-only, and without network nothing is fetched.
         fetched = not options.offline and (options.mirror is None or isinstance(options.mirror, Path))
@@ -88,7 +88,7 @@ class Asked:
         }
 
     @staticmethod
-    def _cell(options: Options, lock: LockOptions) -> Cell:
+    def _cell(options: Options) -> Cell:
         # A folder that the first job is to fill has nothing yet.
         mirror = options.mirror
         if (
@@ -98,7 +98,7 @@ class Asked:
         ):
             mirror = None
         asked = replace(options, mirror=mirror)
-        return cell_of(options, lock, prepare_as_asked(asked, lock))
+        return cell_of(options, prepare_as_asked(asked))
 
 
 def _name(cells: Sequence[Cell]) -> str:
@@ -142,14 +142,14 @@ def require_possible(options: Options) -> None:
         )
 
 
-def cell_of(options: Options, lock: LockOptions, prepared: Prepared) -> Cell:
+def cell_of(options: Options, prepared: Prepared) -> Cell:
     """Return the build of a plan that was made from these options."""
     plan = prepared.plan
     recipe = _in_any_folder(options.recipe or plan.recipe)
-    locked = str(lock.file) if lock.file is not None else None
+    locked = str(options.lock_file) if options.lock_file is not None else None
     if locked is None and options.recipe is not None and is_lock(options.recipe):
         locked = recipe = str(Path(options.recipe).absolute())
-    elif locked is None and lock.locked:
+    elif locked is None and options.locked:
         locked = str(Path(f"{plan.recipe}.lock.yaml").absolute())
     # What decides what is built, and so what is fetched.
     what = [
@@ -166,7 +166,7 @@ def cell_of(options: Options, lock: LockOptions, prepared: Prepared) -> Cell:
     install = (recipe, *here)
     if locked is not None:
         given = () if options.recipe is None or recipe == locked else (recipe,)
-        install = (*given, "--lock", locked, "--lock-policy", lock.policy, *here)
+        install = (*given, "--lock", locked, "--lock-policy", options.lock_policy, *here)
     names = (plan.recipe, Path(options.python or "").name, options.variant or "")
     return Cell(
         id="-".join(re.sub(r"[^A-Za-z0-9_.]+", "_", name) for name in names if name),

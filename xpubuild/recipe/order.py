@@ -26,8 +26,3 @@ def order_of(name: str) -> Order:
         parts = [part for part in _NUMBERS.split(name) if part]
         words = tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts)
         return (1, _NONE, words)
-
-
-def is_release_name(name: str) -> bool:
-    """Whether a name is that of a release."""
-    return order_of(name)[0] == 0

@@ -40,19 +40,6 @@ class FetchFile(TypedDict):
     new: bool
 
 
-class FetchMissing(TypedDict):
-    """What a fetch would download."""
-
-    kind: Literal["git", "wheel", "sdist", "conda", "archive"]
-    name: str
-    url: str
-    commit: str | None
-    component: str | None
-    sha256: str | None
-    size: int | None
-    """Bytes, as far as a lock states them; never for git and Python packages."""
-
-
 class FetchSummary(TypedDict):
     """How much there is; sizes are bytes."""
 
@@ -62,17 +49,14 @@ class FetchSummary(TypedDict):
     new_repositories: int
     new_files: int
     new_bytes: int
-    missing_bytes: int
-    """With --dry-run, as far as sizes are known."""
 
 
 class FetchDocument(TypedDict):
-    """What a fetch downloaded, would download, or found."""
+    """What a fetch downloaded or found."""
 
     schema: Literal["xpubuild.fetch/1"]
     """Name and version."""
     status: Literal["ok", "error"]
-    action: Literal["fetch", "dry-run"]
     mirror: str
     recipe: str | None
     """Null for the whole mirror."""
@@ -85,7 +69,6 @@ class FetchDocument(TypedDict):
     """Repositories that the build clones at a commit that the tree does not state, and archives that it
     downloads from a URL that is not known."""
     damaged: list[Damage]
-    """With action fetch: found, and repaired."""
-    missing: list[FetchMissing]
+    """Found, and repaired."""
     summary: FetchSummary
     error: NotRequired[Error | None]

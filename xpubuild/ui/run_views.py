@@ -230,14 +230,10 @@ def _rehearsed(document: Document) -> Iterator[tuple[str, str]]:
     yield "recipe", f"{document['recipe']}, target {document['target']}"
     if document["build"] is not None:
         groups = len(document["sycl_groups"])
-        jobs, memory = wording.plural(document["jobs"], "job"), document["memory_gib_per_job"]
         yield (
             "SYCL files",
             f"{document['sycl_files']} in {wording.plural(groups, 'group')}" if groups else "none",
         )
-        yield "C++ files", str(document["cxx_files"])
-        yield "host compiler", document["host_compiler"] or "unknown"
-        yield "memory", f"{jobs} of up to {memory:g} GiB"
         yield "build folder", document["build"]
     yield "log", document["log"]
 

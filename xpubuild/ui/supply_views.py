@@ -94,46 +94,22 @@ def repair_view(wheels: Sequence[Document]) -> Parts:
 
 
 def fetch_view(document: Document) -> Parts:
-    """Return an ``xpubuild.fetch/1`` document: what is new, what is missing, and how much there is."""
-    summary, action = document["summary"], document["action"]
-    fetched = action == "fetch"
-    # Of a dry run, what is in the mirror already.
-    total = "present" if action == "dry-run" else "total"
-    new = [item for item in document["files"] if item["new"]] if fetched else []
+    """Return an ``xpubuild.fetch/1`` document: what is new, and how much there is."""
+    summary, recipe = document["summary"], document["recipe"]
     return (
         facts({
             "mirror": document["mirror"],
-            "recipe": f"{document['recipe']}, Python {', '.join(document['pythons'])}"
-            if document["recipe"] else "",
-            "new": _amount(summary, "new_") if fetched else "",
-            "repaired": [item["path"] for item in document["damaged"]] if fetched else "",
-            "missing": _expected(document) if action == "dry-run" else "",
-            total: _amount(summary, ""),
+            "recipe": f"{recipe}, Python {', '.join(document['pythons'])}" if recipe else "",
+            "new": _amount(summary, "new_"),
+            "repaired": [item["path"] for item in document["damaged"]],
+            "total": _amount(summary, ""),
         }),
-        listed("Missing", document["missing"], {
-            "kind": "kind",
-            "what": lambda item: f"{item['name']} {(item['commit'] or '')[:_DIGITS]}".rstrip()
-            if item["kind"] == "git" else item["name"],
-            ">size": lambda item: "unknown" if item["size"] is None else wording.size(item["size"]),
-            "for": "component",
-        }),
-        listed("New", new, {
+        listed("New", [item for item in document["files"] if item["new"]], {
             "file": "name",
             ">size": lambda item: wording.size(item["size"]),
             "sha256": lambda item: item["sha256"][:_DIGITS],
         }),
     )  # fmt: skip
-
-
-def _expected(document: Document) -> str:
-    """Return how much would come; git and package indexes tell no size beforehand."""
-    files = [item for item in document["missing"] if item["kind"] != "git"]
-    repositories = len(document["missing"]) - len(files)
-    unknown = "at least " if any(item["size"] is None for item in files) else ""
-    size = wording.size(document["summary"]["missing_bytes"])
-    words = [f"{wording.plural(len(files), 'file')}, {unknown}{size}"] if files else []
-    words += [f"{_repositories(repositories)} of unknown size"] if repositories else []
-    return " and ".join(words) or "nothing"
 
 
 def _amount(summary: Document, prefix: str) -> str:

@@ -10,8 +10,8 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
-from dataclasses import field
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -53,14 +53,42 @@ class Recorded:
         return KEEP | self.installed.keys() | self.evidence.keys()
 
 
-@frozen
-class Unaccounted:
-    """A file or distribution that nobody installed here; without a kind it is no damage."""
+Kind = Literal[
+    "environment", "package", "start-up file", "shadowing file", "wheel", "receipt", "source", "repository",
+    "permissions",
+]  # fmt: skip
 
+
+@frozen
+class Damage:
+    """Something that is not what was installed, built or fetched."""
+
+    kind: Kind
+    name: str
+    """Name of the package, wheel or component."""
     path: str
-    kind: Literal["start-up file", "shadowing file"] | None = None
-    name: str = ""
-    why: str = ""
+    """The file, or the folder in which it is."""
+    why: str
+    step: str = ""
+    """The step that made it, where the journal knows that."""
+
+
+@dataclass
+class Found:
+    """What a check looked at and found; ``bytes`` are those that were hashed of packages and wheels."""
+
+    damaged: list[Damage] = field(default_factory=list)
+    unowned: list[str] = field(default_factory=list)
+    edited: list[str] = field(default_factory=list)
+    packages: int = 0
+    files: int = 0
+    bytes: int = 0
+    wheels: int = 0
+    sources: int = 0
+
+    def add(self, kind: Kind, name: str, path: object, why: str, step: str = "") -> None:
+        """Add a damage."""
+        self.damaged.append(Damage(kind, name, str(path), why, step))
 
 
 def recorded(layout: Layout, journal: Journal) -> Recorded:
@@ -89,41 +117,43 @@ def _reported(report: Path) -> set[str]:
     return set()
 
 
-def missing_or_resealed(site_packages: Path, known: Recorded) -> Iterator[tuple[str, str, str]]:
-    """Yield (package, step, what is wrong) of what RECORD does not tell: that it is gone, or rewritten."""
+def add_missing(site_packages: Path, known: Recorded, found: Found) -> None:
+    """Add what RECORD does not tell of packages: that one is gone, or that it is rewritten itself."""
     here = {dist.name for dist in installed_dists(site_packages)}
-    for name, step in sorted(known.installed.items()):
-        if step and name not in here:
-            yield name, step, "it was installed, and is not there any more"
-    for name in sorted(sealed_again(site_packages, {"installed": known.evidence})):
-        yield name, known.installed.get(name, ""), "its RECORD is not the one of its installation"
+    damaged = {item.name for item in found.damaged}
+    gone = {name for name, step in known.installed.items() if step and name not in here}
+    resealed = sealed_again(site_packages, {"installed": known.evidence}).keys()
+    for name in sorted((gone | resealed) - damaged):
+        rewritten = "its RECORD is not the one of its installation"
+        why = "it was installed, and is not there any more" if name in gone else rewritten
+        found.add("package", name, site_packages, why, known.installed.get(name, ""))
 
 
-class _Modules:
-    """The modules and folders that packages have, by folder and name, to find what takes their place."""
+def _owners(paths: set[str], top: str) -> dict[tuple[str, str], set[str]]:
+    """Return (folder, import name) -> the files of packages, or folders of these, that have it."""
+    owners = dict[tuple[str, str], set[str]]()
+    for path in paths:
+        is_file = True
+        while path.startswith(f"{top}/"):
+            folder, _, name = path.rpartition("/")
+            names = owners.setdefault((folder, _module(name, is_file=is_file)), set())
+            if name in names:
+                break
+            names.add(name)
+            path, is_file = folder, False  # noqa: PLW2901
+    return owners
 
-    def __init__(self, paths: set[str], top: str) -> None:
-        self._top, self._entries = top, dict[tuple[str, str], set[str]]()
-        for path in paths:
-            self._add(path, is_file=True)
 
-    def _add(self, path: str, *, is_file: bool) -> None:
-        folder, _, name = path.rpartition("/")
-        entries = self._entries.setdefault((folder, _module(name, is_file=is_file)), set())
-        if name not in entries and folder.startswith(self._top):
-            entries.add(name)
-            self._add(folder, is_file=False)
-
-    def hidden_by(self, path: str) -> str:
-        """Return the file or folder of a package that has the import name of another one; "" for none."""
-        folder = self._top
-        for name in path[len(folder) + 1 :].split("/"):
-            here = f"{folder}/{name}"
-            entries = self._entries.get((folder, _module(name, is_file=here == path)), set())
-            if entries and name not in entries:
-                return f"{folder}/{min(entries)}"
-            folder = here
-        return ""
+def _hidden_by(path: str, top: str, owners: Mapping[tuple[str, str], set[str]]) -> str:
+    """Return the file or folder of a package that has the import name of another one; "" for none."""
+    folder = top
+    for name in path[len(folder) + 1 :].split("/"):
+        here = f"{folder}/{name}"
+        names = owners.get((folder, _module(name, is_file=here == path)), set())
+        if names and name not in names:
+            return f"{folder}/{min(names)}"
+        folder = here
+    return ""
 
 
 def _module(name: str, *, is_file: bool) -> str:
@@ -132,8 +162,8 @@ def _module(name: str, *, is_file: bool) -> str:
     return stem if (name.endswith(_IMPORTED) if is_file else not dot) else f"{name}/"
 
 
-def unaccounted(site_packages: Path, known: Recorded | None) -> Iterator[Unaccounted]:
-    """Yield what no installation accounts for in site-packages and beside the interpreter.
+def add_unaccounted(site_packages: Path, known: Recorded | None, found: Found) -> None:
+    """Add what no installation accounts for in site-packages and beside the interpreter.
 
     Without ``known`` every distribution counts as installed here.
     """
@@ -144,36 +174,36 @@ def unaccounted(site_packages: Path, known: Recorded | None) -> Iterator[Unaccou
             ours |= paths
         else:
             theirs.update(dict.fromkeys(paths, dist.name))
-            yield Unaccounted(str(dist.info))
+            found.unowned.append(str(dist.info))
     conda = sorted(prefix.glob("conda-meta/*.json"))
     for meta in conda:
         with contextlib.suppress(OSError, ValueError):
             ours |= {str(prefix / name) for name in json.loads(meta.read_text("utf-8")).get("files", ())}
-    yield from _in_packages(str(site_packages), ours, theirs)
+    _in_packages(str(site_packages), ours, theirs, found)
     if prefix != site_packages and not conda:
-        yield from _beside_the_interpreter(prefix / "bin", ours | theirs.keys())
+        _beside_the_interpreter(prefix / "bin", ours | theirs.keys(), found)
 
 
-def _in_packages(top: str, ours: set[str], theirs: Mapping[str, str]) -> Iterator[Unaccounted]:
-    modules = _Modules({path for path in ours if path.startswith(f"{top}/")}, top)
+def _in_packages(top: str, ours: set[str], theirs: Mapping[str, str], found: Found) -> None:
+    owners = _owners(ours, top)
     for place, folders, names in os.walk(top):
         folders.sort()
         for path in (f"{place}/{name}" for name in sorted(names)):
             if path in ours or (path.endswith(".pyc") and place.endswith("/__pycache__")):
                 continue
             name = path[len(top) + 1 :]
-            if hidden := modules.hidden_by(path):
+            if hidden := _hidden_by(path, top, owners):
                 why = f"it would be imported in place of {hidden}, which was installed"
-                yield Unaccounted(path, "shadowing file", theirs.get(path, name), why)
+                found.add("shadowing file", theirs.get(path, name), path, why)
             elif path not in theirs and _runs_at_start(name, Path(path)):
                 why = "no installed package has it, and Python runs it at every start"
-                yield Unaccounted(path, "start-up file", name, why)
+                found.add("start-up file", name, path, why)
             elif path not in theirs:
-                yield Unaccounted(path)
+                found.unowned.append(path)
 
 
-def _beside_the_interpreter(folder: Path, owned: set[str]) -> Iterator[Unaccounted]:
-    """Yield the files of nobody in ``bin``, which is first on PATH, and where scripts import from first."""
+def _beside_the_interpreter(folder: Path, owned: set[str], found: Found) -> None:
+    """Add the files of nobody in ``bin``, which is first on PATH, and where scripts import from first."""
     search = base_environment().get("PATH", os.defpath)
     for path in sorted(folder.glob("*")):
         if str(path) in owned or path.name.startswith(_OF_VENV) or path.name == "__pycache__":
@@ -184,9 +214,9 @@ def _beside_the_interpreter(folder: Path, owned: set[str]) -> Iterator[Unaccount
         elif other is not None and Path(other).parent != folder:
             why = f"it would be run in place of {other}"
         else:
-            yield Unaccounted(str(path))
+            found.unowned.append(str(path))
             continue
-        yield Unaccounted(str(path), "shadowing file", path.name, why)
+        found.add("shadowing file", path.name, path, why)
 
 
 def _runs_at_start(name: str, path: Path) -> bool:

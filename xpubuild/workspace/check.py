@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import shlex
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from packaging.utils import canonicalize_name
 
@@ -31,22 +29,17 @@ from xpubuild.engine.reporter import Teller
 from xpubuild.engine.state import published_hashes
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import AuditError, SourceIntegrityError, XpuBuildError
-from xpubuild.frozen import frozen
 from xpubuild.machine.envmark import altered
 from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.edits import read_built
 from xpubuild.supply.git.git import Git
 from xpubuild.supply.git.worktree import Missing, Repository, find_git_dir, finished_ns, inspect, walk
-from xpubuild.workspace.accounted import Recorded, missing_or_resealed, recorded, unaccounted
+from xpubuild.workspace.accounted import Damage, Found, Recorded, add_missing, add_unaccounted, recorded
 from xpubuild.workspace.layout import Layout
 from xpubuild.workspace.moved import require_in_place
 from xpubuild.workspace.shared import closed
 from xpubuild.workspace.status import last_plan
 
-Kind = Literal[
-    "environment", "package", "start-up file", "shadowing file", "wheel", "receipt", "source", "repository",
-    "permissions",
-]  # fmt: skip
 #: What was fetched and is kept; damage to anything else is damage to what was installed or built.
 _KEPT = frozenset({"source", "repository"})
 _SHOWN = 3
@@ -54,50 +47,19 @@ _SHOWN = 3
 _PLANTED = frozenset({"start-up file", "shadowing file"})
 
 
-@frozen
-class Damage:
-    """Something that is not what was installed, built or fetched."""
-
-    kind: Kind
-    name: str
-    """Name of the package, wheel or component."""
-    path: str
-    """The file, or the folder in which it is."""
-    why: str
-    step: str = ""
-    """The step that made it, where the journal knows that."""
-
-
-@dataclass
-class Found:
-    """What a check looked at and found; ``bytes`` are those that were hashed of packages and wheels."""
-
-    damaged: list[Damage] = field(default_factory=list)
-    unowned: list[str] = field(default_factory=list)
-    edited: list[str] = field(default_factory=list)
-    packages: int = 0
-    files: int = 0
-    bytes: int = 0
-    wheels: int = 0
-    sources: int = 0
-
-    def add(self, kind: Kind, name: str, path: object, why: str, step: str = "") -> None:
-        """Add a damage."""
-        self.damaged.append(Damage(kind, name, str(path), why, step))
-
-    def document(self, workspace: str, repaired: tuple[Damage, ...] = ()) -> dict[str, Any]:
-        """Return the ``xpubuild.check/1`` document."""
-        counted = ("packages", "files", "bytes", "wheels", "sources")
-        return {
-            "schema": "xpubuild.check/1",
-            "status": "damaged" if self.damaged else "ok",
-            "workspace": workspace,
-            "checked": {name: getattr(self, name) for name in counted},
-            "damaged": plain(self.damaged),
-            "repaired": plain(repaired),
-            "unowned": list(self.unowned),
-            "edited": list(self.edited),
-        }
+def document_of(found: Found, workspace: str, repaired: tuple[Damage, ...] = ()) -> dict[str, Any]:
+    """Return the ``xpubuild.check/1`` document."""
+    counted = ("packages", "files", "bytes", "wheels", "sources")
+    return {
+        "schema": "xpubuild.check/1",
+        "status": "damaged" if found.damaged else "ok",
+        "workspace": workspace,
+        "checked": {name: getattr(found, name) for name in counted},
+        "damaged": plain(found.damaged),
+        "repaired": plain(repaired),
+        "unowned": found.unowned,
+        "edited": found.edited,
+    }
 
 
 def check_workspace(root: Path, cache: Path, sink: Sink, cancel: Cancel, *, opens: bool = False) -> Found:
@@ -184,15 +146,9 @@ def _environment(site_packages: Path, found: Found, cancel: Cancel, known: Recor
     for path, why in altered(prefix_of(site_packages)).items():
         found.add("environment", path.name, path, why, "env")
     check_packages(site_packages, found, cancel)
-    damaged = {item.name for item in found.damaged}
-    for name, step, why in missing_or_resealed(site_packages, known) if known is not None else ():
-        if name not in damaged:
-            found.add("package", name, site_packages, why, step)
-    for item in unaccounted(site_packages, known):
-        if item.kind is None:
-            found.unowned.append(item.path)
-        else:
-            found.add(item.kind, item.name, item.path, item.why)
+    if known is not None:
+        add_missing(site_packages, known, found)
+    add_unaccounted(site_packages, known, found)
 
 
 def check_packages(site_packages: Path, found: Found, cancel: Cancel) -> None:
@@ -205,14 +161,12 @@ def check_packages(site_packages: Path, found: Found, cancel: Cancel) -> None:
         cancel.stop_here()
         if dist.installer == "conda":
             continue
+        problem = quick_problem(dist)
+        entries = record_entries(dist) if problem is None else ()
         found.packages += 1
-        if (problem := quick_problem(dist)) is not None:
-            found.add("package", dist.name, dist.info, problem)
-            continue
-        entries = record_entries(dist)
         found.files += len(entries)
         found.bytes += sum(entry.size or 0 for entry in entries)
-        if problems := content_problems(entries):
+        if problems := [problem] if problem is not None else content_problems(entries):
             more = f", and {len(problems) - 1} more files" if len(problems) > 1 else ""
             found.add("package", dist.name, dist.info, f"{problems[0]}{more}")
 
@@ -223,13 +177,15 @@ def _wheels(layout: Layout, journal: Journal, found: Found, site_packages: Path 
     hashes = {step: published_hashes(record) for step, record in records.items()}
     sound: dict[str, list[Path]] = {}
     for step, published in hashes.items():
-        for path, sha256 in published.items():
+        for path, sha256 in ((Path(path), sha256) for path, sha256 in published.items()):
             found.wheels += 1
-            if why := _differs(Path(path), sha256):
-                found.add("wheel", Path(path).name, path, why, step)
+            digest = file_sha256(path) if path.is_file() else "none: it is gone"
+            if digest != sha256:
+                why = f"its sha256 is {digest}, it was built as {sha256}"
+                found.add("wheel", path.name, path, why, step)
             else:
-                found.bytes += Path(path).stat().st_size
-                sound.setdefault(step, []).append(Path(path))
+                found.bytes += path.stat().st_size
+                sound.setdefault(step, []).append(path)
     for name, planned in last_plan(layout).items():
         # Of a workspace that was installed another way before, an editable one for example, other wheels are
         # left. What publishes something itself was not an installation.
@@ -238,14 +194,6 @@ def _wheels(layout: Layout, journal: Journal, found: Found, site_packages: Path 
                 _installed_as_built(wheel, site_packages, found)
     known = {path for published in hashes.values() for path in published}
     found.unowned += sorted({str(path) for path in layout.wheels.glob("*.whl")} - known)
-
-
-def _differs(path: Path, sha256: str) -> str:
-    try:
-        digest = file_sha256(path)
-    except OSError as error:
-        return f"it cannot be read: {error.strerror}"
-    return "" if digest == sha256 else f"its sha256 is {digest}, it was built as {sha256}"
 
 
 def _installed_as_built(wheel: Path, site_packages: Path, found: Found) -> None:
@@ -272,9 +220,14 @@ def _sources(src: Path, store: RepositoryStore, found: Found, cancel: Cancel) ->
         if place.name.startswith(".") or not (place / ".git").exists():
             continue
         found.sources += 1
+        if (git_dir := find_git_dir(place)) is None:
+            found.add("source", place.name, place, "it is no git repository any more")
+            continue
         try:
-            for item in _repositories(store.git, place):
+            for item in walk(store.git, place, git_dir, submodules=True):
                 cancel.stop_here()
+                if isinstance(item, Missing):
+                    continue
                 _checkout(store.git, place, item, found)
                 url = store.git.query(["config", "--get", "xpubuild.url"], git_dir=item.git_dir).text
                 if url and item.head:
@@ -286,15 +239,6 @@ def _sources(src: Path, store: RepositoryStore, found: Found, cancel: Cancel) ->
         mirror = store.mirror(url, commit)
         if mirror.path.is_dir() and not mirror.is_sound(lambda _: None):
             found.add("repository", url, mirror.path, "git fsck finds objects that are damaged or missing")
-
-
-def _repositories(git: Git, place: Path) -> Iterator[Repository]:
-    git_dir = find_git_dir(place)
-    if git_dir is None:
-        raise XpuBuildError(f"{place} is damaged", why="it is no git repository any more")
-    for item in walk(git, place, git_dir, submodules=True):
-        if not isinstance(item, Missing):
-            yield item
 
 
 def _checkout(git: Git, place: Path, item: Repository, found: Found) -> None:

@@ -20,8 +20,7 @@ from xpubuild.errors import UsageError
 from xpubuild.machine.envmark import write_mark
 from xpubuild.supply.git.git import Git
 from xpubuild.supply.git.worktree import find_git_dir
-from xpubuild.workspace.accounted import recorded
-from xpubuild.workspace.check import Damage, Found
+from xpubuild.workspace.accounted import Damage, Found, recorded
 from xpubuild.workspace.layout import Layout
 from xpubuild.workspace.moved import require_in_place
 from xpubuild.workspace.shared import open_again
@@ -52,12 +51,10 @@ def repair(root: Path, found: Found, cancel: Cancel) -> tuple[Damage, ...]:
 
 def _repaired(layout: Layout, journal: Journal, item: Damage) -> bool:
     path = Path(item.path)
-    if item.kind == "package" and item.name in KEEP:
-        # Nothing can be installed without it: the environment is made again.
-        write_mark(layout.env, {"state": "damaged"})
-        _run_again(journal, ["env"])
-    elif item.kind == "environment":
-        # Its step restores what decides imports, and leaves the packages as they are.
+    if item.kind == "environment" or (item.kind == "package" and item.name in KEEP):
+        if item.kind == "package":
+            # Nothing can be installed without it: the environment is made again, packages and all.
+            write_mark(layout.env, {"state": "damaged"})
         _run_again(journal, ["env"])
     elif item.kind == "package":
         if item.name not in recorded(layout, journal).names:

@@ -1,6 +1,6 @@
 """How each shell is started so that it reads the user's own settings, then enters a workspace.
 
-Nothing is left behind: what bash and sh read is a file without a name, zsh's folder is removed by what it
+Nothing is left behind: what bash reads is a file without a name, zsh's folder is removed by what it
 reads first.
 """
 
@@ -14,16 +14,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from xpubuild.engine.temporary import new_folder
-from xpubuild.frozen import frozen
 
 _BASH = """\
 if [ -f ~/.bashrc ]; then . ~/.bashrc; fi
 eval "$({program} env --format bash --workspace {root})"
 PS1={mark}"$PS1"
-exec {fd}<&-
-"""
-_SH = """\
-PS1={mark}'$ '
 exec {fd}<&-
 """
 _ZSHENV = """\
@@ -42,15 +37,6 @@ _FISH = """\
 functions --copy fish_prompt xpubuild_own_prompt
 function fish_prompt; printf '%s' {mark}; xpubuild_own_prompt; end
 """
-_SHS = frozenset({"sh", "dash", "ash", "ksh", "mksh", "ksh93"})
-
-
-@frozen
-class Start:
-    """The program to become, and its environment."""
-
-    argv: tuple[str, ...]
-    env: Mapping[str, str]
 
 
 def users_shell(env: Mapping[str, str]) -> str:
@@ -60,8 +46,10 @@ def users_shell(env: Mapping[str, str]) -> str:
     return "/bin/sh"
 
 
-def start(shell: str, root: Path, program: str, env: Mapping[str, str], *, asks: bool) -> Start:
-    """Return how to start a shell in a workspace.
+def start(
+    shell: str, root: Path, program: str, env: Mapping[str, str], *, asks: bool
+) -> tuple[tuple[str, ...], Mapping[str, str]]:
+    """Return the program that is a shell in a workspace, and its environment.
 
     ``program`` are the words, quoted, that run xpubuild. ``env`` has entered the workspace already; a shell
     that does not ask (``asks``: standard input is a terminal) needs nothing else.
@@ -70,22 +58,16 @@ def start(shell: str, root: Path, program: str, env: Mapping[str, str], *, asks:
     words = {"program": program, "root": shlex.quote(str(root)), "mark": mark}
     match Path(shell).name if asks else "":
         case "bash":
-            return Start((shell, "--rcfile", _nameless(_BASH, words), "-i"), env)
+            # A file that nothing else can find, open in the program to come.
+            fd = os.memfd_create("xpubuild-shell", 0)
+            os.write(fd, _BASH.format(fd=fd, **words).encode("utf-8", "surrogateescape"))
+            os.lseek(fd, 0, os.SEEK_SET)
+            return (shell, "--rcfile", f"/proc/self/fd/{fd}", "-i"), env
         case "zsh":
-            return Start((shell, "-i"), {**env, "ZDOTDIR": str(_zsh_folder(words, env))})
+            return (shell, "-i"), {**env, "ZDOTDIR": str(_zsh_folder(words, env))}
         case "fish":
-            return Start((shell, "-i", "-C", _FISH.format(**words)), env)
-        case name if name in _SHS:
-            return Start((shell, "-i"), {**env, "ENV": _nameless(_SH, words)})
-    return Start((shell,), env)
-
-
-def _nameless(template: str, words: Mapping[str, str]) -> str:
-    """Return the path of a file that nothing else can find, open in the program to come."""
-    fd = os.memfd_create("xpubuild-shell", 0)
-    os.write(fd, template.format(fd=fd, **words).encode("utf-8", "surrogateescape"))
-    os.lseek(fd, 0, os.SEEK_SET)
-    return f"/proc/self/fd/{fd}"
+            return (shell, "-i", "-C", _FISH.format(**words)), env
+    return (shell,), env
 
 
 def _zsh_folder(words: Mapping[str, str], env: Mapping[str, str]) -> Path:

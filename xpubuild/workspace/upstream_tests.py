@@ -83,7 +83,9 @@ class UpstreamTests:
         alone = [unit for unit in units if "/distributed/" in f"/{unit.name}"]
         with scratch_folder("test") as scratch:
             beside = [unit for unit in units if unit not in alone]
-            work = deque((unit, part) for unit in beside for part in self._parts(unit, beside, len(masks)))
+            # A file may take hours, so each is run in as many parts as there are devices.
+            parts = [(unit, 1 if unit.model else len(masks)) for unit in beside]
+            work = deque((unit, (first, count)) for unit, count in parts for first in range(count))
             with concurrent.futures.ThreadPoolExecutor(len(masks)) as pool:
                 lanes = [pool.submit(self._lane, work, mask, len(masks), scratch) for mask in masks]
             for lane in lanes:
@@ -125,15 +127,6 @@ class UpstreamTests:
         if not about["count"]:
             raise _nothing(f"torch finds no {self.device} device", "xpubuild doctor --profile run")
         return about
-
-    def _parts(self, unit: Unit, units: Sequence[Unit], lanes: int) -> list[tuple[int, int]]:
-        """Return the parts that a file is run in: one that took long in the last run is for several lanes."""
-        times = Counter[str]()
-        for case in _read(self.place / "last.json").get("cases", ()) if lanes > 1 else ():
-            times[case["id"].partition("::")[0]] += case["seconds"]
-        total = sum(times[item.name] for item in units) or 1.0
-        parts = min(lanes, 1 + int(lanes * times[unit.name] / total)) if not unit.model else 1
-        return [(first, parts) for first in range(parts)]
 
     def _lane(self, work: deque[tuple[Unit, tuple[int, int]]], mask: str, lanes: int, scratch: Path) -> None:
         """Run units on one device until none is left, or the user stops it."""

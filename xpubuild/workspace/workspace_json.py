@@ -10,7 +10,7 @@ from xpubuild.engine.forecast import Estimate, Total
 from xpubuild.errors_json import Error
 from xpubuild.machine.envdiff import EnvDiff
 from xpubuild.supply.caching import StepCounts
-from xpubuild.workspace.check import Damage
+from xpubuild.workspace.accounted import Damage
 
 
 class Run(TypedDict):

@@ -8,8 +8,6 @@ plan would depend on them without showing it.
 from __future__ import annotations
 
 import importlib.metadata
-import shlex
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
@@ -38,12 +36,11 @@ _CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSL_CLIENT_CERT")
 
 @frozen
 class Program:
-    """The program uv; where it cannot be used, ``why`` says that, and ``remedy`` is a command to mend it."""
+    """The program uv; where it cannot be used, ``why`` says that."""
 
     path: str = ""
     version: str = ""
     why: str = ""
-    remedy: str = ""
 
 
 def find_uv() -> Program:
@@ -53,8 +50,7 @@ def find_uv() -> Program:
 
         return Program(find_uv_bin(), importlib.metadata.version("uv"))
     except (ImportError, FileNotFoundError):
-        remedy = shlex.join([sys.executable, "-m", "pip", "install", "uv"])
-        return Program(why="uv is not installed beside xpubuild", remedy=remedy)
+        return Program(why="uv is not installed beside xpubuild")
 
 
 @frozen
