@@ -21,7 +21,8 @@ from xpubuild.doctor import report as doctor_report
 from xpubuild.explain import explain_json
 from xpubuild.images import make as image_json
 from xpubuild.install import bisect, lock, receipt, rehearse
-from xpubuild.jobs import folder as jobs_json
+from xpubuild.jobs import folder as jobs_folder
+from xpubuild.jobs import status as jobs_status
 from xpubuild.migrate import migrate_json
 from xpubuild.recipe import matrix_json, recipe_json
 from xpubuild.supply import fetch_json, store_json
@@ -31,7 +32,7 @@ from xpubuild.workspace import workspace_json
 _MODULES = (
     bisect, doctor_report, rehearse, receipt, report_json, verify_json, audit_report, wheel_repair,
     explain_json, recipe_json, matrix_json, lock, fetch_json, workspace_json, store_json,
-    jobs_json, image_json, config, errors_json, migrate_json,
+    jobs_folder, jobs_status, image_json, config, errors_json, migrate_json,
 )  # fmt: skip
 
 

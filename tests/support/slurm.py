@@ -38,7 +38,7 @@ SlurmdParameters=config_overrides
 KillWait=10
 SlurmdTimeout=10
 ReturnToService=2
-NodeName={host} NodeAddr=127.0.0.1 CPUs=2 RealMemory=1000 State=UNKNOWN
+NodeName={host} NodeAddr=127.0.0.1 CPUs=2 RealMemory=1000 Feature=lts2350,lts2523 State=UNKNOWN
 PartitionName=build Nodes={host} Default=YES State=UP OverSubscribe=NO
 PartitionName=verify Nodes={host} State=UP
 """

@@ -175,7 +175,7 @@ class Attempts:
 
     @property
     def ended(self) -> str:
-        return (self.folder / "ended" / self.name).read_text().strip()
+        return (self.folder / "ended" / self.name).read_text().rsplit(maxsplit=1)[0]
 
     @property
     def requeued(self) -> int:
@@ -258,7 +258,7 @@ def test_a_folder_is_of_jobs_only_with_a_manifest_of_ours(tmp_path: Path) -> Non
     assert {key: found[key] for key in ("schema", "made_by", "scheduler")} == {
         "schema": "xpubuild.jobs-folder/1", "made_by": "xpubuild plan", "scheduler": "slurm",
     }  # fmt: skip
-    assert [list(job) for job in found["jobs"]] == [["name", "kind", "cell", "needs"]] * 4
+    assert [list(job) for job in found["jobs"]] == [["name", "kind", "cell", "proof", "needs"]] * 4
     (job, *_) = found["jobs"]
     changes: tuple[dict[str, Any], ...] = (
         {"schema": "x"}, {"scheduler": "lsf"}, {"jobs": {}}, {"jobs": [1]},

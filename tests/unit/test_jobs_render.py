@@ -19,6 +19,7 @@ from xpubuild.jobs.render import (
     Job,
     Kind,
     Nodes,
+    Proof,
     Request,
     Scheduler,
     files_of,
@@ -82,7 +83,7 @@ def test_directives_of_pbs() -> None:
     # PBS allows 15 characters.
     assert re.fullmatch(r"-N b-[0-9a-f]{12}", name)
     assert rest == ["-r y", "-q cpu", "-A chem", "-l walltime=26:00:00", "-l select=1:ncpus=64:mem=240G"]
-    assert "stop_after_s=93000\n" in script(found, "build")
+    assert "stop_after_s=93000 limit_s=93600 driver=''\n" in script(found, "build")
     assert "afternotok:" in found["lib/scheduler.sh"]
     assert "SBATCH" not in "".join(found.values())
 
@@ -92,13 +93,14 @@ def test_the_commands_of_a_build() -> None:
     body = text.partition("begin\n")[2]
     assert body.startswith('{\nmodule load gcc/13\nulimit -c 0\n} || settle "$site_failed"\n')
     quoted = shlex.quote("/shared/it's a folder/mirror")
-    words = f'install 2.8 --with vision --jobs 4 --offline --mirror {quoted} --workspace "$place/ws"'
+    words = f'install 2.8 --with vision --jobs 4 --offline --mirror {quoted} --workspace "$workspace"'
+    assert 'workspace="$place/ws"\n' in body
     assert body.count(words) == 2
     assert "steps=(vision.install)\n" in body
     assert "--until ops.install --wheel-dir " in body
     given = replace(request(), cells=(replace(CELL, workspace="/scratch/w s"),), cache="/scratch/cache")
     body = script(files_of(given), "build")
-    assert "--workspace '/scratch/w s'" in body
+    assert "workspace='/scratch/w s'\n" in body
     assert "XDG_CACHE_HOME=/scratch/cache\n" in body
 
 
@@ -172,12 +174,40 @@ def test_a_folder_of_somebody_else_is_refused(tmp_path: Path) -> None:
 
 def test_the_matrix() -> None:
     words = ("recipes=2.8, ./ours.yaml", "variants=minimal", "recipes=2.9")
-    assert matrix_of(words) == [
-        {"recipe": name, "variant": "minimal"} for name in ("2.8", "./ours.yaml", "2.9")
-    ]
+    rows = [{"recipe": name, "variant": "minimal"} for name in ("2.8", "./ours.yaml", "2.9")]
+    assert matrix_of(words) == (rows, (Proof(),))
+    rows, proofs = matrix_of(("recipes=2.8", "oneapi=/opt/a,/opt/b", "drivers=lts,new", "gpus=max1550:1"))
+    assert rows == [{"recipe": "2.8", "oneapi_root": Path(root)} for root in ("/opt/a", "/opt/b")]
+    assert proofs == (Proof("lts", "max1550:1"), Proof("new", "max1550:1"))
 
 
-@pytest.mark.parametrize("words", [("a", "b"), ("a", "recipes=2.8"), ("variants=full",), ("recipes=",)])
+def test_one_build_is_proved_on_each_driver() -> None:
+    asked = replace(request(), proofs=(Proof("lts", "max1550:1"), Proof("new")))
+    build, *proofs = (job for job in jobs_of(asked) if job.kind in ("build", "verify"))
+    assert [(job.id, job.needs) for job in proofs] == [
+        ("2.8-lts-max1550_1", (build.name,)), ("2.8-new", (build.name,)),
+    ]  # fmt: skip
+    texts = files_of(asked)
+    first, second = (directives(texts[f"jobs/{job.name}.sh"]) for job in proofs)
+    assert {"--gres=gpu:max1550:1", "--constraint=lts", "--constraint=max"} <= {*first}
+    assert {"--gres=gpu:1", "--constraint=new"} <= {*second}
+    assert "driver=lts\n" in texts[f"jobs/{proofs[0].name}.sh"]
+    # A site that has its own word for a driver says so, or loads a module.
+    for nodes in (
+        Nodes(directives=("--constraint=max&{driver}",)),
+        Nodes(setup=("module load gpu/$driver",)),
+    ):
+        text = files_of(replace(asked, nodes={"verify": nodes}))[f"jobs/{proofs[1].name}.sh"]
+        assert "--constraint=new" not in directives(text)
+        assert "--constraint=max&new" in directives(text) or "module load gpu/$driver" in text
+    pbs = files_of(replace(request("pbs"), proofs=(Proof("lts"),)))
+    assert "-l select=1:ngpus=1:driver=lts" in directives(script(pbs, "verify"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("a", "b"), ("a", "recipes=2.8"), ("variants=full",), ("recipes=",), ("recipes=2.8", "drivers=a b")],
+)
 def test_a_matrix_that_says_too_much_or_too_little(words: tuple[str, ...]) -> None:
     with pytest.raises(UsageError, match="--matrix cannot be used"):
         matrix_of(words)

@@ -90,7 +90,7 @@ COMMANDS: Mapping[str, Command] = {
     "bisect": Command("develop", "Search the commit with which a command begins to fail.",
         f"good bad component workspace {_CHOICE} python jobs mirror offline {_ALL}", "bisected", builds=True),
     "status": Command("workspace", "Show the steps, runs and results of a workspace.",
-        "workspace all jobs html", "workspace"),
+        "workspace all jobs junit html", "workspace"),
     "env": Command("workspace", "Print the shell commands that activate a workspace.",
         "workspace format depends-on", "workspace"),
     "run": Command("workspace", "Run a command, or a shell, in a workspace's environment.",

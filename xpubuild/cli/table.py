@@ -76,7 +76,7 @@ OPTIONS: Mapping[str, Option] = {
         of={"install": "Then verify --suite full and speed, and write all of it to one file."}),
     "format": O(("table", "json", "sh", "slurm", "pbs"),
         "Output format; slurm and pbs write a folder of jobs.", default="table", to="form"),
-    "plan.matrix": O(LIST, "For slurm and pbs: what to combine, such as recipes=2.8,2.13.",
+    "plan.matrix": O(LIST, "For slurm and pbs: what to combine, such as recipes=2.8,2.13 drivers=2350,2523.",
         "KEY=NAMES"),
     "plan.output": O(PATH, "For slurm and pbs: the folder to write (default: RECIPE-slurm or RECIPE-pbs);"
         " for sh: the script, with the hashes of packages in a file beside it (default: stdout, whole)."),

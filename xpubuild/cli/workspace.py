@@ -100,6 +100,7 @@ def _only_one() -> Path:
 @options.command("status")
 def status(
     recipe: str | None, workspace: Path | None, all_: bool, jobs: Path | None, html: str | None,
+    junit: Path | None,
 ) -> int:  # fmt: skip
     """Show the steps, runs and results of WORKSPACE: a folder, or the recipe that was built there.
 
@@ -117,9 +118,15 @@ def status(
     from xpubuild.workspace.status import status_document
 
     if jobs is not None:
-        from xpubuild.jobs.folder import jobs_document
+        from xpubuild.engine.files import write_atomic
+        from xpubuild.jobs.status import jobs_document, junit_report
 
-        return options.answer(jobs_document(jobs), jobs_view)
+        of_jobs = jobs_document(jobs)
+        if junit is not None:
+            write_atomic(junit, junit_report(of_jobs))
+        return options.answer(of_jobs, jobs_view)
+    if junit is not None:
+        raise UsageError("--junit is of --jobs alone", why="a workspace has no cells", fix="pass --jobs DIR")
     if all_:
         entered = os.environ.get(ENTERED)
         folder, cache = default_workspace("any").parent, platformdirs.user_cache_path("xpubuild")

@@ -21,11 +21,13 @@ from xpubuild.install.install import prepare_as_asked
 from xpubuild.install.options import Options, is_lock
 from xpubuild.install.target import Prepared
 from xpubuild.jobs.folder import PlannedJobsDocument, require_place, write
-from xpubuild.jobs.render import KINDS, Cell, Request, Scheduler, files_of, jobs_of, nodes_of
+from xpubuild.jobs.render import KINDS, WORD, Cell, Proof, Request, Scheduler, files_of, jobs_of, nodes_of
 
 _VERIFY = "verify"
 #: Key of a matrix -> the option that it is about.
-_LISTS = {"recipes": "recipe", "pythons": "python", "variants": "variant"}
+_LISTS = {"recipes": "recipe", "pythons": "python", "variants": "variant", "oneapi": "oneapi_root"}
+#: Keys of what builds are verified on.
+_PROOFS = {"drivers": "driver", "gpus": "gpus"}
 #: The options of a build that its jobs are given again -> what joins their words; "" where they are repeated.
 _OF_HOST = {
     "cxx11_abi": "", "arch": ",", "store": "", "store_read_only": "", "jobs": "", "installer": "",
@@ -59,6 +61,7 @@ class Asked:
         nodes = {kind: nodes_of(kind, self.settings.get(kind, {})) for kind in KINDS}
         require_possible(options)
         rows: list[dict[str, Any]] = [{}]
+        proofs: tuple[Proof, ...] = (Proof(),)
         if self.matrix:
             given = {"RECIPE": options.recipe, "--workspace": options.workspace}
             if unwanted := [name for name, value in given.items() if value is not None]:
@@ -67,7 +70,7 @@ class Asked:
                     why="the matrix names recipes, and each build has a folder of its own",
                     fix=f"leave out {unwanted[0]}",
                 )
-            rows = matrix_of(self.matrix)
+            rows, proofs = matrix_of(self.matrix)
         if self.output is not None:
             require_place(self.output)
         cells = _distinct([self._cell(replace(options, **row)) for row in rows])
@@ -77,6 +80,7 @@ class Asked:
         request = Request(
             self.scheduler, str(folder), cells, nodes, self.xpubuild,
             mirror=str(options.mirror or folder / "mirror"), fetched=fetched, cache=self.cache,
+            proofs=proofs,
         )  # fmt: skip
         write(folder, files_of(request))
         return {
@@ -167,7 +171,8 @@ def cell_of(options: Options, prepared: Prepared) -> Cell:
     if locked is not None:
         given = () if options.recipe is None or recipe == locked else (recipe,)
         install = (*given, "--lock", locked, "--lock-policy", options.lock_policy, *here)
-    names = (plan.recipe, Path(options.python or "").name, options.variant or "")
+    oneapi = "" if options.oneapi_root is None else options.oneapi_root.name.replace("oneapi", "").strip("-_")
+    names = (plan.recipe, Path(options.python or "").name, options.variant or "", oneapi)
     return Cell(
         id="-".join(re.sub(r"[^A-Za-z0-9_.]+", "_", name) for name in names if name),
         recipe=plan.recipe,
@@ -213,8 +218,10 @@ def _of_host(options: Options) -> Iterator[str]:
             yield from (f"--{option}", word)
 
 
-def matrix_of(words: Sequence[str]) -> list[dict[str, Any]]:
+def matrix_of(words: Sequence[str]) -> tuple[list[dict[str, Any]], tuple[Proof, ...]]:
     """Return the combinations of words such as ``recipes=2.8,2.13`` and ``variants=minimal``, by option.
+
+    And what each is verified on: drivers and GPUs make no builds of their own.
 
     Raises:
         UsageError: a word is no such list, or no recipe is named.
@@ -223,18 +230,29 @@ def matrix_of(words: Sequence[str]) -> list[dict[str, Any]]:
     for word in words:
         key, equals, values = word.partition("=")
         names = [item.strip() for item in values.split(",") if item.strip()]
-        if not equals or key not in _LISTS or not names:
+        if not equals or key not in (*_LISTS, *_PROOFS) or not names:
             raise _wrong(f"'{word}' is no list")
-        lists.setdefault(_LISTS[key], []).extend(names)
-    if "recipe" not in lists:
+        if bad := [name for name in names if key in _PROOFS and not WORD.fullmatch(name)]:
+            raise _wrong(f"'{bad[0]}' is not one word, as the scheduler takes it")
+        lists.setdefault(key, []).extend(names)
+    if "recipes" not in lists:
         raise _wrong("it names no recipe")
-    rows = dict.fromkeys(itertools.product(*lists.values()))
-    return [dict(zip(lists, row, strict=True)) for row in rows]
+    rows, proofs = _combined(lists, _LISTS), _combined(lists, _PROOFS)
+    for row in rows:
+        if root := row.get("oneapi_root"):
+            row["oneapi_root"] = Path(root).expanduser().absolute()
+    return rows, tuple(Proof(**proof) for proof in proofs)
+
+
+def _combined(lists: Mapping[str, Sequence[str]], keys: Mapping[str, str]) -> list[dict[str, Any]]:
+    used = {keys[key]: values for key, values in lists.items() if key in keys}
+    rows = dict.fromkeys(itertools.product(*used.values()))
+    return [dict(zip(used, row, strict=True)) for row in rows]
 
 
 def _wrong(why: str) -> UsageError:
     return UsageError(
         "--matrix cannot be used",
         why=why,
-        fix="pass lists: recipes=2.8,2.13, and pythons=... and variants=... where they are wanted",
+        fix="pass lists: recipes=2.8,2.13, and of pythons, variants, oneapi, drivers or gpus",
     )

@@ -1,8 +1,7 @@
-"""A folder of jobs: written, never over somebody else's, and what became of its jobs."""
+"""A folder of jobs: written, never over somebody else's, and read again."""
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,21 +9,14 @@ from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
-from xpubuild.engine.environment import base_environment
 from xpubuild.engine.files import explained, write_atomic
 from xpubuild.engine.places import make_shared, reached_by
-from xpubuild.engine.process import probe
 from xpubuild.errors import UsageError
-from xpubuild.jobs.render import MANIFEST, SCHEMA, fixed_script
+from xpubuild.jobs.render import MANIFEST, SCHEMA
 from xpubuild.untrusted import json_value, read_text
 
 _SCRIPT = 0o755
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
-_DEADLINE_S = 20.0
-#: Variables that lead a scheduler's programs to it.
-_OF_SCHEDULER = ("SLURM_", "PBS_", "KRB5")
-#: What a job wrote about its last attempt.
-_ENDED = {"failed": "failed", "site": "site failure", "time": "time limit", "cancelled": "cancelled"}
 
 
 class PlannedJob(TypedDict):
@@ -47,34 +39,6 @@ class PlannedJobsDocument(TypedDict):
     submit: str
     """The script that submits what is neither done nor queued."""
     jobs: list[PlannedJob]
-
-
-class JobRow(TypedDict):
-    """A job, and what is known of it."""
-
-    name: str
-    kind: Literal["fetch", "build", "verify", "report"]
-    build: str
-    """The build that it belongs to."""
-    state: str
-    """done, failed, site failure, time limit, cancelled, ended, gone (it left no word), not submitted,
-    unknown, or the scheduler's word: pending, running, ..."""
-    id: str | None
-    """The scheduler's number."""
-    exit_code: int | None
-    """Of the command that failed."""
-
-
-class JobsDocument(TypedDict):
-    """The jobs of a folder: what they wrote themselves, and what the scheduler says."""
-
-    schema: Literal["xpubuild.jobs/1"]
-    """Name and version."""
-    folder: str
-    scheduler: Literal["slurm", "pbs"]
-    answered: bool
-    """Whether the scheduler answered."""
-    jobs: list[JobRow]
 
 
 def require_place(folder: Path) -> None:
@@ -138,70 +102,3 @@ def write(folder: Path, texts: Mapping[str, str]) -> None:
         write_atomic(target, text.encode("utf-8", "surrogateescape"))
         if path == "submit" or path.startswith("jobs/"):
             target.chmod(_SCRIPT)
-
-
-def jobs_document(folder: Path) -> JobsDocument:
-    """Return ``xpubuild.jobs/1``; where the scheduler does not answer, what nothing else tells is unknown.
-
-    Raises:
-        UsageError: it is no folder of jobs.
-    """
-    manifest = read_manifest(folder)
-    if manifest is None:
-        raise UsageError(
-            f"{folder} is not a folder of jobs",
-            why="it has no jobs.json that 'xpubuild plan' wrote",
-            fix="name the folder that 'plan --format slurm' has made",
-        )
-    queue = _queue(folder, manifest["scheduler"])
-    return {
-        "schema": "xpubuild.jobs/1",
-        "folder": str(folder),
-        "scheduler": manifest["scheduler"],
-        "answered": queue is not None,
-        "jobs": [_row(folder, job, queue) for job in manifest["jobs"]],
-    }
-
-
-def _queue(folder: Path, scheduler: str) -> Mapping[str, tuple[str, str]] | None:
-    """Return name -> (id, state) of what is queued; None where nobody answers."""
-    # Our own copy of the script: the folder may be a stranger's.
-    script = 'folder=$1; . "$2"; queued'
-    words = ["bash", "-c", script, "xpubuild", str(folder), str(fixed_script(scheduler))]
-    own = {name: value for name, value in os.environ.items() if name.startswith(_OF_SCHEDULER)}
-    answer = probe(words, env={**base_environment(), **own}, deadline_s=_DEADLINE_S)
-    if not answer.ok:
-        return None
-    rows = [line.split(None, 2) for line in answer.stdout.splitlines()]
-    return {row[2]: (row[0], row[1].lower()) for row in rows if len(row) == 3}  # noqa: PLR2004
-
-
-def _row(folder: Path, job: Mapping[str, Any], queue: Mapping[str, tuple[str, str]] | None) -> JobRow:
-    name = job["name"]
-    ended, submitted = _text(folder / "ended" / name).split(), _text(folder / "ids" / name).strip()
-    found = (queue or {}).get(name)
-    word, code = (ended[0], int(ended[1])) if len(ended) > 1 and ended[1].isdigit() else ("", None)
-    if (folder / "done" / name).exists():
-        state = "done"
-    elif found is not None:
-        state = found[1]
-    elif word in _ENDED:
-        state = _ENDED[word] if queue is not None or word == "failed" else "unknown"
-    elif not submitted:
-        state = "not submitted"
-    elif queue is None:
-        state = "unknown"
-    else:
-        state = "ended" if job["kind"] == "report" else "gone"
-    return {
-        "name": name, "kind": job["kind"], "build": job["cell"], "state": state,
-        "id": found[0] if found else submitted or None,
-        "exit_code": code if state in _ENDED.values() else None,
-    }  # fmt: skip
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text("utf-8", "replace")
-    except OSError:
-        return ""

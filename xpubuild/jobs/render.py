@@ -7,6 +7,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -20,7 +21,7 @@ MANIFEST = "jobs.json"
 SCHEMA = "xpubuild.jobs-folder/1"
 _SCRIPTS = Path(__file__).parent / "scripts"
 _PLACEHOLDER = re.compile(r"@([a-z_]+)@")
-_WORD = re.compile(r"[\w.,:=+@/%-]+", re.ASCII)
+WORD = re.compile(r"[\w.,:=+@/%-]+", re.ASCII)
 _TIME = re.compile(r"(?:(\d+)-)?(\d+):([0-5]\d):([0-5]\d)", re.ASCII)
 _DIGEST_CHARACTERS = 12
 #: Seconds before the limit at which a build is stopped, so that what it made can be kept.
@@ -43,6 +44,7 @@ class Nodes:
     gpus: str = ""
     directives: tuple[str, ...] = ()
     setup: tuple[str, ...] = ()
+    driver: str = ""
 
     @property
     def seconds(self) -> int:
@@ -71,7 +73,7 @@ def nodes_of(kind: Kind, settings: Mapping[str, object]) -> Nodes:
             values[name] = tuple(map(str, value))
             continue
         text = str(int(value)) if name == "cores" and isinstance(value, float) else str(value)
-        wrong = "" if _WORD.fullmatch(text) else "must be one word, as the scheduler takes it"
+        wrong = "" if WORD.fullmatch(text) else "must be one word, as the scheduler takes it"
         if name == "time" and not _TIME.fullmatch(text):
             wrong = "must be HH:MM:SS or D-HH:MM:SS"
         if name == "cores" and not wrong and int(text) < 1:
@@ -107,6 +109,17 @@ class Cell:
 
 
 @frozen
+class Proof:
+    """The node that a build is verified on: a driver and GPUs; "" for what ``Nodes`` say."""
+
+    driver: str = ""
+    gpus: str = ""
+
+
+_ANY = Proof()
+
+
+@frozen
 class Job:
     """A job: ``needs`` are done first, ``after`` has only ended. A report is about its ``needs``."""
 
@@ -115,6 +128,13 @@ class Job:
     cell: Cell
     needs: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
+    proof: Proof = _ANY
+
+    @property
+    def id(self) -> str:
+        """Return what its results are about: of a verification, build and node."""
+        words = (self.cell.id, self.proof.driver, self.proof.gpus)
+        return "-".join(re.sub(r"[^A-Za-z0-9_.-]+", "_", word) for word in words if word)
 
 
 @frozen
@@ -133,14 +153,22 @@ class Request:
     mirror: str
     fetched: bool
     cache: str = ""
+    proofs: tuple[Proof, ...] = (_ANY,)
 
-    def job(self, kind: Kind, cell: Cell, inputs: Sequence[str], needs: tuple[str, ...] = ()) -> Job:
+    def job(
+        self,
+        kind: Kind,
+        cell: Cell,
+        inputs: Sequence[str],
+        needs: tuple[str, ...] = (),
+        proof: Proof = _ANY,
+    ) -> Job:
         """Return a job, named with the digest of lock, step and folder, since results are there."""
-        text = "\0".join((kind, self.folder, self.mirror, *inputs))
+        text = "\0".join((kind, self.folder, self.mirror, *inputs, *filter(None, (proof.driver, proof.gpus))))
         digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:_DIGEST_CHARACTERS]
         # PBS allows 15 characters.
-        name = f"{kind[0]}-{digest}" if self.scheduler == "pbs" else f"xb-{cell.id}-{kind}-{digest}"
-        return Job(name, kind, cell, needs)
+        job = Job(f"{kind[0]}-{digest}", kind, cell, needs, proof=proof)
+        return job if self.scheduler == "pbs" else replace(job, name=f"xb-{job.id}-{kind}-{digest}")
 
 
 def jobs_of(request: Request) -> tuple[Job, ...]:
@@ -156,9 +184,10 @@ def jobs_of(request: Request) -> tuple[Job, ...]:
         needs = (fetches[cell.fetch],) if request.fetched else ()
         inputs = (cell.lock_digest, *cell.install, *cell.steps)
         build = request.job("build", cell, inputs, needs)
-        verify = request.job("verify", cell, (build.name, cell.device), (build.name,))
-        about = (*needs, build.name, verify.name)
-        jobs += [build, verify, request.job("report", cell, (verify.name,), about)]
+        inputs = (build.name, cell.device)
+        proofs = [request.job("verify", cell, inputs, (build.name,), proof) for proof in request.proofs]
+        names = tuple(job.name for job in proofs)
+        jobs += [build, *proofs, request.job("report", cell, names, (*needs, build.name, *names))]
     return tuple(jobs)
 
 
@@ -175,7 +204,8 @@ def files_of(request: Request) -> dict[str, str]:
     """Return path below the folder -> text. Those of ``jobs/`` and ``submit`` are scripts to be run."""
     jobs = jobs_of(request)
     rows = [
-        {"name": job.name, "kind": job.kind, "cell": job.cell.id, "needs": list(job.needs)} for job in jobs
+        {"name": job.name, "kind": job.kind, "cell": job.cell.id, "proof": job.id, "needs": list(job.needs)}
+        for job in jobs
     ]
     manifest = {"schema": SCHEMA, "made_by": "xpubuild plan", "scheduler": request.scheduler, "jobs": rows}
     lines = [
@@ -193,16 +223,19 @@ def files_of(request: Request) -> dict[str, str]:
 
 
 def _script(job: Job, request: Request) -> str:
-    cell, nodes = job.cell, request.nodes.get(job.kind, Nodes())
+    cell, nodes = job.cell, _on(job.proof, request.nodes.get(job.kind, Nodes()))
     directives = _slurm(job, nodes) if request.scheduler == "slurm" else _pbs(job, nodes)
     setup = "\n".join(nodes.setup)
     wheels, mirror = f"{request.folder}/wheels/{cell.id}", ("--mirror", request.mirror)
     values = {
         "directives": "\n".join(directives),
-        "title": f"{job.kind} of {cell.id}",
+        "shell": "/bin/bash" if request.scheduler == "slurm" else "/bin/bash -l",
+        "title": f"{job.kind} of {job.id}",
         "folder": shlex.quote(request.folder),
         "job": shlex.quote(job.name),
         "kind": job.kind,
+        "driver": shlex.quote(job.proof.driver),
+        "limit_s": str(nodes.seconds),
         "stop_after_s": str(max(0, nodes.seconds - nodes.grace)),
         "xpubuild": shlex.join(request.xpubuild),
         "setup": f'{{\n{setup}\n}} || settle "$site_failed"' if setup else ": # no lines of setup",
@@ -221,10 +254,22 @@ def _script(job: Job, request: Request) -> str:
     return _filled("head", values) + "\n" + _filled(job.kind, values)
 
 
+def _on(proof: Proof, nodes: Nodes) -> Nodes:
+    """Return the nodes of a proof; ``directives`` or ``setup`` may say what a driver is."""
+    return replace(
+        nodes,
+        gpus=proof.gpus or nodes.gpus,
+        directives=tuple(line.replace("{driver}", proof.driver) for line in nodes.directives),
+        driver="" if any("driver}" in line or "$driver" in line for line in (*nodes.directives, *nodes.setup))
+        else proof.driver,
+    )  # fmt: skip
+
+
 def _slurm(job: Job, nodes: Nodes) -> Iterator[str]:
     options = {
         "partition": nodes.partition, "account": nodes.account, "time": nodes.time,
         "cpus-per-task": nodes.cores, "mem": nodes.memory, "gres": nodes.gpus and f"gpu:{nodes.gpus}",
+        "constraint": nodes.driver,
     }  # fmt: skip
     lines = (
         f"--job-name={job.name}", "--nodes=1 --ntasks=1", "--requeue --open-mode=append",
@@ -239,7 +284,7 @@ def _pbs(job: Job, nodes: Nodes) -> Iterator[str]:
     if nodes.seconds:
         minutes, seconds = divmod(nodes.seconds, 60)
         options["-l walltime="] = f"{minutes // 60:02}:{minutes % 60:02}:{seconds:02}"
-    parts = {"ncpus": nodes.cores, "mem": nodes.memory, "ngpus": nodes.gpus}
+    parts = {"ncpus": nodes.cores, "mem": nodes.memory, "ngpus": nodes.gpus, "driver": nodes.driver}
     select = "".join(f":{name}={value}" for name, value in parts.items() if value)
     lines = (
         f"-N {job.name}", "-r y", *(f"{option}{value}" for option, value in options.items() if value),

@@ -180,8 +180,15 @@ def planned_jobs_view(document: Document) -> Parts:
 def jobs_view(document: Document) -> Parts:
     """Return the parts of an ``xpubuild.jobs/1`` document."""
     columns = {"job": "name", "kind": "kind", "state": "state", "id": "id", "exit": "exit_code"}
+    cells = listed("Cells", document["cells"], {
+        "cell": "cell", "build": "build", "verdict": "verdict", "failing": "failing", "passed": "passed",
+        "wheels": "wheels", "time": lambda row: wording.duration(row["seconds"]) if row["seconds"] else None,
+        "speed": lambda row: None if row["speed"] is None else f"{row['speed']:.0%}",
+    })  # fmt: skip
+    bad = [row for row in document["cells"] if row["cause"]]
+    causes = listed("Why", bad, {"cell": "cell", "cause": "cause", "log": "log"})
     silent = "The scheduler did not answer; what the jobs did not write themselves is unknown."
-    return (*_jobs(document, columns), Sentences(() if document["answered"] else (silent,)))
+    return (*_jobs(document, columns), cells, causes, Sentences(() if document["answered"] else (silent,)))
 
 
 def _jobs(document: Document, columns: Mapping[str, str]) -> tuple[Facts, Table]:

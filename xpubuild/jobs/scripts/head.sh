@@ -1,8 +1,8 @@
-#!/bin/bash
+#!@shell@
 @directives@
 # Made by xpubuild plan: @title@
 folder=@folder@
-job=@job@ kind=@kind@ stop_after_s=@stop_after_s@
+job=@job@ kind=@kind@ stop_after_s=@stop_after_s@ limit_s=@limit_s@ driver=@driver@
 xpubuild=(@xpubuild@)
 . "$folder/lib/scheduler.sh"
 . "$folder/lib/job.sh"

@@ -1,11 +1,17 @@
 # Read by every job: one attempt at a job, from its beginning to what becomes of it.
 # Set before: folder, job, kind, and scheduler.sh was read.
 
-stopped='' child='' place='' short='' partial='' watcher=''
+stopped='' child='' place='' short='' partial='' watcher='' workspace='' at=''
 # What a site does to a job, and not the build: no space left, a workspace or mirror in use, a program that
 # is not there, a command that was killed.
 site_codes=" 52 75 126 127 129 130 137 143 "
 [ "$kind" != fetch ] || site_codes+="30 "
+# Read before the work: a command that was killed since then by the kernel was out of memory, and not the site's.
+oom_kills() {
+  sed -n 's/^oom_kill //p' /proc/vmstat
+}
+oom_before=$(oom_kills)
+out_of_memory=51
 # How often a job may queue itself again: after a site's failure, and at its time limit.
 site_budget=3 time_budget=20
 site_failed=75
@@ -18,9 +24,27 @@ begin() {
   mkdir -p "$folder/done" "$folder/ended" "$folder/tries" "$folder/results" "$folder/builds"
   rm -f "$folder/ended/$job"
   cd "$folder" || exit $site_failed
-  trap 'stopped=time; pass_on' USR1
-  trap 'stopped=cancelled; pass_on' TERM INT
+  trap 'stopped=time; look; pass_on' USR1
+  # At the limit itself Slurm sends what it sends to a job that is cancelled.
+  trap '[ "$stopped$((SECONDS < ${limit_s:-0}))" = time0 ] || stopped=cancelled; pass_on' TERM INT
   watch_the_time
+}
+
+# Sets at: the object that the oldest compiler or linker of the build is making.
+look() {
+  local process word before=''
+  [ -n "$workspace" ] || return 0
+  for process in $(pgrep -u "$(id -u)" -f -- ' -o [^ ]'); do
+    case $(readlink "/proc/$process/cwd") in
+      "$workspace"/*) ;;
+      *) continue ;;
+    esac
+    while IFS= read -r -d '' word; do
+      [ "$before" != -o ] || at=$word
+      before=$word
+    done <"/proc/$process/cmdline"
+    [ -z "$at" ] || return 0
+  done
 }
 
 pass_on() {
@@ -119,12 +143,19 @@ into() {
 }
 
 again() {
-  echo "$(date +%s) $job_id" >>"$folder/tries/$job.$1"
+  local last=()
+  echo "$(date +%s) $job_id $at" >>"$folder/tries/$job.$1"
+  mapfile -t last < <(tail -n 3 "$folder/tries/$job.$1" | cut -d ' ' -f 3-)
+  if [ -n "$at" ] && [ ${#last[@]} -eq 3 ] && [ "${last[0]}|${last[1]}" = "$at|$at" ]; then
+    told stuck $site_failed "$at"
+    return
+  fi
   [ "$(wc -l <"$folder/tries/$job.$1")" -le "$2" ] && requeue
 }
 
+# How the last attempt ended: a word, an exit code, its seconds, and what it was at.
 told() {
-  printf '%s\n' "$*" >"$folder/ended/.$job" && mv -f "$folder/ended/.$job" "$folder/ended/$job"
+  printf '%s\n' "$1 $2 $SECONDS ${3:-}" >"$folder/ended/.$job" && mv -f "$folder/ended/.$job" "$folder/ended/$job"
 }
 
 # Ends the job: with 0 it is done, and never run again.
@@ -136,7 +167,7 @@ settle() {
   [ -z "$short" ] || rm -rf "$short"
   [ -z "$partial" ] || mv -f "$partial" "${partial%.part}"
   if [ "$code" -eq 0 ]; then
-    printf '%s %s\n' "$(date +%s)" "$job_id" >"$folder/done/.$job" || exit $site_failed
+    printf '%s %s %s\n' "$(date +%s)" "$job_id" "$SECONDS" >"$folder/done/.$job" || exit $site_failed
     mv -f "$folder/done/.$job" "$folder/done/$job" || exit $site_failed
     [ -z "$place" ] || rm -rf "$place"
     rm -f "$(kept)"
@@ -151,6 +182,9 @@ settle() {
     told time $site_failed
     again time $time_budget
     exit $site_failed
+  fi
+  if [ "$code" -eq 137 ] && [ "$(oom_kills)" != "$oom_before" ]; then
+    code=$out_of_memory
   fi
   case $site_codes in
     *" $code "*)
