@@ -19,6 +19,7 @@ from xpubuild.engine import files
 from xpubuild.engine.child import resolve_executable
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.events import Sink, StepOutput
+from xpubuild.engine.failure import first_error_line
 from xpubuild.engine.process import Cancel, run
 from xpubuild.engine.reporter import Teller
 from xpubuild.engine.temporary import scratch_folder
@@ -206,7 +207,7 @@ class Asked:
         """Build what was rendered, beside ``file`` or in a folder that is removed; return how.
 
         Raises:
-            BuildError: the builder failed; its last lines are the reason.
+            BuildError: the builder failed; its first error is the reason.
             ToolchainError, NoSpaceError, InterruptedByUserError.
         """
         builder = _installed_builder(self.form)
@@ -244,7 +245,7 @@ class Asked:
             if not result.ok:
                 raise BuildError(
                     f"{builder} could not build the image",
-                    why="; ".join(line for line in result.tail if line.strip())[-600:],
+                    why=f"it {result.describe()}: {first_error_line(result.tail)}",
                     fix="correct what the log says, then run the same command again: what was built is kept",
                     commands=(f"xpubuild explain {shlex.quote(str(log))}",),
                     log=log,

@@ -12,6 +12,7 @@ from typing import Any
 from .children import Talking
 from .context import CheckSkippedError, SuiteContext, require
 from .registry import IMAGE, check
+from .runtime_tools import compiler
 
 #: Parts of the driver, which the machine that runs the image brings.
 _DRIVER = re.compile(r"^(libcuda\.so|libnvidia-|libze_intel|libze_loader\.so|libigdrcl|libhsa-runtime)")
@@ -162,6 +163,8 @@ def compile_only(context: SuiteContext) -> None:
     called = [str(node.target) for node in graph.nodes if node.op == "call_function"]
     problem = f"the graph contains {', '.join(called)}"
     require(any("matmul" in name or "mm" in name for name in called), problem)
+    if compiler() is None:
+        raise CheckSkippedError("a function can be traced; to compile it, inductor needs a C++ compiler")
     left, right = torch.randn(8, 4), torch.randn(4, 6)
     found = torch.compile(block, fullgraph=True)(left, right)
     close = torch.allclose(found, block(left, right), rtol=1e-4, atol=1e-5)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 from typing import Any
 
 from .context import CheckFailedError, SuiteContext, require
+from .placement import on_device
 from .registry import SMOKE, check
-from .tolerance import near
+from .tolerance import near, network_limit, relative_error, unit_roundoff
 
 _NEEDS = ("device.availability", "vision.import")
+_PICTURES = 64
 
 
 @check(
@@ -127,3 +130,38 @@ def roi_align(context: SuiteContext) -> None:
     total = float(gradient.sum())
     problem = f"the weights of all samples sum to {total} instead of {found.numel()}"
     require(abs(total - found.numel()) < 1e-2, problem)
+
+
+@check("vision.training", "a network learns small images from a DataLoader", needs=_NEEDS)
+def training(context: SuiteContext) -> None:
+    """Train on pictures of CIFAR's shape, loaded by two processes; compare the losses with float64."""
+    from torchvision import datasets, transforms
+
+    torch = context.torch
+    context.full_precision()
+    pictures = datasets.FakeData(_PICTURES, (3, 32, 32), 10, transforms.ToTensor())
+    torch.manual_seed(54)
+    nn = torch.nn
+    network = nn.Sequential(
+        nn.Conv2d(3, 16, 3, 2, 1), nn.GELU(), nn.Conv2d(16, 32, 3, 2, 1), nn.GELU(), nn.AvgPool2d(8),
+        nn.Flatten(), nn.Linear(32, 10),
+    )  # fmt: skip
+
+    def losses(model: Any, device: Any, dtype: Any, workers: int) -> Any:
+        model = copy.deepcopy(model).to(device=device, dtype=dtype)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        found = []
+        for data, target in torch.utils.data.DataLoader(pictures, _PICTURES // 4, num_workers=workers):
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(model(data.to(device, dtype)), target.to(device))
+            loss.backward()
+            optimizer.step()
+            found.append(loss.detach().cpu().double())
+        return torch.stack(found)
+
+    with on_device(context, _PICTURES // 4 * 3 * 32 * 32 * 4):
+        found = losses(network, context.device, torch.float32, workers=2)
+    wanted = losses(network, "cpu", torch.float64, workers=0)
+    u = unit_roundoff(torch, torch.float32)
+    # Forward and backward through three layers in each of four steps, as if all followed each other.
+    context.within("relative_error", relative_error(torch, found, wanted), network_limit(24, 16 * 9, u, u))

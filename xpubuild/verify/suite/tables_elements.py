@@ -147,6 +147,8 @@ def truth(torch: Any) -> Iterator[Case]:  # noqa: C901 - a table
         ("isclose", named(torch, "isclose", atol=0.5), f"n{_SHAPE}*2", EXACT, NO_NAN),
         ("isin", "", f"i0:50@{_SHAPE} i0:50@9"),
         ("where integers", "where", f"b{_SHAPE} {small}", f"b{_LARGE} {many}"),
+        _float8(torch, "float8_e4m3fn", 3, -6),
+        _float8(torch, "float8_e5m2", 2, -14),
         ("to integers", lambda x: x.to(torch.int32), f"u-90:90@{_SHAPE}", f"u-90:90@{_LARGE}", EXACT, NO_NAN),
         ("to floating point", lambda x: x.float() / 4, f"i-99:99@{_SHAPE}", f"i-99:99@{_LARGE}"),
         ("to another type", lambda x: (x.half().float(), x.bfloat16().float(), x.float().half()),
@@ -159,3 +161,14 @@ def truth(torch: Any) -> Iterator[Case]:  # noqa: C901 - a table
         ("view_as_real", lambda x: torch.view_as_real(x * 1), f"c{_SHAPE}", LONG, GRAD),
     )
     # fmt: on
+
+
+def _float8(torch: Any, name: str, bits: int, least: int) -> tuple[Any, ...]:
+    """Return the row of a type of 8 bits: ``bits`` of fraction, and normal from 2 ** ``least`` on."""
+
+    def defined(x: Any) -> Any:
+        step = 2.0 ** (x.abs().clamp_min(2.0**least).log2().floor() - bits)
+        return (x / step).round() * step
+
+    call = lambda x: x.to(getattr(torch, name)).to(x.dtype)  # noqa: E731
+    return name, call, f"u-90:90@{_SHAPE}", f"u-90:90@{_LARGE}", EXACT, NO_NAN, {"reference": defined}

@@ -163,8 +163,8 @@ def blocks(torch: Any) -> Iterator[Case]:
         ("encoder with padding", _encoder(torch, defined=False), texts, types,
          {"reference": defined, "ways": all_ways, "grad": True}),
         ("encoder of torch with padding", _encoder_of_torch(torch), texts, types, {"reference": by_relu}),
-        ("LSTM", _recurrent(torch, "LSTM"), recurrent(4), recurring),
-        ("GRU", _recurrent(torch, "GRU"), recurrent(3), recurring),
+        ("LSTM", _recurrent(torch, "LSTM"), recurrent(4), recurring, {"reference": _steps(torch, _lstm)}),
+        ("GRU", _recurrent(torch, "GRU"), recurrent(3), recurring, {"reference": _steps(torch, _gru)}),
         **usual,
     )  # fmt: skip
 
@@ -256,3 +256,40 @@ def _recurrent(torch: Any, name: str) -> Any:
         return utils.pad_packed_sequence(found, batch_first=True, total_length=x.shape[1])[0]
 
     return call
+
+
+def _steps(torch: Any, cell: Any) -> Any:
+    """Return the network of ``_recurrent`` by its definition: what torch has for it may be what is wrong."""
+
+    def call(x: Any, lengths: Any, *weights: Any) -> Any:
+        real, count = _real(x, lengths), x.shape[1]
+        for layer in range(0, len(weights), 8):
+            ways = []
+            for first in (layer, layer + 4):
+                into, between, shift, other = weights[first : first + 4]
+                hidden = memory = x.new_zeros(len(x), between.shape[1])
+                found: dict[int, Any] = {}
+                for time in range(count) if first == layer else reversed(range(count)):
+                    parts = x[:, time] @ into.T + shift, hidden @ between.T + other
+                    new = cell(*parts, hidden, memory)
+                    hidden, memory = (torch.where(real[:, time, None], one, old)
+                                      for one, old in zip(new, (hidden, memory)))  # fmt: skip
+                    found[time] = hidden.masked_fill(~real[:, time, None], 0.0)
+                ways.append(torch.stack([found[time] for time in range(count)], 1))
+            x = torch.cat(ways, 2)
+        return x
+
+    return call
+
+
+def _lstm(given: Any, kept: Any, _hidden: Any, memory: Any) -> tuple[Any, Any]:
+    enter, forget, new, leave = (given + kept).chunk(4, 1)
+    memory = forget.sigmoid() * memory + enter.sigmoid() * new.tanh()
+    return leave.sigmoid() * memory.tanh(), memory
+
+
+def _gru(given: Any, kept: Any, hidden: Any, memory: Any) -> tuple[Any, Any]:
+    (reset, update, new), (was_reset, was_update, was) = given.chunk(3, 1), kept.chunk(3, 1)
+    new = (new + (reset + was_reset).sigmoid() * was).tanh()
+    share = (update + was_update).sigmoid()
+    return (1 - share) * new + share * hidden, memory
