@@ -121,8 +121,8 @@ UPGRADE: dict[str, Callable[[Path], bool]] = {
 
 
 def some(thorough: bool, moments: dict[str, Callable[[Path], bool]]) -> dict[str, Callable[[Path], bool]]:
-    """Every second moment, or all of them."""
-    return moments if thorough else dict(list(moments.items())[::2])
+    """Every third moment, or all of them."""
+    return moments if thorough else dict(list(moments.items())[::3])
 
 
 def assert_as_new(env: Path, wheels: list[Path], version: str, fresh: set[str]) -> None:

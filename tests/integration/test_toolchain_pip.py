@@ -6,19 +6,18 @@ build answers, from where, what if none) are the same and nothing large moves.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import http.server
 import json
 import shutil
 import subprocess
 import threading
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from integration.test_components_held import wheel as small_wheel
+from support.artifacts import pack
 
 from xpubuild.artifacts.site_packages import installed_dists
 from xpubuild.engine.environment import base_environment
@@ -114,25 +113,12 @@ def make_wheel(
     console: bool = False,
 ) -> Path:
     """Write a small pure-Python wheel."""
-    folder.mkdir(parents=True, exist_ok=True)
-    info = f"{name}-{version}.dist-info"
-    files = {
-        f"{name}.py": f"version = {version!r}\n{body}\ndef main():\n    print('run', version)\n",
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{metadata}",
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
+    module = f"version = {version!r}\n{body}\ndef main():\n    print('run', version)\n"
+    files = {f"{name}.py": module.encode()}
     if console:
-        files[f"{info}/entry_points.txt"] = f"[console_scripts]\n{name}-run = {name}:main\n"
-    record = [
-        f"{path},sha256={base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b'=').decode()},"
-        for path, text in files.items()
-    ]
-    files[f"{info}/RECORD"] = "\n".join([*record, f"{info}/RECORD,,", ""])
-    path = folder / f"{name}-{version}-py3-none-any.whl"
-    with zipfile.ZipFile(path, "w") as archive:
-        for inside, text in files.items():
-            archive.writestr(zipfile.ZipInfo(inside), text)
-    return path
+        entry = f"[console_scripts]\n{name}-run = {name}:main\n"
+        files[f"{name}-{version}.dist-info/entry_points.txt"] = entry.encode()
+    return pack(folder, name, version, files, tag="py3-none-any", metadata=metadata)
 
 
 def pin(folder: Path, *wheels: Path, version: str | None = None) -> Path:

@@ -35,7 +35,7 @@ _LOUDER = (
 
 
 def test_every_check_of_the_workflows_can_be_made_to_fail() -> None:
-    """By a mutation, by an environment of this module, or by a tree of test_verify_upstream.py."""
+    """By a mutation, or by an environment of this module."""
     groups = {"compile", "model", "workloads", "profiler", "distributed", "speed", "image"}
     checks = {check.id for check in list_checks() if check.group in groups}
     assert checks - {mutation["check"] for mutation in load()} == {"image.linkage"}

@@ -52,11 +52,12 @@ def compile_shared(
 
 
 def wheel_files(
-    name: str, version: str, files: Mapping[str, bytes], *, tag: str = PLATFORM_TAG, wheel: str | None = None
-) -> dict[str, bytes]:
-    """Return what belongs into a wheel, RECORD left out."""
+    name: str, version: str, files: Mapping[str, bytes], *,
+    tag: str = PLATFORM_TAG, wheel: str | None = None, metadata: str = "",
+) -> dict[str, bytes]:  # fmt: skip
+    """Return what belongs into a wheel, RECORD left out; ``metadata`` are more lines of METADATA."""
     info = f"{name}-{version}.dist-info"
-    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{metadata}"
     python, abi, platform = tag.split("-")
     tags = "".join(f"Tag: {py}-{abi}-{platform}\n" for py in python.split("."))
     header = f"Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: {str(platform == 'any').lower()}\n"
@@ -88,10 +89,11 @@ def pack(
     *,
     tag: str = PLATFORM_TAG,
     wheel: str | None = None,
+    metadata: str = "",
     record: Sequence[tuple[str, str, str]] | None = None,
 ) -> Path:
     """Pack a wheel with a right RECORD, or with the one given."""
-    everything = wheel_files(name, version, files, tag=tag, wheel=wheel)
+    everything = wheel_files(name, version, files, tag=tag, wheel=wheel, metadata=metadata)
     recorded = f"{name}-{version}.dist-info/RECORD"
     lines = [record_line(*item) for item in everything.items()] if record is None else list(record)
     everything[recorded] = record_text([*lines, (recorded, "", "")]).encode()

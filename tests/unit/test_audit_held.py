@@ -146,9 +146,12 @@ def test_notes_that_are_gone_or_changed_are_told(site: Path, tmp_path: Path) -> 
     file = tmp_path / "a note.txt"
     proof = HeldProof(str(site), (str(file),))
     refuses(proof.check, "a note.txt was removed")
-    for text in ("torch==1\n", f"# RECORD sha256={'0' * 64}\n", f"# RECORD sha256={'0' * 63}\ntorch==1\n"):
-        file.write_text(text)
-        refuses(proof.check, "a note.txt was changed")
+    wrong = ("torch==1\n", f"# RECORD sha256={'0' * 64}\n", f"# RECORD sha256={'0' * 63}\ntorch==1\n")
+    for data in (*map(str.encode, wrong), b"\xd1torch==2.13.0 # RECORD"):
+        file.write_bytes(data)
+        with pytest.raises(XpuBuildError) as caught:
+            proof.check()
+        assert (caught.value.what, caught.value.commands) == (f"{file} was changed", (f"rm '{file}'",))
 
 
 def test_the_same_constraint_without_xpubuild(tmp_path: Path) -> None:

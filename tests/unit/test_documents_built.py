@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import sys
@@ -14,6 +13,7 @@ from typing import Any, Literal
 import jsonschema
 import pytest
 from docgen.schemas import DOCUMENTS, file_name, json_schema
+from support.artifacts import pack
 from support.cli import here
 from support.documents import check, closed
 from support.pages import page_of
@@ -103,24 +103,7 @@ def test_what_json_knows() -> None:
 
 
 def make_wheel(folder: Path) -> Path:
-    """Pack a wheel with one module, as the wheel format asks for."""
-    files = {
-        "small.py": b"ANSWER = 42\n",
-        "small-1.0.dist-info/METADATA": b"Metadata-Version: 2.1\nName: small\nVersion: 1.0\n",
-        "small-1.0.dist-info/WHEEL": b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\n"
-        b"Tag: py3-none-any\n",
-    }
-    record = "".join(f"{name},sha256={_digest(data)},{len(data)}\n" for name, data in files.items())
-    files["small-1.0.dist-info/RECORD"] = (record + "small-1.0.dist-info/RECORD,,\n").encode()
-    path = folder / "small-1.0-py3-none-any.whl"
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, data in files.items():
-            archive.writestr(name, data)
-    return path
-
-
-def _digest(data: bytes) -> str:
-    return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+    return pack(folder, "small", "1.0", {"small.py": b"ANSWER = 42\n"}, tag="py3-none-any")
 
 
 def verify_report(path: Path) -> None:

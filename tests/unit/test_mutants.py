@@ -193,31 +193,3 @@ def test_a_test_file_is_recorded_anew_when_what_it_imports_changed(
     ]
     assert len(set(seen)) == 4
     assert state("support/other.py") == seen[-1]
-
-
-def test_tests_of_functions_that_use_a_constant_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(SCRIPTS)
-    from mutation.coverage_map import lines_using, names_of
-
-    text = dedent("""\
-        LIMIT = 3
-        LIMITS = (LIMIT, 4)
-        OTHER = 5
-
-        class Run:
-            late: bool = False
-            most: int = LIMIT
-
-            def is_late(self):
-                return self.late
-
-        def first(run):
-            if run.late:
-                return OTHER
-            return min(LIMITS)
-
-        def second(run):
-            return OTHER + run.most
-        """)
-    used = {1: [15, 18], 2: [15], 3: [14, 18], 5: [], 6: [10, 13], 7: [18]}
-    assert {line: lines_using(text, names_of(text, line)) for line in used} == used

@@ -136,13 +136,6 @@ def test_in_ci_a_missing_tool_and_a_skip_are_errors(project: Path, without_tools
     assert output.count("which CI does not allow") >= 2
 
 
-def test_an_unknown_tool_is_refused(project: Path) -> None:
-    code, output = run(project, NEEDY.replace("munged", "no-such-tool"))
-    assert code != 0
-    assert "no-such-tool" in output
-    assert "support/needs.py" in output
-
-
 def test_a_process_left_behind_fails_the_run(project: Path) -> None:
     code, output = run(project, LEAKING, "-n", "1")
     assert code == 1, output

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import configparser
 import os
 import pwd
 import re
@@ -78,17 +77,8 @@ def apt_hosts() -> Iterator[str]:
                 yield urlsplit(url).hostname or ""
 
 
-def npm_hosts() -> Iterator[str]:
-    home = Path(pwd.getpwuid(os.getuid()).pw_dir)
-    for path in (home / ".npmrc", Path("/etc/npmrc")):
-        if path.is_file():
-            parser = configparser.ConfigParser(strict=False, interpolation=None)
-            parser.read_string("[npm]\n" + path.read_text("utf-8", errors="replace"))
-            yield urlsplit(parser["npm"].get("registry", "")).hostname or ""
-
-
 def registry_hosts() -> set[str]:
-    found = {*WELL_KNOWN, *pip_hosts(), *apt_hosts(), *npm_hosts()}
+    found = {*WELL_KNOWN, *pip_hosts(), *apt_hosts()}
     return {host for host in found if "." in host and not host.startswith("127.")} - UPSTREAM
 
 

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from xpubuild.artifacts.freeze import HeldProof
 from xpubuild.engine.child import become, resolve_executable
 from xpubuild.engine.system_errors import of_machine
-from xpubuild.errors import AuditError, ToolchainError, UsageError
+from xpubuild.errors import ToolchainError, UsageError
 from xpubuild.supply.conda.solve import missing
 
 
@@ -36,15 +35,6 @@ def test_a_full_disk_names_the_file_if_it_is_known(known: bool, tmp_path: Path) 
     assert error.what == f"no space left for {name or 'a file'}"
     assert error.why == "No space left on device"
     assert error.commands == ((f"df -h '{there}'",) if name else ("df -h",))
-
-
-def test_a_damaged_note_of_what_is_held(tmp_path: Path) -> None:
-    held = tmp_path / "a note.txt"
-    held.write_text("nothing")
-    with pytest.raises(AuditError) as caught:
-        HeldProof(str(tmp_path), (str(held),)).check()
-    assert caught.value.what == f"{held} was changed"
-    assert caught.value.commands == (f"rm {shlex.quote(str(held))}",)
 
 
 @pytest.mark.parametrize(
