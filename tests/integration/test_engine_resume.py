@@ -66,6 +66,16 @@ def ran(workspace: Path) -> dict[str, int]:
     return {path.stem: len(lines_of(path)) for path in sorted(workspace.glob("*.ran"))}
 
 
+def test_what_an_upstream_build_would_not_look_at_again_is_removed_where_inputs_changed(
+    workspace: Path,
+) -> None:
+    kept, use = workspace / "CMakeCache.txt", "test -e CMakeCache.txt || echo $SWITCH > CMakeCache.txt"
+    for switch, ends, left in (("1", "exit 1", "1"), ("1", "exit 1", "1"), ("0", "true", "0")):
+        one = counted(workspace, "a", text=f"SWITCH={switch}; {use}; {ends}", stale=(str(kept),))
+        go(make_plan(workspace, one))
+        assert kept.read_text().strip() == left
+
+
 def test_the_second_run_does_nothing(workspace: Path) -> None:
     plan = make_plan(workspace, counted(workspace, "a"), counted(workspace, "b", "a"))
     assert states(plan) == {"a": "to-do", "b": "to-do"}

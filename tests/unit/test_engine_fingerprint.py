@@ -128,7 +128,7 @@ def test_every_field_of_a_command_and_a_step_was_thought_of() -> None:
     hashed_of_step = {"id", "commands", "proofs", "relevant", "publish", "needs"}
     left_out_of_step = {
         "title", "inputs", "outputs", "witnesses", "witness_globs", "outputs_stamp", "guard_stamp", "fresh",
-        "memory_bytes", "always_prove",
+        "stale", "memory_bytes", "always_prove",
         "explain", "watch", "after", "tools", "keeper",
     }  # fmt: skip
     assert {f.name for f in dataclasses.fields(Step)} == hashed_of_step | left_out_of_step

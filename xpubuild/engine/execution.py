@@ -58,7 +58,8 @@ class Execution:
             self._remove_resealed(before)
         journal.begin(step.id, fingerprint)
         journal.add_made(step.id, [*step.makes(), str(self.log), str(self.log.with_suffix(".log.1"))])
-        for path in step.fresh:
+        changed = before is not None and before.fingerprint != fingerprint
+        for path in (*step.fresh, *(step.stale if changed else ())):
             files.remove_tree(Path(path))
         self._clear_stage()
         taken = self._taken()

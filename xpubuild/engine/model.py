@@ -179,6 +179,7 @@ class Step:
     make is not used, so no fingerprint has them.
     ``tools`` are steps that must be done as well, but whose results change nothing in those of this one, such
     as a compile cache; no fingerprint has them either.
+    ``stale`` are files in trees that a step keeps, which are removed where its last attempt had other inputs.
     ``explain`` turns the last lines of a failed command into the error a user should read, or None.
     ``watch`` makes the watcher of one attempt. With a ``keeper`` the commands only run where it has nothing.
     """
@@ -197,6 +198,7 @@ class Step:
     outputs_stamp: Callable[[], int] | None = None
     guard_stamp: Callable[[], int | None] | None = None
     fresh: tuple[str, ...] = ()
+    stale: tuple[str, ...] = ()
     publish: Publish | None = None
     relevant: Mapping[str, Any] = field(default_factory=dict)
     memory_bytes: int = 0

@@ -252,6 +252,8 @@ def wheel_step(target: Target, name: str, after: tuple[str, ...]) -> Step:
             *(() if component.build.resume else (str(build_folder),)),
             *logs,
         ),
+        # PyTorch's setup.py runs no CMake where this is: a resumed build would keep the switches of before.
+        stale=(f"{source_folder(target, name)}/build/CMakeCache.txt",) if component.build.resume else (),
         publish=Publish(stage=str(stage), folder=str(layout.wheels), pattern="*.whl"),
         relevant=_relevant(target),
         memory_bytes=memory_of(target, name),
