@@ -115,6 +115,53 @@ def test_status(folder: Path, programs: Path, xpubuild: Xpubuild) -> None:
     assert "pending" in xpubuild.ok("status", "--jobs", str(folder), XPUBUILD_JOBS="8").out
 
 
+def test_the_cells(folder: Path, programs: Path, xpubuild: Xpubuild) -> None:
+    of = names(folder)
+    for name in ("done", "ended", "ids", "results", "logs", "accepted"):
+        (folder / name).mkdir()
+    (programs / "queue").write_text("")
+    for kind in ("fetch", "build", "verify"):
+        (folder / "ids" / of[kind]).write_text("3\n")
+    (folder / "done" / of["fetch"]).write_text("1 1 5\n")
+    (folder / "ended" / of["build"]).write_text("failed 50 61 \n")
+    (folder / "logs" / f"{of['build']}.3.log").touch()
+    error = {"code": "build", "exit_code": 50, "what": "torch.wheel failed", "why": "x.cpp:3: no"}
+    (folder / "results" / f"{of['build']}.json").write_text(json.dumps({"error": error}))
+
+    def cell() -> dict[str, Any]:
+        (found,) = check(xpubuild.json("status", "--jobs", str(folder)), "jobs")["cells"]
+        return dict(found)
+
+    expected = {
+        "cell": "r", "build": "failed", "verdict": "not run: its dependency failed", "failing": [],
+        "passed": 0, "wheels": [], "seconds": 61, "speed": None, "cause": "torch.wheel failed: x.cpp:3: no",
+        "log": f"{folder}/logs/{of['build']}.3.log",
+    }  # fmt: skip
+    assert cell() == expected
+    (folder / "ended" / of["build"]).write_text("stuck 75 60 caffe2/x.o\n")
+    assert cell()["cause"] == "three attempts ended at caffe2/x.o"
+    (folder / "done" / of["build"]).write_text("1 3 60\n")
+    (folder / "ended" / of["verify"]).write_text("failed 70 9 \n")
+    (folder / "results" / f"{of['build']}.json").write_text('{"wheels": [{"file": "torch.whl"}]}')
+    checks = [
+        {"id": "a", "status": "pass", "metrics": {"x_tflops": 9.0}},
+        {"id": "b", "status": "fail", "detail": "off"},
+    ]  # fmt: skip
+    (folder / "results" / f"{of['verify']}.json").write_text(json.dumps({"checks": checks}))
+    (folder / "accepted" / "r.json").write_text(
+        json.dumps({"checks": [{**checks[0], "metrics": {"x_tflops": 10.0}}]})
+    )
+    assert cell() == {
+        **expected, "build": "done", "verdict": "fail", "failing": ["b"], "passed": 1,
+        "wheels": ["torch.whl"],
+        "seconds": 69, "speed": 0.9, "cause": "b: off", "log": None,
+    }  # fmt: skip
+    xpubuild.ok("status", "--jobs", str(folder), "--junit", str(folder / "j.xml"))
+    assert '<failure type="fail" message="b: off">' in (folder / "j.xml").read_text()
+    (folder / "results" / f"{of['verify']}.json").write_text('{"checks": 3}')
+    assert cell()["verdict"] == "failed"
+
+
 def test_what_cannot_be_asked(tmp_path: Path, xpubuild: Xpubuild) -> None:
     assert xpubuild("status", "--jobs", str(tmp_path)).status == 2
     assert xpubuild("plan", "quickstart", "--output", str(tmp_path / "x")).status == 2
@@ -164,11 +211,12 @@ class Attempts:
         self.out, _ = process.communicate(timeout=30)
         return process.returncode
 
-    def stopped_by(self, number: int, body: str) -> int:
+    def stopped_by(self, number: int, body: str, after_s: float = 0.0) -> int:
         """Return the exit after a signal that comes when the body has made the file ``here``."""
         process = self.start(body)
         while not (self.folder / "here").exists():
             time.sleep(0.01)
+        time.sleep(after_s)
         process.send_signal(number)
         self.out, _ = process.communicate(timeout=30)
         return process.returncode
@@ -229,6 +277,28 @@ def test_at_the_time_limit_what_was_made_is_kept(attempts: Attempts) -> None:
     assert "stopped" in attempts.out
     assert not list((attempts.folder / "builds").iterdir())
     assert not list(attempts.disk.iterdir())
+
+
+_COMPILING = """work_in 0123
+workspace=$place/ws
+run bash -c 'mkdir -p "$0/src" && cd "$0/src" && touch "$1/here"
+  exec python3 -c "import time; time.sleep(60)" -c x.cpp -o "a dir/x.o"' "$workspace" "$folder"
+"""
+
+
+def test_three_stops_at_one_object_are_enough(attempts: Attempts) -> None:
+    for requeued, word in ((1, "time 75"), (2, "time 75"), (2, "stuck 75")):
+        (attempts.folder / "here").unlink(missing_ok=True)
+        # The command line of the compiler is there a moment after the file.
+        assert attempts.stopped_by(signal.SIGUSR1, _COMPILING, after_s=0.5) == 75
+        found = (attempts.folder / "ended" / attempts.name).read_text().split(maxsplit=3)
+        assert (" ".join(found[:2]), attempts.requeued) == (word, requeued), found
+    assert found[3].strip() == "a dir/x.o"
+
+
+def test_a_kill_for_lack_of_memory_does_not_come_back(attempts: Attempts) -> None:
+    assert attempts.run("oom_before=-1; run bash -c 'exit 137'") == 51
+    assert (attempts.ended, attempts.requeued) == ("failed 51", 0)
 
 
 def test_a_job_that_is_cancelled_does_not_come_back(attempts: Attempts) -> None:
