@@ -171,7 +171,6 @@ def doctor_document(report: Report, redact: Callable[[str], str] = str) -> dict[
 
 def checks_document(checks: Sequence[Check]) -> dict[str, Any]:
     """Return the checks as ``xpubuild.doctor-checks/1``."""
-    names = ("id", "title", "group", "severity", "live", "recipe", "deadline_s", "explanation")
 
     names = ("id", "title", "group", "severity", "live", "recipe", "deadline_s", "explanation")  # fmt: skip
     listed = [
