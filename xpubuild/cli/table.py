@@ -89,7 +89,7 @@ OPTIONS: Mapping[str, Option] = {
     "device": O(("xpu", "cuda", "cpu"),
         "Device to test (default: that of the workspace; xpu with --python)."),
     "stand-in": O(FLAG, "Use Intel's OpenCL CPU device as a GPU; the report says so."),
-    "suite": O(("smoke", "full", "speed", "operators"), "Checks to run.", default="smoke"),
+    "suite": O(("smoke", "full", "speed", "operators", "distributed"), "Checks to run.", default="smoke"),
     "no-gpu": O(FLAG, "Run only the checks that need no device, as in an image build."),
     "source": O(PATH, "Source tree of PyTorch with the tests (default: that of the workspace)."),
     "select": O(TEXT, "Only tests whose names match, as for pytest.", "EXPR", words="-k --select",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .context import CheckFailedError, CheckSkippedError, SuiteContext, require
-from .registry import check
+from .registry import DISTRIBUTED, check
 
 _DEADLINE_S = 150.0
 
@@ -71,7 +71,11 @@ def _require_backend(context: SuiteContext, name: str) -> None:
         raise CheckSkippedError(f"this torch was built without {name}")
 
 
-@check("distributed.gloo", "collectives, DDP and FSDP2 between two CPU processes (gloo) are correct")
+@check(
+    "distributed.gloo",
+    "collectives, DDP and FSDP2 between two CPU processes (gloo) are correct",
+    suites=DISTRIBUTED,
+)
 def gloo(context: SuiteContext) -> None:
     """All-reduce in three types, all-gather, broadcast; train by DDP and FSDP2 and compare with float64."""
     _require_backend(context, "gloo")
@@ -83,6 +87,7 @@ def gloo(context: SuiteContext) -> None:
     "distributed.all_reduce",
     "collectives, DDP and FSDP2 between all devices with the backend's own library",
     needs=("device.availability", "device.count"),
+    suites=DISTRIBUTED,
 )
 def all_reduce(context: SuiteContext) -> None:
     """Run the same with one rank per device and nccl or xccl."""

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 SMOKE = ("smoke", "full")
 FULL = ("full",)
 SPEED = ("full", "speed")
+DISTRIBUTED = ("full", "distributed")
 #: For building images: no check needs a device.
 IMAGE = ("image",)
-SUITES = ("smoke", "full", "speed", "image", "operators")
+SUITES = ("smoke", "full", "speed", "image", "operators", "distributed")
 
 #: Groups in the order they run; one that is not named here comes last.
 GROUPS = (
