@@ -99,6 +99,67 @@ def test_the_specific_message_beats_the_general_one() -> None:
     assert list(found) == ["libsycl-not-found"]
 
 
+OOM = "RuntimeError: XPU out of memory. Tried to allocate"
+CARD = "GPU 0 has a total capacity of 12.00 GiB of which"
+
+
+@pytest.mark.parametrize(
+    ("lines", "best"),
+    [
+        (("xe 0000:03:00.0: [drm] *ERROR* GT0: firmware signature verification failed",
+          "xe 0000:03:00.0: [drm] *ERROR* CRITICAL: Xe has declared device 0000:03:00.0 as wedged."),
+         ("kernel-firmware-missing", "likely")),
+        (("xe 0000:03:00.0: Runtime Survivability mode enabled",
+          "xe 0000:03:00.0: [drm] *ERROR* CRITICAL: Xe has declared device 0000:03:00.0 as wedged."),
+         ("kernel-card-firmware-damaged", "certain")),
+        (("Build program log for 'x':", "Module <0x1>:  Unresolved Symbol <_Z3myf>"),
+         ("jit-build-log", "likely")),
+        (("Build program log for 'x':", "Module <0x1>:  Unresolved Symbol <_Z16__spirv_DotAcc>"),
+         ("jit-build-log", "certain")),
+        ((f"{OOM} 2.00 MiB. {CARD} 9.00 GiB is free. 244.00 MiB allowed; Of the allocated memory 1 MiB",),
+         ("xpu-own-limit-reached", "certain")),
+        ((f"{OOM} 2.00 MiB. {CARD} 9.00 GiB is free.",), ("xpu-refused-with-free-memory", "possible")),
+        ((f"{OOM} 2.00 GiB. {CARD} 9.00 MiB is free.",), ("xpu-memory-full", "certain")),
+        ((f"{OOM} 2.00 GiB.", f"{CARD} 9.00 MiB is free."), ("xpu-memory-full", "certain")),
+        (("fatal error: 'ATen/native/xpu/Ops.h' file not found",), ("header-not-found", "likely")),
+        (("The device does not have the ext_intel_free_memory aspect -33 (PI_ERROR_INVALID_DEVICE)",),
+         ("kernel-incompatible-with-devices", "certain")),
+    ],
+)  # fmt: skip
+def test_a_message_says_no_more_than_its_variable_part_decides(
+    lines: Iterable[str], best: tuple[str, str]
+) -> None:
+    assert next(iter(says(*lines).items())) == best
+
+
+@pytest.mark.parametrize(
+    ("lines", "first"),
+    [
+        (("ValueError: no", "INFO: Application startup complete.", "TimeoutError: later", "exit code: 1"), 3),
+        (("ValueError: no", "[3/9] Building CXX object a.o", "RuntimeError: later", "exit code: 1"), 1),
+        (("icpx: error: gen compiler command failed with exit code 1",
+          "ocloc: Could not determine device target: abc."), 2),
+        (("  Failed to build `torch @ file:///src`", "      CMake Error at CMakeLists.txt:26 (project):"), 2),
+        (("a.h:622: operator(): global id: [129,0,0], local id: [1,0,0] Assertion `i < n` failed.",), 1),
+        (("Size of SLM (656384) larger than available (131072)",
+          "terminate called after throwing an instance of 'sycl::_V1::exception'"), 1),
+        (("CCL_ERROR: entry: RECV failed. atl_status: FAILURE",
+          "terminate called after throwing an instance of 'ccl::v1::exception'"), 1),
+    ],
+)  # fmt: skip
+def test_the_first_error_is_that_of_the_program_that_failed(lines: Iterable[str], first: int) -> None:
+    answer = explain_stream(io.BytesIO(("\n".join(lines) + "\n").encode()))
+    assert answer.first_error
+    assert answer.first_error.line == first
+
+
+def test_what_a_program_says_that_it_skips_is_no_failure() -> None:
+    rest = [f"line {n}" for n in range(20)]
+    assert likely(says("Ignore import error when loading a: No module named 'vllm'", *rest)) == []
+    assert says("Failed to download font: Plex, skipping!", *rest) == {}
+    assert likely(says("loaded without: No module named 'vllm'", *rest)) == []
+
+
 def test_a_heading_is_no_evidence() -> None:
     assert "kernel-not-in-program" not in says(
         "The program was built for 1 devices", "Build program log for 'x':"

@@ -57,10 +57,11 @@ def test_each_message_is_found_wherever_it_stands(rule: Rule) -> None:
     facts = frozenset(rule.needs)
     for message in rule.says:
         near = [line_of(rule.near[0], rule)] if rule.near else []
-        where = dict.fromkeys(rule.where, "0.5 GiB")
         text = line_of(message, rule)
-        for name in where:
-            text = text.replace(f"w{name}", "0.5 GiB")
+        for name, condition in rule.where.items():
+            other = condition[2:] if condition.startswith("> ") else ""
+            text = text.replace(f"w{name}", "0.5 GiB").replace(f"w{other}", "0.1 GiB")
+            near = [line.replace(f"w{name}", "0.5 GiB").replace(f"w{other}", "0.1 GiB") for line in near]
         log = "\n".join(["before", *near, text, "Error: it ended", ""]).encode()
         found = explain_stream(io.BytesIO(log), Circumstances(facts=facts)).findings
         at = [item for item in found if item.id == rule.id]
@@ -163,7 +164,7 @@ def test_a_result_code_has_its_own_cause() -> None:
         item = explain_stream(io.BytesIO(f"RuntimeError: error: 20 ({code})\n".encode())).findings[0]
         return item.title, item.confidence
 
-    assert best("UR_RESULT_ERROR_DEVICE_LOST") == ("The GPU hung or was reset", "certain")
+    assert best("UR_RESULT_ERROR_DEVICE_LOST") == ("The GPU was lost (it hung or was reset)", "certain")
     assert best("ZE_RESULT_ERROR_DEVICE_LOST") == best("UR_RESULT_ERROR_DEVICE_LOST")
     assert best("UR_RESULT_ERROR_INVALID_VALUE")[1] == "possible"
 

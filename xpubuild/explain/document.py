@@ -22,7 +22,7 @@ _DOCTOR = "xpubuild doctor "
 _MOST_FINDINGS = 5
 #: Facts of a log whose packages are of a distribution.
 _OF_LOG = "log-of-"
-_REPORTS = frozenset({"wheel-build-failed", "child-failed", "bad-termination", "docker-build-step"})
+_REPORTS = frozenset({"wheel-build-failed", "child-failed", "bad-termination"})
 _PLACE = re.compile(r"\{([a-z_]+)\}")
 _ASIDE = re.compile(r" \([^(){}]*\{([a-z_]+)\}[^()]*\)")
 _SAFE = re.compile(r"[\w./+@=:,-]{1,200}")
@@ -158,6 +158,7 @@ def _limit(match: Match, outcome: Outcome) -> Sure:
         or (rule.transfer and done > match.line and done >= outcome.failed)
         or (outcome.first_error is None and good > outcome.failed)  # what failed was done after all
         or (rule.warning and not failed_later)
+        or (not (match.is_error or rule.fatal or outcome.failed) and match.line < outcome.lines - NEAR)
     ):
         return "possible"
     # The head of a report may stand behind the error itself; what stands long after it is of something else.
@@ -169,7 +170,7 @@ def _ranked(found: Sequence[tuple[LikelyCause, Match]], outcome: Outcome) -> tup
     """Return the findings, surest first, then the first in the log; general ones give way to the others."""
     first = outcome.first_error.line if outcome.first_error else 0
     sure = [(item, match.general) for item, match in found if item.confidence != "possible"]
-    kept: list[tuple[tuple[int, bool, bool, bool, int], LikelyCause]] = []
+    kept: list[tuple[tuple[int | bool, ...], LikelyCause]] = []
     for item, match in found:
         # Who reports the error of another program says nothing that the first error does not.
         if (match.general and not all(general for _, general in sure)) or (
@@ -180,7 +181,9 @@ def _ranked(found: Sequence[tuple[LikelyCause, Match]], outcome: Outcome) -> tup
         early = first and item.line < first - MAX_DISTANCE and any(other.line >= first for other, _ in sure)
         shown = replace(item, confidence="possible") if early and item.confidence == "likely" else item
         far = abs(item.line - first) > NEAR
-        kept.append(((_rank(shown), item.line != first, not match.is_error, far, item.line), shown))
+        kept.append(
+            ((_rank(shown), match.general, item.line != first, not match.is_error, far, item.line), shown)
+        )
     return tuple(item for _, item in sorted(kept, key=lambda entry: entry[0])[:_MOST_FINDINGS])
 
 

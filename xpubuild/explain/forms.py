@@ -114,16 +114,22 @@ class FirstErrorSearch:
             return False
         return bool(_STOPS.search(text) or (self._errors and _WRAPPER_RULES.match(text)))
 
-    def result(self, overcome: Callable[[int, bool], bool]) -> FirstError | None:
+    def result(
+        self, overcome: Callable[[int, bool], bool], went_on: Callable[[int, int], bool]
+    ) -> FirstError | None:
         """Return the first error; a complaint shortly before the report of a failed command is its reason.
 
-        ``overcome`` says whether a run went on after a line, or (True) what was tried was done after all.
+        ``overcome`` says whether a run went on after a line, or (True) what was tried was done after all;
+        ``went_on`` whether a program trained or served between two lines.
         """
         errors = [
             error for error in self._errors
             if not ((error.kind in _TRANSFERS and overcome(error.line, True))
                     or (error.kind in _CAUGHT and overcome(error.line, False)))
         ]  # fmt: skip
+        # What a run went on after is not what ended it, where something else fails later.
+        while len(errors) > 1 and errors[0].kind == "python" and went_on(errors[0].line, errors[1].line):
+            del errors[0]
         weak, report = self._complaint, self._wrapper
         if errors:
             return errors[0]

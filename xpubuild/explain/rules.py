@@ -213,7 +213,7 @@ class Rules:
 
 
 def _number(text: str) -> float | None:
-    found = _SIZE.fullmatch(text.strip())
+    found = _SIZE.match(text.strip())
     return float(found[1]) * 1024 ** " KMGT".index(found[2] or " ") if found else None
 
 

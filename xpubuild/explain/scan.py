@@ -83,6 +83,7 @@ class Scanner:
         self._shapes: set[bytes] = set()
         self._failed = 0
         self._marks: dict[str, int] = {}
+        self._work: list[int] = []  # lines in which a program trains or serves
 
     def feed(self, block: bytes) -> None:
         """Take the next block."""
@@ -110,7 +111,7 @@ class Scanner:
         self._examine(flat, 0 if self._left <= 0 else self._done, len(flat), self._all)
         matches = [match for found in self._matches.values() for match in found]
         return Outcome(
-            self._first.result(self._overcome),
+            self._first.result(self._overcome, self._went_on),
             tuple(sorted(matches, key=lambda match: match.line)),
             frozenset(self._facts),
             self._number - 1 + self._buffer.count(b"\n"),
@@ -123,10 +124,17 @@ class Scanner:
         good = self._marks.get("done", 0) if tried_again else max(self._marks.values(), default=0)
         return good > max(line, 0 if tried_again else self._failed)
 
+    def _went_on(self, line: int, later: int) -> bool:
+        return any(line < work < later for work in self._work)
+
     def _mark(self, flat: bytes, first: int) -> None:
-        last = {found.lastgroup or "": found.start() for found in MARKS.finditer(flat, first)}
-        for name, place in last.items():
-            self._marks[name] = self._number + self._buffer.count(b"\n", 0, place)
+        line, counted = self._number, 0
+        for found in MARKS.finditer(flat, first):
+            line += self._buffer.count(b"\n", counted, found.start())
+            counted = found.start()
+            self._marks[found.lastgroup or ""] = line
+            if found.lastgroup in {"trained", "served"}:
+                self._work.append(line)
 
     def _look(self, flat: bytes, limit: int) -> None:
         thorough = self._left > 0
