@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from xpubuild.artifacts.site_packages import InstalledDist, declared, installed_dists
@@ -17,8 +19,8 @@ from xpubuild.supply.requirements import marker_environment
 
 _CONFLICT = re.compile(r"conflicting dependencies|ResolutionImpossible|The user requested \(constraint\)")
 _CONSTRAINT = re.compile(r"The user requested \(constraint\) (\S+)")
-#: What wants another version of a package.
-_WANTS = re.compile(r"^\s*(\S+ \S+) depends on (.+)$")
+#: What wants a package: another one, or the command line.
+_WANTS = re.compile(r"^\s*(?:(\S+ \S+) depends on|The user requested) (?!\(constraint\))(.+)$")
 #: pip lists below it what no index has; the conflict that it reports then is none.
 _NOT_THERE = "have no matching distributions available"
 _MOST_SHOWN = 3
@@ -27,23 +29,39 @@ _MOST_SHOWN = 3
 def explain_held(tail: Sequence[str], *, indexes: Sequence[str] = ()) -> XpuBuildError:
     """Return the error that the last lines of a pip with constraints mean."""
     held = next((match[1] for line in tail if (match := _CONSTRAINT.search(line))), None)
-    conflict = any(_CONFLICT.search(line) for line in tail)
-    # pip ends with the same words where the release that is held is on an index that did not answer.
-    if held is None or not conflict or not_fetched(tail, held):
+    if held is None or not any(_CONFLICT.search(line) for line in tail):
         return explain_pip_failure(tail, indexes=indexes)
-    if any(_NOT_THERE in line for line in tail):
-        return not_offered(held, indexes)
-    wanting = [f"{match[1]} (requires {match[2]})" for line in tail if (match := _WANTS.match(line))]
+    wants = [(match[1], match[2]) for line in tail if (match := _WANTS.match(line))]
+    if not any(_excludes(wanted, held) for _, wanted in wants):
+        # pip ends with the same words where the release that is held is on an index that did not answer.
+        if unreachable := not_fetched(tail, held):
+            return unreachable
+        if any(_NOT_THERE in line for line in tail):
+            return not_offered(held, indexes)
+    wanting = [f"{who} (requires {wanted})" for who, wanted in wants if who]
     name = re.split(r"[=<]", held)[0]
     what = f"{name} must not be installed" if held.endswith("<0") else f"{held} must be kept"
     return AuditError(
         f"pip would replace a package that this workspace was built with: {what}",
         why="; ".join(wanting) or "a requirement needs another version",
-        fix="use compatible versions in the requirement file, or exclude the component (--without); then run"
-        " the same command again",
-        commands=("xpubuild status",),
+        fix=(
+            "use compatible versions in the requirement file, or exclude the component (--without); then "
+            "run the same command again"
+        ),
+        commands=(shlex.join(["xpubuild", "status"]),),
         evidence={"held": held, "wanting": wanting},
     )
+
+
+def _excludes(wanted: str, held: str) -> bool:
+    """Whether a requirement asks for another version of what is held: then pip would replace it."""
+    try:
+        asked, kept = Requirement(wanted.strip()), Requirement(held)
+    except InvalidRequirement:
+        return False
+    version = next((item.version for item in kept.specifier if item.operator == "=="), "0")
+    same = canonicalize_name(asked.name) == canonicalize_name(kept.name)
+    return same and (held.endswith("<0") or not asked.specifier.contains(version, prereleases=True))
 
 
 @frozen
