@@ -181,7 +181,7 @@ def test_what_is_lost_or_changed_is_noticed(site: Site, xpubuild: Xpubuild) -> N
     shutil.rmtree(kept.parent)
     answer = install(xpubuild, site, "--lock", site.lock, until="like.archives")
     assert answer.status == 31, answer.err
-    assert "does not match the lock" in answer.err
+    assert "the lock does not match: archives." in answer.err
 
 
 def test_an_entry_of_the_mirror_that_was_lost_comes_back_whole(site: Site, xpubuild: Xpubuild) -> None:

@@ -67,4 +67,4 @@ def test_offline_without_a_mirror_says_fetch(world: World) -> None:
 def test_a_person_reads_it_below_the_steps(world: World) -> None:
     said = world.run("plan", str(world.recipe), "--workspace", str(world.workspace), "--offline").out
     _, _, rest = said.partition("Install would stop before the first step, with exit code 30\n")
-    assert rest.startswith("tiny 1.0+cpu for Python 3.")
+    assert rest.startswith("tiny==1.0+cpu for Python 3.")

@@ -298,7 +298,7 @@ class World:
 
     def __call__(self, *words: str) -> Result:
         variables = {"PIP_INDEX_URL": self.index.url(), "PIP_CONFIG_FILE": os.devnull, "PIP_RETRIES": "0"}
-        return here(*words, XPUBUILD_INSTALLER="uv", **variables)
+        return here(*words, XPUBUILD_INSTALLER="auto", **variables)
 
     def install(self, name: str) -> dict[str, object]:
         words = ("install", str(self.folder / "linked.yaml"), "--workspace", str(self.folder / name))

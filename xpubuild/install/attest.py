@@ -301,7 +301,7 @@ def read_policy(path: Path) -> Policy:
         raise RecipeError(
             f"the policy {path} cannot be read",
             why="; ".join(line.strip() for line in first[:3]),
-            fix="see docs/how-to/ship-wheels.md for what a policy has",
+            fix="write a YAML file with any of the keys signers, recipes, locks and wheels",
         ) from error
 
 

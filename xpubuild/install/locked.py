@@ -209,14 +209,15 @@ def require_match(lock: Lock, prepared: Prepared, policy: Policy = "compatible")
         raise mismatch(lock, different)
 
 
-def mismatch(lock: Lock, found: Sequence[Difference]) -> XpuBuildError:
+def mismatch(lock: Lock, found: Sequence[Difference], *, downloaded: bool = False) -> XpuBuildError:
     """Return the error of a lock that is not what would be built.
 
-    git's hashes rule out another tree of the same commit: one of the two was tampered with.
+    git's hashes rule out another tree of the same commit: one of the two was tampered with. So was a file
+    that was ``downloaded`` from the address in the lock and is another one.
     """
     differ = {item.path for item in found if item.old and item.new}
     trees = {path.removesuffix(".tree") for path in differ if path.endswith(".tree")}
-    tampered = any(f"{place}.commit" not in differ for place in trees)
+    tampered = any(f"{place}.commit" not in differ for place in trees) or downloaded
     # The digest of everything comes last: what it is of says more.
     ordered = sorted(found, key=lambda item: item.path == "plan")
     shown = [item.text for item in ordered[:_MOST_SHOWN]]
@@ -323,4 +324,4 @@ def require_as_locked(kind: type, lock: Lock, component: str, evidence: Mapping[
     """
     place, sides = _SIDES[kind]
     if found := list(compare(place.format(component), *sides(lock, component, evidence))):
-        raise mismatch(lock, found)
+        raise mismatch(lock, found, downloaded=kind is UnpackedProof)

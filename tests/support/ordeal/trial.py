@@ -150,7 +150,7 @@ class Trial:
 
     def look(self) -> None:
         """Raise LostError unless wheels, installed files and sources are those of an undisturbed install."""
-        made = {path.name: contents(path) for path in sorted((self.workspace / "wheels").iterdir())}
+        made = {path.name: contents(path) for path in sorted((self.workspace / "wheels").glob("*.whl"))}
         if self.usual and made != self.usual.wheels:
             raise LostError(f"other wheels than usual: {made}")
         checked = self.run("check", str(self.workspace), "--json")
@@ -173,7 +173,7 @@ def measure(world: World, place: Path) -> Trial:
     if answer.code != 0:
         raise RuntimeError(f"the tortured plan does not install: {answer} {answer.out[-3000:]}")
     trial.look()
-    wheels = {path.name: contents(path) for path in sorted((trial.workspace / "wheels").iterdir())}
+    wheels = {path.name: contents(path) for path in sorted((trial.workspace / "wheels").glob("*.whl"))}
     left = sorted(place.rglob("*"))
     size = sum(path.lstat().st_blocks * 512 for path in left) / (1 << 20)
     files = [str(path.relative_to(place)) for path in left if path.is_file()]
