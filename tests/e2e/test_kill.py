@@ -61,7 +61,7 @@ def test_killed_at_some_moments(cli: Cli, built: Built, tmp_path: Path) -> None:
     assert receipt["status"] == "complete"
     assert receipt["verify"]["status"] == "pass"
     assert not _alive(workspace)
-    (wheel,) = (workspace / "wheels").iterdir()
+    (wheel,) = (workspace / "wheels").glob("*.whl")
     assert read_wheel(wheel).digest == built.receipt["wheels"][0]["content_digest"]
     names = {path.name for path in workspace.iterdir()}
     assert names <= {"src", "env", "build", "wheels", "logs", "journal.db", "receipt.json", ".lock"}

@@ -41,13 +41,16 @@ class Line:
 
         Lines of other jobs may stand between its own; where its head is missing, only those of ninja.
         """
-        head = self.text.startswith("CMake ")
+        own = self.text.lstrip()
+        head = own.startswith("CMake ")
         if not head and not self.text.startswith("  "):
             return ""
+        # pip indents all that a build prints: what is wrapped is indented more than its head.
+        depth = len(self.text) - len(own) - (not head)
         parts: list[str] = []
         for text in self.after(_JOINED_FROM):
-            if text.startswith((" ", "\t")):
+            if text[: depth + 1].isspace():
                 parts.append(text)
-            elif text.startswith(_ENDS) or (text and not head and not text.startswith("[")):
+            elif text.lstrip().startswith(_ENDS) or (text and not head and not text.startswith("[")):
                 break
         return canonical(" ".join([self.text, *parts[:_JOINED_LINES]])[:LONGEST]) if parts else ""

@@ -12,7 +12,7 @@ from support.ordeal.judge import CARRIED_ON, CLEAR, LetInError
 def wheel(attack: Attack) -> str:
     """A wheel: no change of what it holds passes audit; installed from an index it writes nothing outside."""
     source = attack.rng.choice(
-        [attack.trial.world.wheel, *(attack.good.trial.workspace / "wheels").iterdir()]
+        [attack.trial.world.wheel, *(attack.good.trial.workspace / "wheels").glob("*.whl")]
     )
     path = attack.trial.place / source.name
     good = source.read_bytes()
