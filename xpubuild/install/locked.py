@@ -320,7 +320,7 @@ def require_as_locked(kind: type, lock: Lock, component: str, evidence: Mapping[
     """Compare the evidence of a proof with the lock.
 
     Raises:
-        LockMismatchError: naming what differs.
+        LockMismatchError, SourceIntegrityError: naming what differs; see ``mismatch``.
     """
     place, sides = _SIDES[kind]
     if found := list(compare(place.format(component), *sides(lock, component, evidence))):
