@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from integration.gitserver import GitServer, Upstream, git, git_server
+from integration.gitserver import GitServer, Upstream, git, git_server, gitmodules
 from support.cli import Xpubuild
 from support.documents import check
 
@@ -18,6 +18,7 @@ from xpubuild.engine.process import Cancel
 from xpubuild.install.bisect import Bisection
 from xpubuild.recipe.load import load
 from xpubuild.recipe.model import Recipe
+from xpubuild.recipe.tree import expected
 from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.git import Git
 
@@ -115,13 +116,14 @@ def test_a_patch_of_a_line(world: World, xpubuild: Xpubuild, tmp_path: Path) -> 
         "torch.source.version": "9.8.1a0",
         "triton.source.commit": world.triton,
         "triton.version": "3.8.1",
+        "triton.build.archives.llvm.commit": "e1" * 20,
         "vision.source.ref": "v0.30.2",
         "vision.source.commit": world.commits["vision 0.30.2"],
         "vision.version": "0.30.2",
     }
     assert all(item["changed"] for item in document["proposals"])
     (told,) = document["open"]
-    assert told.startswith("components.triton.build.archives.llvm: cmake/llvm-hash.txt says e1e1")
+    assert told.startswith("components.triton.build.archives.llvm.url: cmake/llvm-hash.txt says e1e1")
     # What is written is a recipe, with everything that follows from the pins.
     assert file.read_text() == document["text"]
     recipe = load(str(file)).recipe
@@ -137,14 +139,52 @@ def test_a_patch_of_a_line(world: World, xpubuild: Xpubuild, tmp_path: Path) -> 
     assert check(xpubuild.json("recipes", "check", str(file)), "recipes-check")["status"] == "ok"
 
 
-def test_a_new_line_extends_the_newest_recipe_and_leaves_the_pairing_to_a_person(
-    world: World, xpubuild: Xpubuild
+def test_a_checkout_without_a_tag_becomes_a_recipe_that_says_what_the_tree_does_not(
+    world: World, xpubuild: Xpubuild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    document = check(xpubuild.json("recipes", "bump", "9.9.0"), "recipes-bump")
-    recipe = yaml.safe_load(document["text"])
-    assert (recipe["name"], recipe["extends"], recipe["release"]) == ("9.9", "9.8", "9.9.0")
-    assert recipe["components"]["vision"]["source"]["commit"] == world.commits["vision 0.31.0"]
+    """The branch of 2.16, beside the newest recipe that there is; its repositories are on loopback."""
+    monkeypatch.setenv("XPUBUILD_RECIPES", str(tmp_path))
+    there = {"torch": "pytorch", "triton": "triton", "vision": "vision"}
+    mirrored = {key: {"source": {"url": world.server.url(f"{name}.git")}} for key, name in there.items()}
+    newest = {"schema": 1, "name": "2.15", "title": "t", "extends": "2.15"}
+    newest_file, file, checkout = tmp_path / "2.15.yaml", tmp_path / "2.16.yaml", tmp_path / "pytorch"
+    newest_file.write_text(yaml.safe_dump({**newest, "components": {**mirrored, "audio": None}}))
+    variables = " ".join(expected(load("2.15").recipe, "torch").variables)
+    for name, text in {
+        "version.txt": "2.16.0a0\n",
+        "pyproject.toml": "[build-system]\nrequires = []\n",
+        ".gitmodules": gitmodules(("third_party/a", "/a")),
+        ".ci/docker/ci_commit_pins/triton-xpu.txt": f"{world.triton}\n",
+        "third_party/xpu.txt": f"{world.ops}\n",
+        "cmake/EnvVarForwarding.cmake": f"set(_ENV_PASSTHROUGH {variables})\n",
+        "cmake/Modules/FindMKLDNN.cmake": "# says no tag\n",
+    }.items():
+        (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+        (checkout / name).write_text(text)
+    git("init", "--quiet", cwd=checkout)
+    git("add", "--all", cwd=checkout)
+    git("commit", "--quiet", "-m", "a branch", cwd=checkout)
+    words = ("recipes", "bump", "2.16", "--tree", str(checkout), "--output", str(file))
+    document = check(xpubuild.json(*words), "recipes-bump")
+    assert (document["release"], document["base"]) == ("2.16.0", "2.15")
     assert any("components.vision: v0.31.0 is its newest release" in told for told in document["open"])
+    checked = xpubuild.json("recipes", "check", str(file), "--tree", str(checkout))
+    assert (checked["status"], checked["recipes"][0]["warnings"]) == ("ok", [])
+    recipe = load(str(file)).recipe
+    torch, triton = (recipe.components[name].source for name in ("torch", "triton"))
+    assert torch is not None
+    assert triton is not None
+    assert (torch.commit, torch.version) == (git("rev-parse", "HEAD", cwd=checkout), "2.16.0a0")
+    assert ([item.commit for item in torch.configure_time], triton.commit) == (
+        [world.ops, None, None], world.triton,
+    )  # fmt: skip
+    facts = yaml.safe_load(document["text"])["facts"]
+    assert {key.removeprefix("components.") for key in facts if "unknown" in facts[key].values()} == {
+        "torch.source.ref", "torch.source.configure_time.1.ref", "torch.source.configure_time.2.ref",
+        "triton.version", "triton.build.archives.llvm.url", "triton.build.archives.json.url",
+    }  # fmt: skip
+    result = xpubuild("recipes", "bump", "2.17", "--tree", str(checkout))
+    assert (result.status, "its version.txt says 2.16.0a0" in result.err) == (2, True)
 
 
 def test_what_differs_is_shown_and_the_recipe_can_be_followed_by_renovate(
@@ -154,7 +194,7 @@ def test_what_differs_is_shown_and_the_recipe_can_be_followed_by_renovate(
     # Wider than 120 columns: one value a line.
     new = world.commits["pytorch 9.8.1"]
     assert re.search(rf" components\.torch\.source\.commit\n +\S+ +{OLD}\n +\S+ +{new}$", shown, re.M), shown
-    assert "10 pins of 9.8.1 differ from recipe 9.8, 0 are the same" in shown
+    assert "11 pins of 9.8.1 differ from recipe 9.8, 0 are the same" in shown
     text = xpubuild.json("recipes", "bump", "9.8")["text"]
     for name, tag in (("pytorch", "v9.8.1"), ("vision", "v0.30.2")):
         comment = f"# renovate: datasource=git-tags depName={world.server.url(f'{name}.git')}"

@@ -60,10 +60,6 @@ def of_build(**changes: Any) -> dict[str, Any]:
         ({"name": "other"}, "name is 'other', the file is named '2.6'"),
         (of_source(commit=None), "components.torch.source has neither commit nor ref"),
         (of_build(archives={"a": {**ARCHIVE, "url": "https://h/a.rar"}}), "end in the name of an archive"),
-        (
-            {"variants": {"v": {"env": {"torch": {"USE_KINETO": "perhaps"}}}}},
-            "torch (variant v): USE_",
-        ),
         ({"toolchain": {"requirements": ["gone.txt"]}}, "'gone.txt', which was not found"),
         ({"toolchain": {"requirements": ["bare.txt"]}}, "bare.txt: 'a==1' has no hash"),
         ({"toolchain": {"requirements": ["right.txt"], "leave_out": ["b"]}}, "lists b, which right.txt pins"),

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from support.cli import Xpubuild
-from support.documents import check
 from support.recipe_trees import FORWARDING, OTHER, PIN, found, recipe, write_tree
 
 from xpubuild.errors import RecipeError, UsageError
@@ -196,13 +195,6 @@ def test_what_is_no_file_of_the_tree_is_not_read(tree: Path, how: str) -> None:
     )
 
 
-def test_a_link_inside_the_tree_is_read(tree: Path) -> None:
-    (tree / "pins").write_text(PIN)
-    (tree / "third_party/xpu.txt").unlink()
-    (tree / "third_party/xpu.txt").symlink_to("../pins")
-    assert found(tree).problems == []
-
-
 def test_the_commit_that_is_checked_out(tree: Path) -> None:
     def git(*words: str) -> str:
         argv = ("git", "-c", "user.name=a", "-c", "user.email=a@example.invalid", *words)
@@ -244,26 +236,6 @@ def test_the_proof_of_a_checkout(tree: Path) -> None:
     assert "version.txt says 2.6.0a0" in caught.value.why
     assert "2.9.0a0" in caught.value.why
     assert str(tree) in caught.value.commands[0]
-
-
-def test_on_the_command_line(xpubuild: Xpubuild, tree: Path, tmp_path: Path) -> None:
-    path = tmp_path / "2.6.yaml"
-    pin = f'{{url: /ops, pin_file: third_party/xpu.txt, commit: "{PIN}"}}'
-    source = f"{{url: /x, ref: v2.6.0, version: 2.6.0a0, configure_time: [{pin}]}}"
-    path.write_text(
-        "schema: 1\nname: '2.6'\ntitle: a line\nrelease: 2.6.0\nneeds: {python: '>=3.9'}\n"
-        f"components: {{torch: {{kind: source, dist: torch, source: {source}}}}}\n"
-        "env: {USE_XPU: '{xpu}', USE_CUDA: 0, USE_ROCM: 0, USE_DISTRIBUTED: 1, USE_MPI: 0, USE_KINETO: 1}\n"
-    )
-    document = check(xpubuild.json("recipes", "check", str(path), "--tree", str(tree)), "recipes-check")
-    assert document["status"] == "ok"
-    shown = xpubuild.ok("recipes", "check", str(path), "--tree", f"torch={tree}").out
-    assert "not checked: torch: commit" in shown
-    (tree / "third_party/xpu.txt").write_text(OTHER)
-    failed = xpubuild("recipes", "check", str(path), "--tree", str(tree), "--json")
-    assert failed.status == 20
-    (problem,) = failed.document()["recipes"][0]["problems"]
-    assert all(part in problem for part in ("third_party/xpu.txt", PIN, OTHER, str(tree)))
 
 
 @pytest.mark.parametrize(

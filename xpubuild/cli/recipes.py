@@ -62,24 +62,28 @@ def check(recipe: tuple[str, ...], tree: dict[str, Path]) -> int:
 
 
 @options.command("recipes bump", parent=recipes)
-def bump(release: str, output: Path | None) -> int:
+def bump(release: str, tree: dict[str, Path], output: Path | None) -> int:
     """Look up the pins of RELEASE upstream, and compare them with the recipe.
 
     RELEASE is a line, such as 2.13, for its newest patch, or one version. Tags and commits come from the
-    repositories, other pins from the files of these commits, which are fetched as for an install. The
-    recipe that --output writes extends the nearest one and has all pins.
+    repositories, other pins from the files of these commits, which are fetched as for an install. With
+    --tree, those of torch are from the commit of a checkout, which needs no tag. The recipe that --output
+    writes extends the nearest one, has all pins, and says which values upstream does not state.
     """
     import platformdirs
 
     from xpubuild.engine.files import write_atomic
+    from xpubuild.errors import UsageError
     from xpubuild.recipe.bump import bump as look_up
     from xpubuild.supply.git.bare import RepositoryStore
     from xpubuild.supply.git.git import Git
     from xpubuild.ui.recipe_views import bump_view
 
+    if tree.keys() - {"torch"}:
+        raise UsageError("only a tree of torch can be read", fix="pass --tree DIR, a checkout of PyTorch")
     with options.interruptible() as cancel:
         store = RepositoryStore(platformdirs.user_cache_path("xpubuild"), Git.open(), cancel=cancel)
-        document = look_up(release, store)
+        document = look_up(release, store, tree.get("torch"))
     if output is not None:
         write_atomic(output, document["text"].encode())
     return options.answer(document, lambda found: bump_view(found, str(output) if output else ""))

@@ -135,7 +135,7 @@ OPTIONS: Mapping[str, Option] = {
     "here": O(FLAG, "Check this host; the other options override what is found.",
         of={"explain": "The log is of this host: run the checks of doctor that confirm the findings."}),
     "tree": O(TREES, "Compare with this checked-out source tree (COMPONENT: torch by default).",
-        "[COMPONENT=]DIR"),
+        "[COMPONENT=]DIR", of={"recipes bump": "Read torch in this checkout, which needs no tag."}),
     "base": O(TEXT, "System of the image.", "NAME", "ubuntu-24.04"),
     "image.format": O(("containerfile", "apptainer"), "Containerfile, or definition of Apptainer.",
         default="containerfile", to="form"),

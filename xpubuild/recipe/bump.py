@@ -1,7 +1,8 @@
 """``recipes bump``: the pins of a release as upstream has them now, beside those of the nearest recipe.
 
-What upstream writes down is looked up: tags, their commits, and the pins in the files of these commits. What
-no file states (archives of other commits, which torchvision belongs to a new line) is listed, and left open.
+What upstream writes down is looked up: tags, their commits, and the pins in the files of these commits. A
+checkout of torch can be read instead, before the release has a tag. What no file states is listed, and is
+unknown in the recipe: a pin of the base that may be of another release is removed.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import copy
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -24,10 +26,12 @@ from xpubuild.recipe.load import available, load
 from xpubuild.recipe.model import Archive, Component, ConfigureTime, LoadedRecipe
 from xpubuild.recipe.recipe_json import ProposedPin, RecipesBumpDocument
 from xpubuild.recipe.releases import releases
-from xpubuild.recipe.tree import TRITON_PIN, TRITON_VERSIONS, pinned_by
+from xpubuild.recipe.tree import TRITON_PIN, TRITON_VERSIONS, has_word, pinned_by
 from xpubuild.supply.git.bare import RepositoryStore
+from xpubuild.supply.git.git import Git
 from xpubuild.supply.git.pin import is_id
 from xpubuild.supply.git.serving import remote_tags
+from xpubuild.supply.git.worktree import find_git_dir
 
 _TAG = re.compile(r"v(\d+(?:\.\d+)+)")
 _MOST_BYTES = 1 << 20
@@ -37,9 +41,10 @@ _MARK = re.compile(r"^( +)renovate: (.+)$", re.MULTILINE)
 
 @frozen
 class Tree:
-    """The tree of a commit in the user's own bare repository; its files are read, never checked out."""
+    """The tree of a commit of a repository; its files are read, never checked out."""
 
-    store: RepositoryStore
+    git: Git
+    git_dir: Path
     url: str
     commit: str
 
@@ -50,17 +55,31 @@ class Tree:
         Raises:
             FetchError, SourceIntegrityError, NoSpaceError, ToolchainError, InterruptedByUserError.
         """
-        store.mirror(url, commit).ensure(commit, report=lambda _line: None)
-        return cls(store, url, commit)
+        mirror = store.mirror(url, commit)
+        mirror.ensure(commit, report=lambda _line: None)
+        return cls(store.git, mirror.path, url, commit)
+
+    @classmethod
+    def of_checkout(cls, git: Git, folder: Path, url: str) -> Tree:
+        """Return the commit that is checked out in a folder; changes that are not committed are not in it.
+
+        Raises:
+            UsageError: it has none.
+        """
+        git_dir = find_git_dir(folder)
+        words = ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]
+        head = git.query(words, git_dir=git_dir) if git_dir else None
+        if git_dir is None or head is None or not head.ok:
+            raise UsageError(f"{folder} has no commit checked out", fix="pass the top folder of a checkout")
+        return cls(git, git_dir, url, head.text)
 
     def text(self, path: str) -> str:
         """Return a file of the tree; empty where there is none, or none that a pin could be in."""
-        git_dir = self.store.mirror(self.url, self.commit).path
         name = f"{self.commit}:{path}"
-        size = self.store.git.query(["cat-file", "-s", name], git_dir=git_dir)
+        size = self.git.query(["cat-file", "-s", name], git_dir=self.git_dir)
         if not size.ok or int(size.text or 0) > _MOST_BYTES:
             return ""
-        answer = self.store.git.query(["cat-file", "blob", name], git_dir=git_dir)
+        answer = self.git.query(["cat-file", "blob", name], git_dir=self.git_dir)
         return answer.text if answer.ok else ""
 
 
@@ -74,6 +93,14 @@ class _Bump:
     proposals: dict[str, ProposedPin] = field(default_factory=dict)
     #: Sentences about what has to be looked up by a person.
     open: list[str] = field(default_factory=list)
+    #: What the recipe then says to be unknown: key -> where it would be, and why it is not known.
+    unknown: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    @property
+    def same_line(self) -> bool:
+        """Whether this is another patch of the line that the base is of."""
+        line = parse(self.base.recipe.release)
+        return line is not None and line.release[:2] == Version(self.release).release[:2]
 
     def add(self, key: str, upstream: str, source: str) -> None:
         """Note one value."""
@@ -87,6 +114,16 @@ class _Bump:
             "source": source,
         }
 
+    def doubt(self, key: str) -> dict[str, str]:
+        """Return what a fact says of the newest release of a component beside a new line of torch."""
+        sure = self.same_line or key.startswith(("components.torch.", "components.triton."))
+        return {} if sure else {"confidence": "inferred", "note": "the newest release when it was looked up"}
+
+    def leave_open(self, key: str, source: str, note: str) -> None:
+        """Note a value that its source does not state: none of the base is left in its place."""
+        self.open.append(f"{key}: {note} ({source})")
+        self.unknown[key] = (source, note)
+
     def add_said(self, key: str, tree: Tree, *paths: str) -> str | None:
         """Note the first word of the first of some files that has one, and return it."""
         for path in paths:
@@ -96,11 +133,13 @@ class _Bump:
         return None
 
 
-def bump(wanted: str, store: RepositoryStore) -> RecipesBumpDocument:
+def bump(wanted: str, store: RepositoryStore, checkout: Path | None = None) -> RecipesBumpDocument:
     """Look up the pins of a release line (2.13: its newest patch) or of one release (2.13.1).
 
+    With a checkout of PyTorch, they are those of its commit, and the release needs no tag.
+
     Raises:
-        UsageError: it is no release, or upstream has no tag of it.
+        UsageError: it is no release, upstream has no tag of it, or the checkout is of another one.
         FetchError, RecipeError, InterruptedByUserError: of the repositories.
     """
     version = parse(wanted)
@@ -110,20 +149,14 @@ def bump(wanted: str, store: RepositoryStore) -> RecipesBumpDocument:
         )
     base = _nearest(f"{version.major}.{version.minor}", version)
     url = _url(base.recipe.components.get("torch")) or ""
-    size = len(version.release)
-    tags = _tags(store, url)
-    tag = _newest(tags, lambda found: found.release[:size] == version.release)
-    if tag is None:
-        last = f"; its newest is v{max(tags)}" if tags else ""
-        raise UsageError(
-            f"there is no release {wanted} upstream",
-            why=f"{url or 'the recipe ' + base.recipe.name} has no tag of it{last}",
-            fix="pass a release that has a tag",
-        )
-    found = _Bump(str(tag), base, store)
-    torch = _tagged(found, "torch", url, tag, tags[tag])
-    found.add("release", str(tag), f"tag v{tag} of {url}")
+    found = _Bump(str(version), base, store)
+    if checkout is not None:
+        torch = _checked_out(found, Tree.of_checkout(store.git, checkout, url), version)
+    else:
+        torch = _released(found, url, version)
     found.add_said("components.torch.source.version", torch, "version.txt")
+    if not found.same_line:
+        found.open.append(f"needs, toolkits: as recipe {base.recipe.name} has them; no pin file states them")
     _triton(found, torch)
     for name in base.recipe.components:
         if name not in ("torch", "triton"):
@@ -136,6 +169,39 @@ def bump(wanted: str, store: RepositoryStore) -> RecipesBumpDocument:
         "open": found.open,
         "text": _recipe_text(found),
     }
+
+
+def _released(found: _Bump, url: str, version: Version) -> Tree:
+    """Return the tree of the newest tag of a release; its pins are noted."""
+    tags, size = _tags(found.store, url), len(version.release)
+    tag = _newest(tags, lambda item: item.release[:size] == version.release)
+    if tag is None:
+        last = f"; its newest is v{max(tags)}" if tags else ""
+        raise UsageError(
+            f"there is no release {version} upstream",
+            why=f"{url or 'the recipe ' + found.base.recipe.name} has no tag of it{last}",
+            fix="pass a release that has a tag, or a checkout with --tree",
+        )
+    found.release = str(tag)
+    found.add("release", str(tag), f"tag v{tag} of {url}")
+    return _tagged(found, "torch", url, tag, tags[tag])
+
+
+def _checked_out(found: _Bump, torch: Tree, version: Version) -> Tree:
+    """Return the tree of a checkout, which may have no tag yet; its pins are noted."""
+    said = parse(next(iter(torch.text("version.txt").split()), None))
+    if said is None or said.release[: len(version.release)] != version.release:
+        raise UsageError(
+            f"the checkout is not one of release {version}",
+            why=f"its version.txt says {said or 'no version'}",
+            fix="pass the release that is checked out",
+        )
+    found.release = said.base_version
+    found.add("release", found.release, _at("version.txt", torch))
+    found.add("components.torch.source.commit", torch.commit, f"a checkout of {torch.url}")
+    found.leave_open("components.torch.source.ref", f"tags of {torch.url}", "a checkout has no tag yet")
+    _pin_files(found, "torch", torch)
+    return torch
 
 
 def _nearest(line: str, version: Version) -> LoadedRecipe:
@@ -185,26 +251,32 @@ def _pin_files(found: _Bump, name: str, tree: Tree) -> None:
     files |= {f"build.archives.{key}": item for key, item in component.build.archives.items()}
     for part, item in files.items():
         key, file = f"components.{name}.{part}", item.pin_file
-        said = pinned_by(tree.text(file)) if file is not None else None
-        if file is not None and said is None:
-            found.open.append(f"{key}: {file} of {tree.url} does not state it")
-        elif file is not None and said is not None and isinstance(item, ConfigureTime):
-            found.add(f"{key}.{'commit' if is_id(said) else 'ref'}", said, _at(file, tree))
-        elif said is not None and said not in (item.commit, item.ref):
-            found.open.append(f"{key}: {file} says {said}; look up its URL and folder")
+        text, known = tree.text(file) if file is not None else "", item.commit or item.ref
+        said = known if known and has_word(text, known) else pinned_by(text)
+        pin = "commit" if is_id(said or known or "") else "ref"
+        if file is not None and said is not None and isinstance(item, ConfigureTime):
+            found.add(f"{key}.{pin}", said, _at(file, tree))
+        elif file is not None and said is not None and said not in (item.commit, item.ref):
+            found.add(f"{key}.{pin}", said, _at(file, tree))
+            found.leave_open(f"{key}.url", _at(file, tree), f"{file} says {said}; look up its URL and folder")
+        elif said is None and (file is not None or not found.same_line):
+            last = pin if isinstance(item, ConfigureTime) else "url"
+            where = _at(file, tree) if file else tree.url
+            found.leave_open(f"{key}.{last}", where, f"{file or 'no pin file'} does not state it")
 
 
 def _triton(found: _Bump, torch: Tree) -> None:
     url = _url(found.base.recipe.components.get("triton"))
     if url is None:
         return
-    key = "components.triton.source.commit"
+    key, version = "components.triton.source.commit", "components.triton.version"
+    if found.add_said(version, torch, *TRITON_VERSIONS) is None:
+        found.leave_open(version, _at(TRITON_VERSIONS[0], torch), "the tree does not state it")
     said = found.add_said(key, torch, TRITON_PIN)
     if said is None or not is_id(said):
         found.proposals.pop(key, None)
-        found.open.append(f"{key}: {TRITON_PIN} of {torch.url} does not state it")
+        found.leave_open(key, _at(TRITON_PIN, torch), f"{TRITON_PIN} does not state it")
         return
-    found.add_said("components.triton.version", torch, *TRITON_VERSIONS)
     _pin_files(found, "triton", Tree.fetched(found.store, url, said))
 
 
@@ -214,8 +286,7 @@ def _companion(found: _Bump, name: str) -> None:
     url, known = _url(component), parse(component.version)
     if not url or not known or component.end_of_life or not component.source or not component.source.ref:
         return
-    line = parse(found.base.recipe.release)
-    same_line = line is not None and line.release[:2] == Version(found.release).release[:2]
+    same_line = found.same_line
     tags = _tags(found.store, url)
     tag = _newest(tags, lambda version: not same_line or version.release[:2] == known.release[:2])
     if tag is None:
@@ -274,8 +345,20 @@ def _values(found: _Bump) -> dict[str, Any]:
 def _recipe_text(found: _Bump) -> str:
     """Return a recipe with all pins, those that stay among them: what it extends may change, it does not."""
     base, values = found.base.recipe, _values(found)
+    for key in found.unknown:
+        _put(found, values, key, None)
+        if key.endswith(".url"):  # of an archive; the rest is about the one at that URL
+            for name in ("folder", "sha256"):
+                _put(found, values, f"{key.removesuffix('url')}{name}", None)
     line = ".".join(map(str, Version(found.release).release[:2]))
-    changed = {key: item for key, item in found.proposals.items() if item["changed"] and key != "release"}
+    facts: dict[str, Any] = {
+        key: {"source": item["source"], **found.doubt(key)}
+        for key, item in found.proposals.items() if item["changed"] and key != "release"
+    }  # fmt: skip
+    facts |= {
+        key: {"source": source, "confidence": "unknown", "note": note}
+        for key, (source, note) in found.unknown.items()
+    }
     recipe = {
         "schema": 1,
         "name": found.release if line == base.name else line,
@@ -283,13 +366,13 @@ def _recipe_text(found: _Bump) -> str:
         "extends": base.name,
         "release": found.release,
         "components": values["components"],
-        **({"facts": {key: {"source": item["source"]} for key, item in changed.items()}} if changed else {}),
+        **({"facts": facts} if facts else {}),
     }
     text = yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True, width=4096)
     return _MARK.sub(r"\1# renovate: \2", text)
 
 
-def _put(found: _Bump, values: dict[str, Any], key: str, value: str) -> None:
+def _put(found: _Bump, values: dict[str, Any], key: str, value: str | None) -> None:
     """Set a value at a dotted key. A list replaces that of the base as a whole, so it is copied first."""
     *folders, last = key.split(".")
     place: Any = values
