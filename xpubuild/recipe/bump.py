@@ -121,7 +121,7 @@ class _Bump:
 
     def leave_open(self, key: str, source: str, note: str) -> None:
         """Note a value that its source does not state: none of the base is left in its place."""
-        self.open.append(f"{key}: {note} ({source})")
+        self.open.append(f"{key}: {note}")
         self.unknown[key] = (source, note)
 
     def add_said(self, key: str, tree: Tree, *paths: str) -> str | None:
@@ -262,7 +262,8 @@ def _pin_files(found: _Bump, name: str, tree: Tree) -> None:
         elif said is None and (file is not None or not found.same_line):
             last = pin if isinstance(item, ConfigureTime) else "url"
             where = _at(file, tree) if file else tree.url
-            found.leave_open(f"{key}.{last}", where, f"{file or 'no pin file'} does not state it")
+            note = f"{file} does not state it" if file else "no pin file states it"
+            found.leave_open(f"{key}.{last}", where, note)
 
 
 def _triton(found: _Bump, torch: Tree) -> None:
@@ -271,7 +272,7 @@ def _triton(found: _Bump, torch: Tree) -> None:
         return
     key, version = "components.triton.source.commit", "components.triton.version"
     if found.add_said(version, torch, *TRITON_VERSIONS) is None:
-        found.leave_open(version, _at(TRITON_VERSIONS[0], torch), "the tree does not state it")
+        found.leave_open(version, _at(TRITON_VERSIONS[0], torch), f"{TRITON_VERSIONS[0]} does not state it")
     said = found.add_said(key, torch, TRITON_PIN)
     if said is None or not is_id(said):
         found.proposals.pop(key, None)
@@ -348,10 +349,15 @@ def _recipe_text(found: _Bump) -> str:
     for key in found.unknown:
         _put(found, values, key, None)
         if key.endswith(".url"):  # of an archive; the rest is about the one at that URL
-            for name in ("folder", "sha256"):
-                _put(found, values, f"{key.removesuffix('url')}{name}", None)
+            rest = {f"{key.removesuffix('url')}{name}" for name in ("folder", "sha256", "commit", "ref")}
+            for other in sorted(rest - found.proposals.keys()):
+                _put(found, values, other, None)
     line = ".".join(map(str, Version(found.release).release[:2]))
-    facts: dict[str, Any] = {
+    above = found.base.document.get("facts", {})
+    # A list is written as a whole, so what the base says of its other values has to be said again.
+    lists = [f"components.{name}.source.configure_time" for name in values["components"]]
+    facts: dict[str, Any] = {key: above[key] for key in lists if key in above and look_up(values, key)}
+    facts |= {
         key: {"source": item["source"], **found.doubt(key)}
         for key, item in found.proposals.items() if item["changed"] and key != "release"
     }  # fmt: skip
