@@ -185,6 +185,7 @@ def test_a_checkout_without_a_tag_becomes_a_recipe_that_says_what_the_tree_does_
     }  # fmt: skip
     result = xpubuild("recipes", "bump", "2.17", "--tree", str(checkout))
     assert (result.status, "its version.txt says 2.16.0a0" in result.err) == (2, True)
+    assert xpubuild(*words).status == 2, "it would extend itself"
 
 
 def test_what_differs_is_shown_and_the_recipe_can_be_followed_by_renovate(

@@ -75,6 +75,7 @@ def bump(release: str, tree: dict[str, Path], output: Path | None) -> int:
     from xpubuild.engine.files import write_atomic
     from xpubuild.errors import UsageError
     from xpubuild.recipe.bump import bump as look_up
+    from xpubuild.recipe.load import find
     from xpubuild.supply.git.bare import RepositoryStore
     from xpubuild.supply.git.git import Git
     from xpubuild.ui.recipe_views import bump_view
@@ -85,6 +86,8 @@ def bump(release: str, tree: dict[str, Path], output: Path | None) -> int:
         store = RepositoryStore(platformdirs.user_cache_path("xpubuild"), Git.open(), cancel=cancel)
         document = look_up(release, store, tree.get("torch"))
     if output is not None:
+        if output.resolve() == find(document["base"]).resolve():
+            raise UsageError(f"{output} is the recipe that this one extends", fix="pass another file")
         write_atomic(output, document["text"].encode())
     return options.answer(document, lambda found: bump_view(found, str(output) if output else ""))
 

@@ -353,7 +353,7 @@ def _recipe_text(found: _Bump) -> str:
             for other in sorted(rest - found.proposals.keys()):
                 _put(found, values, other, None)
     line = ".".join(map(str, Version(found.release).release[:2]))
-    above = found.base.document.get("facts", {})
+    above: Any = found.base.document.get("facts", {})
     # A list is written as a whole, so what the base says of its other values has to be said again.
     lists = [f"components.{name}.source.configure_time" for name in values["components"]]
     facts: dict[str, Any] = {key: above[key] for key in lists if key in above and look_up(values, key)}
