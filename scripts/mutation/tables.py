@@ -26,7 +26,7 @@ TABLES = (
     "pointwise", "truth", "reduce", "order", "moves", "linear", "algebra", "norms", "losses", "convolve",
     "layers", "updates", "foreach", "attention",
 )  # fmt: skip
-WHOLE = ("random", "deterministic", "grad_scaler")
+WHOLE = ("random", "grad_scaler")
 #: What all references are made with, and what cases are run with.
 _MADE_WITH, _RUN_WITH = ("cases", "references"), ("operators", "tolerance", "ways")
 _PROBED = 3
@@ -112,7 +112,7 @@ class Bench:
         self.backend = part["backends"].BACKENDS[device]
         self.new_context = lambda: part["context"].SuiteContext(self.backend, frozenset())
         self.context = self.new_context()
-        self.operators._full_precision(self.context)
+        self.context.full_precision()
         self.names, self.left_out = operators(self.torch, self.backend.dispatch_key)
         self.folder = cache / f"{device}-{self.torch.__version__}"
         self.folder.mkdir(parents=True, exist_ok=True)

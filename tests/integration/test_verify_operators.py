@@ -73,7 +73,7 @@ def test_two_percent_in_bfloat16_alone_are_seen(target: Target, warm: Path) -> N
         ("torch.rand_like = lambda x, r=torch.rand_like: r(x) * 1.03", "random", "rand of"),
         ("torch.randperm = lambda n, **k: torch.arange(n)", "random", "same order"),
         ("torch.poisson = lambda x: x.clone()", "random", "poisson"),
-        ("torch.Tensor.index_add = lambda s, d, i, x: s + torch.rand_like(s)", "deterministic", "index_add"),
+        ("torch.Tensor.index_add = lambda s, d, i, x: s + torch.rand_like(s)", "moves", "index_add"),
         ("torch.amp.GradScaler.step = lambda s, o: o.step()", "grad_scaler", "inf checks"),
     ],
 )
@@ -118,6 +118,6 @@ def test_every_table_is_a_check() -> None:
 
     groups = ("operators", "workloads")
     checks = {check.id.partition(".")[2] for check in list_checks() if check.group in groups}
-    assert set(TABLES) == checks - {"random", "deterministic", "grad_scaler"}
+    assert set(TABLES) == checks - {"random", "grad_scaler"}
     assert SuiteContext(BACKENDS["cpu"], frozenset()).planned == ()
     assert issubclass(CheckFaultError, Exception)

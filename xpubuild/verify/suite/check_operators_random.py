@@ -121,41 +121,6 @@ def _permutations(context: SuiteContext) -> None:
     require(torch.equal(kept.detach(), gradient), "the gradient of dropout has another mask")
 
 
-def _accumulations(context: SuiteContext) -> dict[str, Callable[[], Any]]:
-    """Return what adds in an order that depends on threads, unless it has to be repeatable."""
-    torch, device = context.torch, context.device
-    generator = torch.Generator().manual_seed(5)
-    data = torch.randn(1000, 33, generator=generator).to(device)
-    rows = torch.randint(0, 50, (1000,), generator=generator).to(device)
-    into = torch.zeros(50, 33, device=device)
-    table = torch.randn(50, 33, generator=generator).to(device).requires_grad_()
-
-    def looked_up() -> Any:
-        return torch.autograd.grad((torch.nn.functional.embedding(rows, table) * data).sum(), table)[0]
-
-    return {
-        "index_add": lambda: into.index_add(0, rows, data),
-        "index_put": lambda: into.index_put((rows,), data, accumulate=True),
-        "scatter_add": lambda: into.scatter_add(0, rows[:, None].expand_as(data), data),
-        "embedding": looked_up,
-    }
-
-
-@check("operators.deterministic", "deterministic algorithms give equal bits twice")
-def deterministic(context: SuiteContext) -> None:
-    """Accumulate by index three times with `use_deterministic_algorithms`, and compare with float64."""
-    torch = context.torch
-    before = torch.are_deterministic_algorithms_enabled()
-    torch.use_deterministic_algorithms(True, warn_only=True)
-    try:
-        for name, call in _accumulations(context).items():
-            one = call()
-            for _ in range(2):
-                require(torch.equal(one, call()), f"{name} gives other bits the second time")
-    finally:
-        torch.use_deterministic_algorithms(before)
-
-
 @check("operators.grad_scaler", "GradScaler skips a step whose gradients overflow")
 def grad_scaler(context: SuiteContext) -> None:
     """Step with finite gradients, then with an infinite one: weights stay, the scale is halved."""

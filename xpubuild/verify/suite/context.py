@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import functools
+import importlib
+import importlib.util
 import math
+import warnings
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
@@ -63,18 +66,43 @@ class SuiteContext:
         """Return the backend's module; ``torch.get_device_module`` is missing in the oldest releases."""
         return getattr(self.torch, self.backend.name)
 
-    def switches(self, paths: Iterable[str]) -> list[tuple[Any, str]]:
-        """Return (home, name) of the settings below ``torch.backends`` that this torch has."""
-        parts = [path.rpartition(".")[::2] for path in paths]
-        homes = [
-            (functools.reduce(_part, home.split("."), self.torch.backends), name) for home, name in parts
-        ]
-        return [(home, name) for home, name in homes if hasattr(home, name)]
+    def switch(self, paths: Iterable[str]) -> tuple[Any, str] | None:
+        """Return (home, name) of the first of some settings below ``torch.backends`` that this torch has.
+
+        The others are not looked at: torch raises an error for an old name where new ones were set.
+        """
+        for path in paths:
+            home, _, name = path.rpartition(".")
+            found = functools.reduce(
+                lambda one, part: getattr(one, part, None), home.split("."), self.torch.backends
+            )
+            if hasattr(found, name):
+                return found, name
+        return None
 
     def full_precision(self) -> None:
         """Disable TF32 in this process: some backends use it by default."""
-        for home, name in self.switches(self.backend.tf32_switches)[:1]:
-            setattr(home, name, "ieee" if name == "fp32_precision" else False)
+        if found := self.switch(self.backend.tf32_switches):
+            setattr(*found, "ieee" if found[1] == "fp32_precision" else False)
+        if any(switch.startswith("cudnn.") for switch in self.backend.tf32_switches):
+            # Export and fused convolutions ask for the old switch, which torch does not report where a new
+            # one says otherwise. It sets them all, also that of recurrent networks.
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the new names are preferred
+                self.torch.backends.cudnn.allow_tf32 = False
+
+    def imported(self, name: str, part: str) -> Any:
+        """Return an optional package; end the check where it is missing or cannot be imported."""
+        if importlib.util.find_spec(name) is None:
+            self.absent(part, f"{name} is not installed")
+        try:
+            module = importlib.import_module(name)
+        except Exception as error:
+            raise CheckFailedError(f"{name} cannot be imported: {type(error).__name__}: {error}") from error
+        if version := getattr(module, "__version__", None):
+            self.metric("version", str(version))
+            self.note(f"{name} {version}")
+        return module
 
     def note(self, text: str) -> None:
         """Add to the detail that is shown with the result."""
@@ -102,10 +130,6 @@ class SuiteContext:
         if part in self.required:
             raise CheckFailedError(f"{reason}; --require makes this a failure")
         raise CheckSkippedError(reason)
-
-
-def _part(home: Any, name: str) -> Any:
-    return getattr(home, name, None)
 
 
 def require(condition: object, message: str) -> None:

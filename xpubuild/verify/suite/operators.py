@@ -14,7 +14,6 @@ measured on the reference.
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 from .cases import ALL_NAN, NAN_GRADIENT, Case, evaluate, prepared
@@ -48,7 +47,7 @@ def run_table(context: SuiteContext, name: str) -> None:
         CheckFailedError: a result is wrong, or an operator fails.
         CheckFaultError: a reference is NaN or warned.
     """
-    _full_precision(context)
+    context.full_precision()
     known, wrong = references(context, name), []
     if context.planned:  # else somebody else keeps the references
         STORE.pop(name)
@@ -103,16 +102,6 @@ def _problem(context: SuiteContext, case: Case, run: Run, expected: list[Any]) -
     return f"{case.name} ({', '.join(filter(None, run))}): {problem}" if problem else ""
 
 
-def _full_precision(context: SuiteContext) -> None:
-    context.full_precision()
-    if any(switch.startswith("cudnn.") for switch in context.backend.tf32_switches):
-        # Export asks for the old switch, which torch does not report where a new one says otherwise. It sets
-        # them all, also that of recurrent networks.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the new names are preferred
-            context.torch.backends.cudnn.allow_tf32 = False
-
-
 def _runs(context: SuiteContext, case: Case, expected: dict[str, Any]) -> list[Run]:
     """Return (dtype, variant, layout) of each run: equal shapes with other numbers come behind each other."""
     first, *others = [kind for kind in case.types if kind != "float64" or has_float64(context)] or [""]
@@ -147,7 +136,7 @@ def _compare(context: SuiteContext, case: Case, run: Run, expected: list[Any]) -
     """Return what is wrong with one run, None if nothing is."""
     torch, (kind, variant, layout) = context.torch, run
     dtype = getattr(torch, kind)
-    there = [_placed(context, one, dtype, layout) for one in prepared(torch, case, variant)]
+    there = [placed(context, one, dtype, layout) for one in prepared(torch, case, variant)]
     if variant == NAN_GRADIENT:
         found = nan_gradients(torch, case.call, there)
         lost = [str(n) for n, (one, wanted) in enumerate(zip(found, expected)) if bool(wanted) and not one]
@@ -182,7 +171,7 @@ def _compare(context: SuiteContext, case: Case, run: Run, expected: list[Any]) -
     return None
 
 
-def _placed(context: SuiteContext, tensor: Any, dtype: Any, layout: str) -> Any:
+def placed(context: SuiteContext, tensor: Any, dtype: Any, layout: str) -> Any:
     """Return a tensor on the device in the given type and memory layout."""
     torch = context.torch
     if tensor.is_complex():

@@ -47,9 +47,7 @@ class _Decoder:
         """Rotate pairs by angles that each type holds exactly, as networks do in float32 at least."""
         torch = self.torch
         wide = x if x.dtype == torch.float64 else x.float()
-        speeds = torch.tensor(
-            [0.5**number for number in range(_HEAD // 2)], dtype=wide.dtype, device=x.device
-        )
+        speeds = 0.5 ** torch.arange(_HEAD // 2, device=x.device).to(wide.dtype)
         places = torch.arange(first, first + x.shape[2], device=x.device).to(wide.dtype)
         angle = places[:, None] * speeds
         left, right = wide.chunk(2, -1)
@@ -139,10 +137,8 @@ def _trained(torch: Any, *, defined: bool) -> Any:
 def _word_by_word(torch: Any) -> Any:
     def call(words: Any, *weights: Any) -> Any:
         decoder = _Decoder(torch, weights, defined=False)
-        cache = decoder.empty_cache(*words.shape)
-        return torch.cat(
-            [decoder.logits(words[:, at : at + 1], cache, at) for at in range(words.shape[1])], 1
-        )
+        cache, places = decoder.empty_cache(*words.shape), range(words.shape[1])
+        return torch.cat([decoder.logits(words[:, at : at + 1], cache, at) for at in places], 1)
 
     return call
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .cases import ALL_NAN, EXACT, NO_NAN, SINGLE, Case, named, rows, slack
+from .tables_workloads import opened
 
 
 def norms(torch: Any) -> Iterator[Case]:
@@ -38,11 +39,6 @@ def norms(torch: Any) -> Iterator[Case]:
         ("instance_norm", lambda x, w, b: f.instance_norm(x, weight=w, bias=b), "n3x4x7x6 n4*2",
          "n3x4x80x77 n4*2"),
         ("batch_norm as exported", exported, "n3x5x7x6 n5*2", "n4x5x64x61 n5*2", {"grad": False}),
-        ("local_response_norm", named(f, "local_response_norm", 3), "n2x7x5x5", slack(4)),
-        ("normalize", named(f, "normalize", dim=1), "n5x33", "n701x101"),
-        ("softmin", named(f, "softmin", 1), "n5x33", slack(4)),
-        ("weight_norm", lambda v, g: torch._weight_norm(v, g, 0), "n7x33 u.5:2@7x1"),
-        ("renorm", named(torch, "renorm", 2, 0, 3.0), "n7x33", NO_NAN, {"grad": False}),
         grad=True, slack=8,
     )
     # fmt: on
@@ -75,10 +71,6 @@ def losses(torch: Any) -> Iterator[Case]:
         "binary_cross_entropy_with_logits":
             lambda x, y, **o: f.binary_cross_entropy_with_logits(x, y.sigmoid(), **o),
         "binary_cross_entropy": lambda x, y, **o: f.binary_cross_entropy(x.sigmoid(), y.sigmoid(), **o),
-        "poisson_nll_loss": lambda x, y, **o: f.poisson_nll_loss(x, y.exp(), **o),
-        "soft_margin_loss": lambda x, y, **o: f.soft_margin_loss(x, y.detach().sign(), **o),
-        "hinge_embedding_loss": lambda x, y, **o: f.hinge_embedding_loss(x, y.detach().sign(), **o),
-        "gaussian_nll_loss": lambda x, y, **o: f.gaussian_nll_loss(x, y, y.exp() + 0.1, **o),
     }
     for name, loss in pairs.items():
         for how in ("batchmean" if name == "kl_div" else "mean", "none"):
@@ -97,9 +89,6 @@ def losses(torch: Any) -> Iterator[Case]:
         ("nll_loss of many", named(f, "nll_loss", reduction="none"), "n9x5 i0:5@9", "n70001x3 i0:3@70001"),
         ("nll_loss2d none", named(f, "nll_loss", reduction="none"), planes, wide, {"grad": False}),
         ("nll_loss weighted", lambda x, t, w: f.nll_loss(x, t, w.detach()), weighted, more, {"grad": False}),
-        ("cosine_similarity", f.cosine_similarity, pair, large),
-        ("triplet_margin_loss", f.triplet_margin_loss, "n9x13*3"),
-        ("multi_margin_loss", f.multi_margin_loss, logits, SINGLE),
         ("ctc_loss", lambda x, t: f.ctc_loss(x.log_softmax(2), t, (20, 20, 20), (5, 4, 3)),
          "n20x3x7 i1:7@3x5",
          SINGLE, NO_NAN, flat, slack(64)),
@@ -162,25 +151,17 @@ def convolve(torch: Any) -> Iterator[Case]:
         ("conv2d of one pixel", f.conv2d, "n1x5x1x1 n7x5x1x1 n7"),
         ("conv2d in double precision", named(f, "conv2d", padding=1), f"{image} n6x4x3x3 n6",
          {"types": ("float64",)}),
-        ("conv_transpose2d groups", named(f, "conv_transpose2d", groups=2, dilation=2), f"{image} n4x3x3x3"),
-        ("unfold and fold", lambda x: f.fold(f.unfold(x, 3, padding=1), x.shape[2:], 3, padding=1), image,
-         wide),
         ("fold", named(f, "fold", (9, 8), 3, padding=1), "n3x36x72", "n400x36x72"),
         ("im2col", named(f, "unfold", 3, stride=2), image, wide, slack(1)),
         ("linear", f.linear, "n5x33 n17x33 n17", "n400x65 n190x65 n190"),
-        ("bilinear", f.bilinear, "n5x7 n5x9 n4x7x9 n4"),
         ("adaptive_avg_pool3d of many", named(f, "adaptive_avg_pool3d", (5, 3, 4)), "n2x3x7x6x8",
          "n110x11x6x4x5",
          {"grad": False}, slack(8)),
-        ("avg_pool2d uncounted", named(f, "avg_pool2d", 3, 2, 1, True, False), image, slack(1)),
         ("avg_pool2d divisor", named(f, "avg_pool2d", 2, divisor_override=3), image, slack(1)),
         ("max_pool2d indices", named(f, "max_pool2d", 2, return_indices=True), "d3x4x9x200", EXACT,
          {"grad": False},
          slack(1)),
         ("max_pool2d dilated", named(f, "max_pool2d", 2, 1, dilation=2, ceil_mode=True), image, slack(4)),
-        ("max_unpool2d", lambda x: f.max_unpool2d(*f.max_pool2d(x, 2, return_indices=True), 2), "d2x3x8x100",
-         SINGLE, slack(1)),
-        ("lp_pool2d", named(f, "lp_pool2d", 2, 2), "u.5:2@3x4x9x8", slack(8)),
         ("channels last max_pool2d", lambda x: f.max_pool2d(last(x), 3, 2), image, "n3x4x121x119", slack(8)),
         grad=True, slack=16,
     )
@@ -196,35 +177,24 @@ def layers(torch: Any) -> Iterator[Case]:  # noqa: C901 - a table
     for mode, number in (entry.split() for entry in modes.split(",")):
         rank, scaled = int(number), {"scale_factor": 1.75, "mode": mode, "recompute_scale_factor": True}
         for aligned in (None, True) if "linear" in mode or mode == "bicubic" else (None,):
-            text, call = (
-                f"interpolate {mode} {rank}d aligned={aligned}",
-                named(f, "interpolate", align_corners=aligned, **scaled),
-            )
+            call = named(f, "interpolate", align_corners=aligned, **scaled)
+            text = f"interpolate {mode} {rank}d aligned={aligned}"
             yield Case(text, call, *sizes[rank], grad=True, slack=256)
         smaller = named(f, "interpolate", size=(4, 3, 2)[:rank], mode=mode)
         yield Case(f"interpolate {mode} {rank}d smaller", smaller, sizes[rank][0], grad=True, slack=64)
-    for mode in ("bilinear", "bicubic"):
-        call = named(f, "interpolate", size=(11, 9), mode=mode, antialias=True)
-        yield Case(
-            f"interpolate {mode} antialias",
-            call,
-            "n3x4x23x21",
-            "n3x4x123x121",
-            ("float32",),
-            grad=True,
-            slack=64,
-        )
     for mode in ("bilinear", "nearest", "bicubic"):
+        once: dict[str, Any] = {"types": ("float32",), "slack": 64}
+        if mode != "nearest":
+            call = named(f, "interpolate", size=(11, 9), mode=mode, antialias=True)
+            yield Case(f"interpolate {mode} antialias", call, "n3x4x23x21", "n3x4x123x121", grad=True, **once)
         for pad in ("zeros", "border", "reflection"):
             call = named(f, "grid_sample", mode, pad, align_corners=False)
             inputs = "n3x4x7x6 u-1.3:1.3@3x9x8x2", "n3x4x70x61 u-1.3:1.3@3x79x78x2"
-            yield Case(
-                f"grid_sample {mode} {pad}", call, *inputs, ("float32",), slack=64, grad=mode == "bilinear"
-            )
+            yield Case(f"grid_sample {mode} {pad}", call, *inputs, grad=mode == "bilinear", **once)
     for aligned, what in (
         (True, "halves"),
         (False, "sixteenths"),
-    ):  # cuDNN has the first in float16, torch the second
+    ):  # cuDNN has the first in float16, torch the other
         # Sixteenths of pixels: short types hold these places.
         sample = lambda x, g, a=aligned: f.grid_sample(x, g.to(x.dtype) / 8, align_corners=a)  # noqa: E731
         yield Case(f"grid_sample of {what}", sample, "n3x4x9x9 i-8:9@3x5x7x2", slack=4, nan=ALL_NAN)
@@ -235,28 +205,23 @@ def layers(torch: Any) -> Iterator[Case]:  # noqa: C901 - a table
     attend = f.scaled_dot_product_attention
     three, many, grouped = "n2x4x33x32*3", "n2x4x140x64*3", "n2x4x33x32 n2x2x33x32*2"
     # fmt: off
-    double: Any = lambda one: one.repeat_interleave(2, 1)  # noqa: E731
     yield from rows(
         torch,
         ("grid_sample 3d", named(f, "grid_sample", align_corners=True), "n2x3x5x6x7 u-1.2:1.2@2x4x5x6x3",
          "n2x3x15x16x17 u-1.2:1.2@2x24x25x26x3", SINGLE, slack(64), {"nan": ALL_NAN}),
-        ("affine_grid", named(f, "affine_grid", (3, 2, 5, 6), align_corners=False), "n3x2x3", SINGLE),
         ("embedding", named(f, "embedding", padding_idx=3), table, "i0:1100@50x37 n1100x65"),
         ("embedding_bag weighted", lambda i, w, s: f.embedding_bag(i, w, mode="sum", per_sample_weights=s),
          f"{bags} n5x7", SINGLE),
         ("one_hot", named(f, "one_hot", 40), "i0:40@5x7", "i0:40@5x701", {"grad": False}, slack(1)),
         ("attention", attend, three, many),
         ("attention causal", lambda q, k, v: attend(q, k, v, is_causal=True), three, many, NO_NAN),
+        ("attention of transposed heads", lambda *given: attend(*(one.transpose(1, 2) for one in given)),
+         "n2x33x4x32*3"),
         ("attention scaled", lambda q, k, v: attend(q, k, v, scale=0.3), three),
-        ("attention masked", lambda q, k, v, m: attend(q, k, v, _opened(m)), f"{three} b2x1x33x33",
+        ("attention masked", lambda q, k, v, m: attend(q, k, v, opened(m)), f"{three} b2x1x33x33",
          f"{many} b2x1x140x140", NO_NAN),
         ("attention biased", attend, f"{three} n2x4x33x33"),
-        ("attention cross", attend, "n2x4x9x32 n2x4x57x32*2"),
-        ("attention grouped", lambda q, k, v: attend(q, double(k), double(v), is_causal=True), grouped,
-         NO_NAN),
         ("attention grouped by torch", lambda q, k, v: attend(q, k, v, enable_gqa=True), grouped),
-        ("attention by definition", lambda q, k, v: (q @ k.mT / 32**0.5).softmax(-1) @ v, three, many),
-        ("multi_head_attention", _heads(torch), "n9x3x32 n96x32 n96 n32x32 n32", NO_NAN, slack(16)),
         grad=True, slack=8,
     )
     # fmt: on
@@ -272,22 +237,6 @@ def layers(torch: Any) -> Iterator[Case]:  # noqa: C901 - a table
         if name != "rnn_relu":
             inputs = f"n5x9 n5x16 {weights(gates, 9, 16)}", f"n300x9 n300x240 {weights(gates, 9, 240)}"
             yield Case(f"{name} cell", _cell(torch, name), *inputs, grad=True, slack=16, nan=ALL_NAN)
-
-
-def _opened(mask: Any) -> Any:
-    """Each query may look at the first key: no row is empty."""
-    opened = mask.clone()
-    opened[..., 0] = True
-    return opened
-
-
-def _heads(torch: Any) -> Any:
-    def call(x: Any, weight: Any, bias: Any, out: Any, last: Any) -> Any:
-        attend = torch.nn.functional.multi_head_attention_forward
-        before, after = (weight / 8, bias, None, None, False, 0.0), (out / 8, last)
-        return attend(x, x, x, 32, 4, *before, *after, training=False, need_weights=False)[0]
-
-    return call
 
 
 def _cell(torch: Any, name: str) -> Any:

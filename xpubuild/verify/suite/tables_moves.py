@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from .cases import EXACT, GRAD, LONG, LONG_ONLY, NO_NAN, SHORT_TOO, SINGLE, Case, named, rows, slack
@@ -16,9 +16,7 @@ def moves(torch: Any) -> Iterator[Case]:
         "permute": lambda x: x.permute(2, 0, 1).contiguous(),
         "flip": lambda x: x.flip(0, 2),
         "roll": lambda x: x.roll((3, 5), (1, 2)),
-        "rot90": lambda x: x.rot90(1, (0, 2)),
         "cat": lambda x: torch.cat((x, x.flip(0), x), 1),
-        "stack": lambda x: torch.stack((x, x.flip(1)), 2),
         "repeat": lambda x: x.repeat(2, 1, 3),
         "repeat_interleave": lambda x: x.repeat_interleave(3, 1),
         "tril": lambda x: x.tril(1),
@@ -29,22 +27,17 @@ def moves(torch: Any) -> Iterator[Case]:
         "slice": lambda x: x[1:, :, ::3] * 1,
         "select": lambda x: x.select(1, 2) * 1,
         "clone": lambda x: x.clone(),
-        "narrow": lambda x: x.narrow(2, 3, 9) * 1,
         "split": lambda x: [part * 1 for part in x.split(11, 2)],
         "expand": lambda x: x[:, :1].expand(-1, 4, -1) * 1,
         "as_strided": lambda x: x.contiguous().as_strided((4, 6), (9, 2), 3) * 1,
         "constant_pad_nd": lambda x: f.pad(x, (1, 2, 3, 0), value=2.5),
         "squeeze": lambda x: x[:1].squeeze(0) * 1,
-        "negative pad": lambda x: f.pad(x, (-1, 2, 0, -1)),
-        "movedim": lambda x: x.movedim(0, 2).contiguous(),
         "slice_scatter": lambda x: torch.slice_scatter(x, x[:, :, :9] * 2, 2, 3, 21, 2),
         "select_scatter": lambda x: torch.select_scatter(x, x[:, 0] * 2, 1, 2),
         "masked_fill": lambda x: x.masked_fill(x > 0.5, -1.0),
         "masked_select": lambda x: x[x > 0.5],
         "fill": lambda x: torch.full_like(x, 2.5) + x * 0,
-        "zeros": lambda x: torch.zeros_like(x) + x * 0,
         "copy": lambda x: torch.empty_like(x).copy_(x),
-        "pixel_shuffle": lambda x: f.pixel_shuffle(x[:, :4, :32].reshape(-1, 4, 4, 8), 2),
     }
     for name, call in plain.items():
         grad = name not in ("masked_select", "fill", "zeros", "copy")
@@ -71,12 +64,8 @@ def moves(torch: Any) -> Iterator[Case]:
                     (torch.int64, torch.int32, torch.int8, torch.bool)], "i-99:99@3x67"),
         ("cat of many parts", lambda x: torch.cat(x.split(1, 1), 1), "n3x130", EXACT),
         ("repeat_interleave by counts", lambda x, i: x.repeat_interleave(i, 1), "n3x67 i0:4@67", EXACT),
-        ("linspace", lambda x: torch.linspace(3, 5, 70001, device=x.device, dtype=x.dtype) + x, zero, LONG,
-         slack(4)),
-        ("eye", lambda x: torch.eye(300, 290, device=x.device) + x, zero, EXACT, SINGLE),
         ("full", lambda x: torch.full((300, 290), 2.5, device=x.device) + x, zero, EXACT, SINGLE),
         ("scalar_tensor", lambda x: torch.scalar_tensor(2.5, device=x.device) + x, zero, EXACT, SINGLE),
-        ("tril_indices", lambda x: torch.tril_indices(9, 7, device=x.device) + x, "i0:1@1"),
         ("nonzero", "", "b9x67", "b401x251"),
         ("nonzero of as many", lambda x: (x > 0).nonzero(), "d8x32", EXACT, NO_NAN),
         ("nonzero of numbers", "nonzero", "w0:2@9x67", EXACT),
@@ -88,6 +77,13 @@ def moves(torch: Any) -> Iterator[Case]:
         inputs = "u.5:1.5@33x17 i0:33@33x17 u.5:1.5@33x17", "u.5:1.5@4099x19 i0:4099@4099x19 u.5:1.5@4099x19"
         yield Case(f"scatter_reduce {how}", scatter, *inputs, slack=16, nan=how in ("sum", "mean", "prod"))
     data, index, picks = "n33x17", "i0:33@33", "i0:33@33x17"
+    #: In an order that depends on threads, unless it has to be repeatable.
+    adding = {
+        "index_add": lambda x, i, y: x.index_add(0, i, y),
+        "index_put": lambda x, i, y: x.index_put((i,), y, accumulate=True),
+        "scatter_add": lambda x, i, y: x.scatter_add(0, i[:, None].expand_as(y), y),
+        "looking up": lambda x, i, y: torch.ops.aten.embedding_dense_backward(y, i, len(x), -1, False) + x,
+    }
     many, indices, many_picks = "n4099x19", "i0:4099@5003", "i0:4099@4099x19"
     yield from rows(
         torch,
@@ -98,21 +94,19 @@ def moves(torch: Any) -> Iterator[Case]:
          f"{many} {indices} n5003x19", GRAD, slack(8)),
         ("index_put of elements", lambda x, i, j, y: x.index_put((i, j), y, accumulate=True),
          f"{data} {index} i0:17@33 n33", f"{many} i0:4099@70001 i0:19@70001 n70001", GRAD, slack(8)),
+        *((f"{name} of many", call, "n50x33 i0:50@1000 n1000x33", {"ways": ("deterministic",)})
+          for name, call in adding.items()),
         ("index_add of integers",
          lambda x, i, y: [x.to(kind).index_add(0, i, y.to(kind)) for kind in (torch.int64, torch.int32)],
          "i-9:9@13 i0:13@20000 i-9:9@20000"),
         ("index_copy", lambda x, y: x.index_copy(0, torch.arange(32, -1, -1, device=x.device), y),
          f"{data}*2",
          EXACT, GRAD),
-        ("index_fill", lambda x, i: x.index_fill(0, i, 2.5), f"{data} i0:33@9", f"{many} i0:4099@99", EXACT,
-         GRAD),
         ("index_select", lambda x, i: x.index_select(0, i), f"{data} {index}", f"{many} {indices}", GRAD,
          slack(8)),
         ("index", lambda x, i: (x[i], x[:, i[:5] % 17], x[i[:9], i[9:18] % 17]), f"{data} {index}",
          f"{many} {indices}", GRAD, slack(8)),
         ("gather", lambda x, i: x.gather(0, i), f"{data} {picks}", f"{many} {many_picks}", GRAD, slack(8)),
-        ("take", "", f"{data} i0:500@9x7", f"{many} i0:70000@70001", GRAD, slack(8)),
-        ("take_along_dim", named(torch, "take_along_dim", 0), f"{data} {picks}", GRAD, slack(8)),
         ("scatter_add", lambda x, i, y: x.scatter_add(0, i, y), f"{data} {picks} {data}",
          f"{many} {many_picks} {many}", GRAD, slack(8)),
         ("scatter", lambda x,
@@ -122,7 +116,6 @@ def moves(torch: Any) -> Iterator[Case]:
          EXACT),
         ("masked_scatter", lambda x, m, y: x.masked_scatter(m, y), f"{data} b33x17 {data}",
          f"{many} b4099x19 {many}", EXACT, GRAD),
-        ("put", lambda x, i, y: x.put(i, y, accumulate=True), f"{data} i0:500@99 n99", LONG, slack(8)),
     )
     # fmt: on
 
@@ -174,7 +167,6 @@ def updates(torch: Any) -> Iterator[Case]:
         ("clamp_", lambda a: a.clone().clamp_(0.5, 2), one, many, EXACT),
         ("fill_", lambda a: a.clone().fill_(2.5), one, many, EXACT, NO_NAN),
         ("masked_fill_", lambda a: a.clone().masked_fill_(a > 1, 2.5), one, many, EXACT, NO_NAN),
-        ("setting a slice", _set_slices, two, large, EXACT, NO_NAN),
         ("addmm_", lambda a, b: a.clone().addmm_(a, b, beta=0.5), "n33x33*2", "n270x270*2", slack(2)),
         ("cumsum_", lambda a: a.clone().cumsum_(1), one, many, slack(4)),
         ("index_add_", lambda a, b: a.clone().index_add_(0, torch.arange(len(a), device=a.device) // 2, b),
@@ -188,14 +180,6 @@ def updates(torch: Any) -> Iterator[Case]:
             types = _FUSED[name] if form == "fused" else ("float32",)
             made, defined = (_stepped(torch, name, {**options, **_FORMS[one]}) for one in (form, "single"))
             yield Case(f"{form} {name} {number}", made, shapes, sizes, types, slack=64, reference=defined)
-
-
-def _set_slices(a: Any, b: Any) -> Any:
-    changed = a.clone()
-    changed[1::2, ::3] = b[1::2, ::3]
-    changed[0] = 2.5
-    changed[a > 2] = -1.0
-    return changed
 
 
 def _stepped(torch: Any, name: str, options: dict[str, Any]) -> Any:
@@ -255,31 +239,19 @@ def foreach(torch: Any) -> Iterator[Case]:
             yield Case(f"foreach {name}{how}", of(name, argument), small, many, slack=8)
         yield Case(f"foreach {name}_", of(f"{name}_", same), small, many, slack=8)
     # fmt: off
-    first = lambda given: given[0].flatten()[1]  # noqa: E731
     yield from rows(
         torch,
-        ("foreach add tensor", of("add", first), small, slack(4)),
-        ("foreach mul tensor", of("mul", first), small, many, slack(4)),
         ("foreach lerp", of("lerp", twice, 0.3), small, many, slack(8)),
         ("foreach lerp_", of("lerp_", twice, 0.3), small, many, slack(8)),
         ("foreach addcmul", of("addcmul", same, same, 0.5), small, many, slack(8)),
         ("foreach addcmul_", of("addcmul_", same, same, 0.5), small, many, slack(8)),
         ("foreach addcdiv", of("addcdiv", same, same, [0.5, 1, 2]), small, many, slack(8)),
         ("foreach addcdiv_", of("addcdiv_", same, same, 0.5), small, many, slack(8)),
-        ("foreach norm", of("norm", 2), small, many, slack(8)),
+        # With each list times its norm: 1 % of one number alone is not seen in short types.
+        ("foreach norm", lambda *g: [a * b for a, b in zip(g, of("norm", 2)(*g))], small, slack(4)),
         ("foreach norm 1", of("norm", 1), small, many, slack(8)),
         ("foreach max", of("max"), small, many, EXACT),
         ("foreach zero_", of("zero_"), small, many, EXACT, NO_NAN),
         ("foreach copy_", lambda *g: of("copy_", list(g))(*(one * 0 for one in g)), small, many, EXACT),
-        ("clip_grad_norm_", lambda *g: _clipped(torch, g), small, many, slack(64)),
     )
     # fmt: on
-
-
-def _clipped(torch: Any, given: Sequence[Any]) -> list[Any]:
-    with torch.enable_grad():
-        own = [one.detach().clone().requires_grad_() for one in given]
-    for one, gradient in zip(own, given):
-        one.grad = gradient.clone()
-    total = torch.nn.utils.clip_grad_norm_(own, 1.5)
-    return [total, *(one.grad for one in own)]

@@ -20,12 +20,7 @@ _NOT_OF_PLACES = "(?!.*falling back to run)"
 def attention(torch: Any) -> Iterator[Case]:
     """Return each backend of attention that the device has, and FlexAttention, against the definition."""
     # Short types first: some backends have no others.
-    usual: dict[str, Any] = {
-        "types": ("bfloat16", "float16", "float32"),
-        "strided": False,
-        "nan": False,
-        "slack": 8.0,
-    }
+    usual: Any = {"types": ("bfloat16", "float16", "float32"), "strided": False, "nan": False, "slack": 8.0}
     whole, grouped = f"n2x4x70x{_HEAD}*3", f"n2x4x70x{_HEAD} n2x2x70x{_HEAD}*2"
     uses = (("", whole, False), (" causal", grouped, True),
             (" cross", f"n2x4x9x{_HEAD} n2x4x150x{_HEAD}*2", False),
@@ -36,11 +31,8 @@ def attention(torch: Any) -> Iterator[Case]:
             yield Case(f"{backend}{what}", call, inputs, reference=defined, grad=True, **usual)
     aligned, shared = f"n1x4x256x{_HEAD}*3", f"n1x4x256x{_HEAD} n1x2x256x{_HEAD}*2"
     defined = _defined(torch, causal=True, bias=_nearer)
-    for what, inputs, grad in (
-        ("", aligned, False),
-        (" grouped", shared, False),
-        (" with gradients", aligned, True),
-    ):
+    flexible = (("", aligned, False), (" grouped", shared, False), (" with gradients", aligned, True))
+    for what, inputs, grad in flexible:
         options = {**usual, "types": ("float32", "bfloat16"), "grad": grad, "reference": defined}
         yield Case(f"FlexAttention{what}", _flexible(torch, grouped=inputs is shared), inputs, **options)
 
@@ -57,13 +49,13 @@ def _defined(torch: Any, *, causal: bool, bias: Any = None) -> Any:
         if causal:
             scores = scores.masked_fill(torch.ones(rows, columns).bool().triu(1), float("-inf"))
         for one in mask:
-            scores = scores.masked_fill(~_opened(one), float("-inf"))
+            scores = scores.masked_fill(~opened(one), float("-inf"))
         return scores.softmax(-1) @ v
 
     return call
 
 
-def _opened(mask: Any) -> Any:
+def opened(mask: Any) -> Any:
     """Each query may look at the first key: no row is empty."""
     first = mask.new_zeros(mask.shape[-1])
     first[0] = True
@@ -81,8 +73,8 @@ def _by(torch: Any, backend: str, *, causal: bool) -> Any:
             raise NotImplementedError(f"{backend} is not compiled with this torch")
         with sdpa_kernel([getattr(SDPBackend, backend)]), warnings.catch_warnings():
             warnings.filterwarnings("ignore", _NOT_OF_PLACES)  # why it does not take them
-            opened = [_opened(one) for one in mask]
-            return torch.nn.functional.scaled_dot_product_attention(q, k, v, *opened, is_causal=causal)
+            masks = [opened(one) for one in mask]
+            return torch.nn.functional.scaled_dot_product_attention(q, k, v, *masks, is_causal=causal)
 
     return call
 
@@ -132,9 +124,8 @@ def _matrix(*shape: int) -> str:
 def blocks(torch: Any) -> Iterator[Case]:
     """Return a block of a U-Net, an encoder with padding, and recurrent networks."""
     usual: dict[str, Any] = {"strided": False, "nan": False}
-    image = (
-        f"n2x8x18x14 u.5:1.5@8 u-.5:.5@8 {_matrix(8, 8, 3, 3)} {_matrix(8, 8, 4, 4)} {_matrix(8, 24, 3, 3)}"
-    )
+    kernels = " ".join(_matrix(8, *shape) for shape in ((8, 3, 3), (8, 4, 4), (24, 3, 3)))
+    image = f"n2x8x18x14 u.5:1.5@8 u-.5:.5@8 {kernels}"
     types: dict[str, Any] = {"types": ("float32", "bfloat16"), "slack": 32.0}
     for mode in ("nearest", "nearest-exact", "bilinear", "bicubic", "area"):
         repeatable = USUAL if mode in ("nearest", "bilinear") else USUAL[:1]
@@ -249,9 +240,8 @@ def _recurrent(torch: Any, name: str) -> Any:
         options = {"bidirectional": True, "batch_first": True, "device": x.device, "dtype": x.dtype}
         network = getattr(torch.nn, name)(9, 16, 2, **options)
         named, utils = zip((one for one, _ in network.named_parameters()), weights), torch.nn.utils.rnn
-        packed = utils.pack_padded_sequence(
-            x, lengths[: len(x)].cpu(), batch_first=True, enforce_sorted=False
-        )
+        sizes, one_way = lengths[: len(x)].cpu(), {"batch_first": True, "enforce_sorted": False}
+        packed = utils.pack_padded_sequence(x, sizes, **one_way)
         found, _ = torch.func.functional_call(network, dict(named), (packed,))
         return utils.pad_packed_sequence(found, batch_first=True, total_length=x.shape[1])[0]
 
