@@ -16,7 +16,7 @@ from xpubuild.resources import suite_dir
 
 #: Not runtime.event_timing: the stand-in has no clock of its own, and runs nothing while the host is busy.
 SIMULATED = (
-    "runtime.stream_*", "runtime.guard_stream", "runtime.event_state", "runtime.allocator_*",
+    "runtime.stream_*", "runtime.guard_stream", "runtime.allocator_*",
     "runtime.copy_pinned", "runtime.copy_async", "aten.no_fallback",
 )  # fmt: skip
 

@@ -19,7 +19,7 @@ from xpubuild.verify.child import Deadline
 from xpubuild.verify.suite import aot_child, registry
 from xpubuild.verify.suite.backends import BACKENDS
 from xpubuild.verify.suite.check_runtime_aot import no_jit
-from xpubuild.verify.suite.children import Ended, Talking, run_beside, run_one
+from xpubuild.verify.suite.children import Ended, Talking, run_beside
 from xpubuild.verify.suite.context import CheckFailedError, CheckSkippedError, SuiteContext
 from xpubuild.verify.suite.hardware import memory_of
 from xpubuild.verify.suite.peaks import PEAKS, find
@@ -34,9 +34,8 @@ def test_a_program_has_its_environment_folder_and_both_streams(tmp_path: Path) -
     code = (
         "import os, sys; print(os.environ['ADDED'], os.getcwd(), flush=True); print('err', file=sys.stderr)"
     )
-    ended = run_one(
-        program(code), deadline_s=30, folder=tmp_path / "a", env={"ADDED": "yes"}, cwd=tmp_path / "where"
-    )
+    where = {"folder": tmp_path / "a", "cwd": tmp_path / "where"}
+    (ended,) = run_beside([program(code)], deadline_s=30, env={"ADDED": "yes"}, **where)
     assert ended.ok
     assert ended.output.split() == ["yes", os.path.realpath(tmp_path / "where"), "err"]
     assert not list((tmp_path / "a").iterdir())
@@ -51,7 +50,7 @@ def test_a_program_has_its_environment_folder_and_both_streams(tmp_path: Path) -
     ],
 )
 def test_failures_are_told_apart(tmp_path: Path, code: str, said: str) -> None:
-    ended = run_one(program(code), deadline_s=30, folder=tmp_path)
+    (ended,) = run_beside([program(code)], deadline_s=30, folder=tmp_path)
     assert (ended.ok, ended.describe("the script")) == (False, said)
     assert Ended(-250, timed_out=False, output="").describe("it") == "it was killed by signal 250"
 
@@ -64,7 +63,7 @@ def test_what_hangs_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
         "print(p.pid, flush=True)\n"
         "time.sleep(600)"
     )
-    ended = run_one(program(code), deadline_s=3, folder=tmp_path)
+    (ended,) = run_beside([program(code)], deadline_s=3, folder=tmp_path)
     assert ended.timed_out
     assert ended.describe("it").startswith("it timed out")
     grandchild = Path("/proc") / ended.output.split()[0]

@@ -6,8 +6,10 @@ Inputs are created on the CPU from a fixed seed and copied, so that device and r
 from __future__ import annotations
 
 import math
+import operator
 import struct
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from .context import SuiteContext, require
@@ -155,27 +157,21 @@ def integers(context: SuiteContext) -> None:
     torch = context.torch
     left = [7, -7, 7, -7, 0, 127, -128, 100, 1, -1]
     right = [3, 3, -3, -3, 5, 2, 7, -9, 1, 6]
-    answers: dict[str, tuple[Callable[[Any, Any], Any], list[int]]] = {
-        "sum": (lambda a, b: a + b, [a + b for a, b in zip(left, right)]),
-        "product": (lambda a, b: a * b, [a * b for a, b in zip(left, right)]),
-        "floor division": (lambda a, b: a // b, [a // b for a, b in zip(left, right)]),
-        "truncated division": (
-            lambda a, b: torch.div(a, b, rounding_mode="trunc"), [int(a / b) for a, b in zip(left, right)],
-        ),
-        "remainder": (torch.remainder, [a % b for a, b in zip(left, right)]),
-        "fmod": (torch.fmod, [int(math.fmod(a, b)) for a, b in zip(left, right)]),
-        "maximum": (torch.maximum, [max(a, b) for a, b in zip(left, right)]),
-        "and": (lambda a, b: a & b, [a & b for a, b in zip(left, right)]),
-        "exclusive or": (lambda a, b: a ^ b, [a ^ b for a, b in zip(left, right)]),
-        "shift": (lambda a, b: a << (b & 3), [a << (b & 3) for a, b in zip(left, right)]),
-        "less": (lambda a, b: a < b, [int(a < b) for a, b in zip(left, right)]),
+    # What torch has, and Python where it has another function for it.
+    answers: dict[str, tuple[Callable[[Any, Any], Any], ...]] = {
+        "sum": (operator.add,), "product": (operator.mul,), "floor division": (operator.floordiv,),
+        "truncated division": (partial(torch.div, rounding_mode="trunc"), operator.truediv),
+        "remainder": (torch.remainder, operator.mod), "fmod": (torch.fmod, math.fmod),
+        "maximum": (torch.maximum, max), "and": (operator.and_,), "exclusive or": (operator.xor,),
+        "shift": (lambda a, b: a << (b & 3),), "less": (operator.lt,),
     }  # fmt: skip
     for dtype, bits in ((torch.int8, 8), (torch.int16, 16), (torch.int32, 32), (torch.int64, 64)):
         a = torch.tensor(left, dtype=dtype, device=context.device)
         b = torch.tensor(right, dtype=dtype, device=context.device)
-        for name, (function, expected) in answers.items():
+        for name, functions in answers.items():
+            expected = [int(functions[-1](*pair)) for pair in zip(left, right)]
             wrapped = [(value + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1) for value in expected]
-            found = [int(value) for value in function(a, b).tolist()]
+            found = [int(value) for value in functions[0](a, b).tolist()]
             require(found == wrapped, f"{name} of {dtype} is {found} instead of {wrapped}")
     big = [2**53 + 1, -(2**61) - 3]
     found = (torch.tensor(big, device=context.device) * 2 - 1).tolist()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from typing import Any
 
-from .context import CheckFailedError, SuiteContext, require
+from .context import SuiteContext, require
 from .registry import SMOKE, check
 from .tolerance import gamma, near, unit_roundoff
 
@@ -16,14 +15,7 @@ _NEEDS = ("device.availability", "audio.import")
 @check("audio.import", "torchaudio can be imported", needs=("import.torch",), suites=SMOKE)
 def import_audio(context: SuiteContext) -> None:
     """Import torchaudio; its extension fails with a torch that it was not built for."""
-    if importlib.util.find_spec("torchaudio") is None:
-        context.absent("audio", "torchaudio is not installed")
-    try:
-        import torchaudio
-    except Exception as error:
-        raise CheckFailedError(f"torchaudio cannot be imported: {type(error).__name__}: {error}") from error
-    context.note(f"torchaudio {torchaudio.__version__}")
-    context.metric("version", str(torchaudio.__version__))
+    context.imported("torchaudio", "audio")
 
 
 def _wave(context: SuiteContext, length: int) -> Any:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from .context import CheckFailedError, CheckSkippedError, SuiteContext, require
 from .placement import require_placed
 from .registry import SMOKE, check
 from .tolerance import near, network_limit, relative_error, unit_roundoff
+from .ways import graphs
 
 _NEEDS = ("device.availability", "compile.toolchain", "compile.triton_version")
 
@@ -65,14 +67,7 @@ def triton_version(context: SuiteContext) -> None:
 
 def _require_compiled(before: int, what: str) -> None:
     """Fail if nothing was compiled: eager mode gives right results too."""
-    require(_frames() > before, f"{what} ran without being compiled")
-
-
-def _frames() -> int:
-    """Return how many graphs this process has compiled."""
-    from torch._dynamo.utils import counters
-
-    return int(counters["stats"]["unique_graphs"])
+    require(graphs() > before, f"{what} ran without being compiled")
 
 
 def _operands(context: SuiteContext, rows: int, seed: int = 31) -> tuple[Any, Any]:
@@ -112,7 +107,7 @@ def inductor(context: SuiteContext) -> None:
     context.full_precision()
     left, right = _operands(context, 128)
     weight = torch.randn(128, 64, generator=torch.Generator().manual_seed(32))
-    before = _frames()
+    before = graphs()
     leaves = [part.to(context.device).requires_grad_() for part in (left, right)]
     found = _gradients(torch.compile(_block, fullgraph=True), leaves, weight.to(context.device))
     _require_compiled(before, "the function")
@@ -127,16 +122,16 @@ def dynamic_shapes(context: SuiteContext) -> None:
     """Compile with dynamic shapes and call with four sizes; all results must be right and use one graph."""
     torch = context.torch
     torch._dynamo.reset()
-    before = _frames()
+    before = graphs()
     compiled = torch.compile(_block, fullgraph=True, dynamic=True)
     for rows in (17, 63, 129, 255):  # none is another size: torch 2.4 makes a graph of its own for that
         left, right = _operands(context, rows, seed=rows)
         found = compiled(left.to(context.device), right.to(context.device))
         _near(context, f"value_of_{rows}_rows", found, _block(left.double(), right.double()), 8)
-    graphs = _frames() - before
-    context.metric("graphs", graphs)
-    require(graphs >= 1, "the function ran without being compiled")
-    require(graphs == 1, f"four sizes took {graphs} graphs: dynamic shapes are specialised")
+    _require_compiled(before, "the function")
+    made = graphs() - before
+    context.metric("graphs", made)
+    require(made == 1, f"four sizes took {made} graphs: dynamic shapes are specialised")
 
 
 @check("compile.max_autotune", "max-autotune selects a correct kernel", needs=_NEEDS, deadline_s=420)
@@ -144,7 +139,7 @@ def max_autotune(context: SuiteContext) -> None:
     """Let inductor benchmark and choose kernels for a small product."""
     torch = context.torch
     torch._dynamo.reset()
-    before = _frames()
+    before = graphs()
     left, right = _operands(context, 128)
 
     def product(a: Any, b: Any) -> Any:
@@ -154,6 +149,33 @@ def max_autotune(context: SuiteContext) -> None:
     found = compiled(left.to(context.device), right.to(context.device))
     _require_compiled(before, "the function")
     _near(context, "chosen_kernel", found, product(left.double(), right.double()), 2)
+
+
+@check("compile.freezing", "inductor folds constants of a frozen network", needs=_NEEDS, deadline_s=300)
+def freezing(context: SuiteContext) -> None:
+    """Freeze a small network in inference: right, as in eager mode, and the same after a buffer has changed,
+    which is a constant of the compiled code then."""
+    torch, nn = context.torch, context.torch.nn
+    from torch._inductor import config
+
+    torch._dynamo.reset()
+    context.full_precision()
+    torch.manual_seed(33)
+    layers = nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(800, 10)
+    network, images = nn.Sequential(*layers).eval(), torch.randn(4, 3, 12, 12)
+    there, data = copy.deepcopy(network).to(context.device), images.to(context.device)
+    before = graphs()
+    with torch.no_grad(), config.patch(freezing=True):
+        eager, exact = there(data), network.double()(images.double())
+        compiled = torch.compile(there, fullgraph=True)
+        found = compiled(data)
+        there[1].running_var.mul_(4.0)
+        again, changed = compiled(data), there(data)
+    _require_compiled(before, "the network")
+    _near(context, "frozen", found, exact, 8)
+    _near(context, "frozen_from_eager", found, eager, 16)
+    require(not torch.equal(eager, changed), "a buffer of the network has no effect")
+    require(torch.equal(found, again), "a changed buffer changed the result: it was not folded into the code")
 
 
 @check("compile.triton_kernel", "a triton kernel runs on the device", needs=_NEEDS)

@@ -153,27 +153,15 @@ def build(context: SuiteContext) -> None:
     deadline_s=300,
 )
 def compile_only(context: SuiteContext) -> None:
-    """Trace a function to a graph, and compile it for the CPU with inductor."""
+    """Compile a function for the CPU with inductor."""
     torch = context.torch
 
     def block(left: Any, right: Any) -> Any:
         return (left @ right).relu().sum(dim=-1)
 
-    graph = torch.export.export(_module(torch, block), (torch.randn(8, 4), torch.randn(4, 6))).graph
-    called = [str(node.target) for node in graph.nodes if node.op == "call_function"]
-    problem = f"the graph contains {', '.join(called)}"
-    require(any("matmul" in name or "mm" in name for name in called), problem)
     if compiler() is None:
-        raise CheckSkippedError("a function can be traced; to compile it, inductor needs a C++ compiler")
+        raise CheckSkippedError("inductor needs a C++ compiler")
     left, right = torch.randn(8, 4), torch.randn(4, 6)
     found = torch.compile(block, fullgraph=True)(left, right)
     close = torch.allclose(found, block(left, right), rtol=1e-4, atol=1e-5)
     require(close, "the compiled function gives another result than eager mode")
-
-
-def _module(torch: Any, function: Any) -> Any:
-    class Block(torch.nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
-        def forward(self, left: Any, right: Any) -> Any:
-            return function(left, right)
-
-    return Block()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from importlib import metadata
 from pathlib import Path
 
-from .context import SuiteContext, require
+from .context import CheckSkippedError, SuiteContext, require
 from .registry import IMAGE, SMOKE, check
 
 # c10::detail::torchCheckFail(char const*, char const*, unsigned, std::string const&): every extension that
@@ -53,3 +54,15 @@ def import_abi(context: SuiteContext) -> None:
     problem = f"torch reports C++ ABI {flag}, but libc10.so exports torchCheckFail for {found}"
     require(found == [flag], problem)
     context.note(f"_GLIBCXX_USE_CXX11_ABI={flag}")
+
+
+@check("import.ipex", "Intel's extension is for this torch and can be imported", needs=("import.torch",))
+def import_ipex(context: SuiteContext) -> None:
+    """Compare the releases before the import: with another torch the extension ends the process."""
+    if "ipex" not in context.required:
+        raise CheckSkippedError("the extension is retired: only --require ipex imports it")
+    name, torch = "intel_extension_for_pytorch", str(context.torch.__version__)
+    version = metadata.version(name)
+    paired = version.split(".")[:2] == torch.split(".")[:2]
+    require(paired, f"{name} {version} is for another release than torch {torch}")
+    context.imported(name, "ipex")

@@ -36,10 +36,6 @@ class _Run:
     scale: float = 1.0
 
 
-def _parameter_bytes(model: Any) -> int:
-    return sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
-
-
 def _loss(torch: Any, model: Any, data: Any, target: Any, dtype: Any) -> Any:
     with torch.autocast(data.device.type, dtype=dtype, enabled=dtype is not None):
         return torch.nn.functional.cross_entropy(model(data), target)
@@ -105,6 +101,7 @@ def _limits(context: SuiteContext, dtype: Any) -> tuple[float, float]:
 def _check_training(context: SuiteContext, dtype: Any) -> None:
     torch = context.torch
     from .placement import on_device, require_placed
+    from .resnet import PARAMETERS
     from .workload import build, images, labels
 
     context.full_precision()
@@ -113,7 +110,7 @@ def _check_training(context: SuiteContext, dtype: Any) -> None:
     there = copy.deepcopy(model).to(context.device)
     data = images(_BATCH, side, seed=3).to(context.device)
     target = labels(_BATCH).to(context.device)
-    with on_device(context, 2 * _parameter_bytes(model)):
+    with on_device(context, 2 * 4 * PARAMETERS):
         found = _train(torch, there, data, target, dtype)
     require_placed(context, "parameters are", there.parameters())
     require_placed(context, "gradients are", found.gradients)
@@ -134,21 +131,13 @@ def _compare(context: SuiteContext, found: _Run, reference: _Run, dtype: Any) ->
     forward, gradient = _limits(context, dtype)
     first = reference.losses[0]
     context.within("loss_error", abs(found.losses[0] - first) / first, forward)
-    error = _gradient_error(context.torch, found.gradients, reference.gradients)
+    both = [[one.detach().cpu().double().flatten() for one in run.gradients] for run in (found, reference)]
+    error = relative_error(context.torch, *map(context.torch.cat, both))
     context.within("gradient_error", error, gradient)
     for step in range(1, _STEPS + 1):
         wanted = reference.losses[step]
         limit = trajectory_limit(wanted, forward, min(error, gradient), reference.fall[step])
         context.within(f"loss_error_after_{step}", abs(found.losses[step] - wanted), limit)
-
-
-def _gradient_error(torch: Any, found: list[Any], reference: list[Any]) -> float:
-    """Return the error of the whole gradient, as one vector."""
-    flat = [
-        torch.cat([gradient.detach().cpu().double().flatten() for gradient in side])
-        for side in (found, reference)
-    ]
-    return relative_error(torch, *flat)
 
 
 @check("model.resnet50_train_step", "resnet50 training steps, float32", suites=SMOKE, deadline_s=240)

@@ -13,6 +13,7 @@ from typing import Any
 
 from .context import CheckSkippedError, SuiteContext, require
 from .hardware import float_types, has_kernel, onednn_computes_in
+from .placement import recorded
 from .registry import check
 from .tolerance import (
     TF32_ROUNDOFF,
@@ -20,6 +21,7 @@ from .tolerance import (
     bilinear_limit,
     excess,
     near,
+    network_limit,
     relative_error,
     rounded_inputs_limit,
     unit_roundoff,
@@ -54,9 +56,9 @@ def _tf32(context: SuiteContext, *, on: bool) -> Iterator[bool]:
     """Switch TF32 for products and convolutions on or off, and back; yield whether there is a switch."""
     old: list[tuple[Any, str, Any]] = []
     for paths in (context.backend.tf32_gemm_switches, context.backend.tf32_switches):
-        for holder, switch in context.switches(paths)[:1]:
-            old.append((holder, switch, getattr(holder, switch)))
-            setattr(holder, switch, (("ieee", "tf32") if switch == "fp32_precision" else (False, True))[on])
+        if found := context.switch(paths):
+            old.append((*found, getattr(*found)))
+            setattr(*found, (("ieee", "tf32") if found[1] == "fp32_precision" else (False, True))[on])
     try:
         yield bool(old)
     finally:
@@ -89,6 +91,31 @@ def tf32(context: SuiteContext) -> None:
             near(context, f"with TF32 disabled a {name}", apply(a.to(device), b.to(device)), exact, limit)
     used = context.metrics["product_in_effect"]
     context.note("TF32 was used" if used else "TF32 was allowed, but not used for this product")
+
+
+@check("onednn.scaled_mm", "products of float8 numbers with scales agree with double precision")
+def scaled_mm(context: SuiteContext) -> None:
+    """Multiply float8_e4m3fn matrices, with a scale for each; a skip where torch has no kernel for them."""
+    torch, to = context.torch, context.device
+    given = _numbers(context, (64, 256), (48, 256), dtype=torch.float8_e4m3fn)
+    scales = [torch.tensor(0.37), torch.tensor(1.9)]
+    left, right = (one.double() * scale.double() for one, scale in zip(given, scales))
+    a, b, scale_a, scale_b = (one.to(to) for one in (*given, *scales))
+    options = {"scale_a": scale_a, "scale_b": scale_b, "out_dtype": torch.bfloat16}
+    try:
+        found, record = recorded(context, lambda: torch._scaled_mm(a, b.t(), **options))
+    except RuntimeError as error:
+        if not isinstance(error, NotImplementedError) and "support" not in str(error):
+            raise
+        raise CheckSkippedError(str(error).splitlines()[0]) from error
+    if record.fallbacks:
+        raise CheckSkippedError(record.fallbacks[0])
+    found = found[0] if isinstance(found, tuple) else found  # with its largest value, before torch 2.5
+    types = {"result_dtype": torch.bfloat16, "accumulate": torch.float32}
+    exact, limit = left @ right.t(), bilinear_limit(torch, _product, left, right.t(), 256, **types)
+    near(context, "the product", found, exact, limit)
+    allowed = network_limit(1, 256, *(unit_roundoff(torch, one) for one in types.values()))
+    context.within("relative_error", relative_error(torch, found, exact), allowed)
 
 
 def _compare(context: SuiteContext, forms: Forms, exact: Any, limit: Any, dtype: Any) -> None:

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from .aot_child import MARK, compiled
-from .children import Ended, python, run_one
+from .children import Ended, python, run_beside
 from .context import CheckFailedError, CheckSkippedError, SuiteContext, require
 from .registry import check
 
@@ -37,7 +37,7 @@ def no_jit(context: SuiteContext) -> None:
         # The variables: programmers-guide/COMPILER_CACHE.md of intel/compute-runtime.
         env = {"NEO_CACHE_PERSISTENT": "1", "NEO_CACHE_DIR": str(cache), "SYCL_CACHE_PERSISTENT": "0"}
         command = python(Path(__file__).with_name("aot_child.py"), str(context.device))
-        ended = run_one(command, deadline_s=_DEADLINE_S, folder=folder, env=env)
+        (ended,) = run_beside([command], deadline_s=_DEADLINE_S, folder=folder, env=env)
         judge(context, said(ended), compiled(cache))
 
 

@@ -7,27 +7,9 @@ from typing import Any
 
 from .context import CheckSkippedError, SuiteContext, require
 from .registry import SMOKE, check
-from .runtime import Load, need_streams, timed_event
+from .runtime import Load, need_streams
 
 _TIMES = 4
-
-
-@check("runtime.event_state", "an event is pending until the work before it is complete")
-def event_state(context: SuiteContext) -> None:
-    """Query an event before, during and after the work that precedes it, and record it a second time."""
-    need_streams(context)
-    module = context.module
-    load = Load(context)
-    event = module.Event()
-    require(event.query(), "an event that was never recorded is not complete")
-    for turn in ("first", "second"):
-        result = load.queue()
-        event.record()
-        pending = not event.query()
-        event.synchronize()
-        require(event.query(), f"after synchronize() the {turn} record of an event is not complete")
-        require(pending, f"the {turn} record of an event was complete before the work that precedes it")
-        load.right(result.sum().item(), f"after the event's {turn} synchronize()")
 
 
 def _elapsed(begin: Any, end: Any, context: SuiteContext) -> float:
@@ -49,7 +31,7 @@ def event_timing(context: SuiteContext) -> None:
     for _ in range(3):
         for times, found in measured.items():
             context.module.synchronize()
-            begin, end = timed_event(context), timed_event(context)
+            begin, end = (context.module.Event(enable_timing=True) for _ in range(2))
             began = time.perf_counter()
             begin.record()
             result = load.queue(times=times)

@@ -70,17 +70,13 @@ def generator_state(context: SuiteContext) -> None:
     other.set_state(state)
     problem = "a state gives different numbers in another generator"
     require(_same(context, numbers, _draws(context, other)), problem)
-    get, put = _default_state(context)
+    owner = torch if context.backend.name == "cpu" else context.module
+    get, put = owner.get_rng_state, owner.set_rng_state
     state = get()
     numbers = _draws(context, None)
     put(state)
     problem = "a restored state of the default generator gives different numbers"
     require(_same(context, numbers, _draws(context, None)), problem)
-
-
-def _default_state(context: SuiteContext) -> tuple[Any, Any]:
-    owner = context.torch if context.backend.name == "cpu" else context.module
-    return owner.get_rng_state, owner.set_rng_state
 
 
 @check("runtime.generator_devices", "each device has its own generator")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import copy
-import importlib.util
 from typing import Any
 
-from .context import CheckFailedError, SuiteContext, require
+from .context import SuiteContext, require
 from .placement import on_device
 from .registry import SMOKE, check
 from .tolerance import near, network_limit, relative_error, unit_roundoff
@@ -20,20 +19,13 @@ _PICTURES = 64
 )
 def import_vision(context: SuiteContext) -> None:
     """Import torchvision; one that was built for another torch or backend has no operators."""
-    if importlib.util.find_spec("torchvision") is None:
-        context.absent("vision", "torchvision is not installed")
-    try:
-        import torchvision
-    except Exception as error:
-        raise CheckFailedError(f"torchvision cannot be imported: {type(error).__name__}: {error}") from error
-    context.note(f"torchvision {torchvision.__version__}")
-    context.metric("version", str(torchvision.__version__))
+    torchvision = context.imported("torchvision", "vision")
     require(hasattr(context.torch.ops.torchvision, "nms"), "torchvision's C++ operators are not registered")
     ours, theirs = context.torch.version.cuda, _release(getattr(torchvision.version, "cuda", None))
-    require(
-        theirs is None or theirs == ours,
-        f"torchvision {torchvision.__version__} was built with CUDA {theirs}, torch with {ours or 'none'}",
+    problem = (
+        f"torchvision {torchvision.__version__} was built with CUDA {theirs}, torch with {ours or 'none'}"
     )
+    require(theirs in (None, ours), problem)
 
 
 def _release(version: Any) -> str | None:
@@ -51,26 +43,24 @@ def _boxes(context: SuiteContext) -> tuple[Any, Any]:
     return torch.cat((corner, corner + size), dim=1), torch.rand(200, generator=generator)
 
 
-def _kept(boxes: list[list[float]], scores: list[float], most: float) -> list[int]:
-    """Suppress in plain Python: the highest score first, then all that overlap it by less than ``most``."""
+def _kept(boxes: Any, scores: Any, most: float) -> list[int]:
+    """Suppress by the definition: the highest score first, then all that overlap what is kept too much."""
+    corner, size = boxes[:, :2], boxes[:, 2:] - boxes[:, :2]
+    shared = (
+        (boxes[:, None, 2:].minimum(boxes[:, 2:]) - corner[:, None].maximum(corner)).clamp(min=0).prod(-1)
+    )
+    areas = size.prod(-1)
+    overlap = shared / (areas[:, None] + areas - shared)
     kept: list[int] = []
-    for index in sorted(range(len(scores)), key=lambda i: -scores[i]):
-        if all(_overlap(boxes[index], boxes[other]) <= most for other in kept):
+    for index in scores.argsort(descending=True).tolist():
+        if not bool((overlap[index, kept] > most).any()):
             kept.append(index)
     return kept
 
 
-def _overlap(one: list[float], two: list[float]) -> float:
-    width = min(one[2], two[2]) - max(one[0], two[0])
-    height = min(one[3], two[3]) - max(one[1], two[1])
-    shared = max(width, 0.0) * max(height, 0.0)
-    areas = sum((box[2] - box[0]) * (box[3] - box[1]) for box in (one, two))
-    return shared / (areas - shared)
-
-
 @check("vision.nms", "nms keeps the right boxes", needs=_NEEDS, suites=SMOKE)
 def nms(context: SuiteContext) -> None:
-    """Compare with an implementation in plain Python."""
+    """Compare with the definition, in float64 on the CPU."""
     from torchvision.ops import nms as suppress
 
     from .placement import require_placed
@@ -78,42 +68,24 @@ def nms(context: SuiteContext) -> None:
     boxes, scores = _boxes(context)
     found = suppress(boxes.to(context.device), scores.to(context.device), 0.35)
     require_placed(context, "the indices are", (found,))
-    wanted = _kept(boxes.tolist(), scores.tolist(), 0.35)
+    wanted = _kept(boxes.double(), scores, 0.35)
     require(found.tolist() == wanted, f"nms kept {found.tolist()[:6]}..., expected {wanted[:6]}...")
     context.metric("kept", len(wanted))
 
 
-def _aligned(plane: Any, box: list[float], bins: int, samples: int) -> list[list[float]]:
+def _aligned(torch: Any, plane: Any, box: list[float], bins: int, samples: int) -> Any:
     """Return the means of bilinear samples over a grid of bins: the definition of roi_align, aligned."""
-    left, top, right, bottom = (value - 0.5 for value in box)
-    width, height = (right - left) / bins, (bottom - top) / bins
-    steps = [(number + 0.5) / samples for number in range(samples)]
-    return [
-        [
-            sum(
-                _bilinear(plane, top + (row + y) * height, left + (column + x) * width)
-                for y in steps
-                for x in steps
-            )
-            / samples**2
-            for column in range(bins)
-        ]
-        for row in range(bins)
-    ]
-
-
-def _bilinear(plane: Any, y: float, x: float) -> float:
-    y, x = max(y, 0.0), max(x, 0.0)
-    row, column = min(int(y), len(plane) - 2), min(int(x), len(plane[0]) - 2)
-    dy, dx = y - row, x - column
-    above = plane[row][column] * (1 - dx) + plane[row][column + 1] * dx
-    below = plane[row + 1][column] * (1 - dx) + plane[row + 1][column + 1] * dx
-    return float(above * (1 - dy) + below * dy)
+    steps = (torch.arange(bins * samples, dtype=torch.float64) + 0.5) / (bins * samples)
+    rows, columns = (box[n] - 0.5 + steps * (box[n + 2] - box[n]) for n in (1, 0))
+    # In units of half the plane, from the centre of the first pixel to that of the last.
+    places = torch.stack(torch.meshgrid(columns, rows, indexing="xy"), -1) * 2 / (plane.shape[-1] - 1) - 1
+    sampled = torch.nn.functional.grid_sample(plane.double(), places[None], align_corners=True)
+    return torch.nn.functional.avg_pool2d(sampled, samples)[0]
 
 
 @check("vision.roi_align", "roi_align and its gradient are correct", needs=_NEEDS, suites=SMOKE)
 def roi_align(context: SuiteContext) -> None:
-    """Compare with bilinear sampling in plain Python; the gradient of the sum is that of averaging."""
+    """Compare with bilinear sampling in float64; the gradient of the sum is that of averaging."""
     from torchvision.ops import roi_align as align
 
     torch = context.torch
@@ -122,7 +94,7 @@ def roi_align(context: SuiteContext) -> None:
     indexed = torch.tensor([[0.0, *roi] for roi in rois])
     there = plane.to(context.device).requires_grad_()
     found = align(there, indexed.to(context.device), output_size=4, sampling_ratio=2, aligned=True)
-    wanted = torch.tensor([[_aligned(plane[0, 0].tolist(), roi, 4, 2)] for roi in rois], dtype=torch.float64)
+    wanted = torch.stack([_aligned(torch, plane, roi, 4, 2) for roi in rois])
     # Coordinates and weights carry a few roundings of numbers up to 24, values are of size 4 and below.
     limit = torch.full_like(wanted, 8 * 24 * float(torch.finfo(torch.float32).eps))
     near(context, "roi_align", found, wanted, limit)

@@ -9,22 +9,19 @@ from .operators import run_table
 from .registry import FULL, check
 
 _DEADLINE_S = 900
-#: Name of the table -> title and description of its check, in the order they run.
+#: Name of the table -> title of its check, in the order they run.
 _TABLES = {
-    "decoder": ("a decoder transformer trains, infers and generates correctly",
-        "Compare losses and gradients, steps, a prefill, word by word from a cache, and greedy words."),
-    "attention": ("each backend of attention, and FlexAttention, is correct",
-        "Compare with the definition: causal, grouped, masked, of other lengths; note what is lacking."),
-    "blocks": ("a U-Net block, an encoder with padding, LSTM and GRU are correct",
-        "Compare with float64, also under autocast, checkpointed, repeated, compiled and exported."),
-}  # fmt: skip
+    "decoder": "a decoder transformer trains, infers and generates correctly",
+    "attention": "each backend of attention, and FlexAttention, is correct",
+    "blocks": "a U-Net block, an encoder with padding, LSTM and GRU are correct",
+}
 #: What xpu runs on the CPU in some releases: torch's own encoder layer.
 _MAY_FALL_BACK = ("blocks",)
 #: Fewer bytes than any of them takes on the device.
 _LEAST_BYTES = 2**16
 
 
-def _declare(name: str, title: str, description: str) -> None:
+def _declare(name: str, title: str) -> None:
     def table(context: SuiteContext) -> None:
         from .placement import on_device, recording
 
@@ -40,9 +37,8 @@ def _declare(name: str, title: str, description: str) -> None:
             context.warn(fallback)
         return None
 
-    table.__doc__ = description
     check(f"workloads.{name}", title, suites=FULL, deadline_s=_DEADLINE_S)(table)
 
 
-for _name, _texts in _TABLES.items():
-    _declare(_name, *_texts)
+for _name, _title in _TABLES.items():
+    _declare(_name, _title)

@@ -85,18 +85,6 @@ def run_beside(
     return [Ended(process.returncode, process in late, _tail(log)) for process, log in zip(started, logs)]
 
 
-def run_one(
-    command: Sequence[str],
-    *,
-    deadline_s: float,
-    folder: Path,
-    env: Mapping[str, str] | None = None,
-    cwd: Path | None = None,
-) -> Ended:
-    """Run one program to its end."""
-    return run_beside([command], deadline_s=deadline_s, folder=folder, env=env, cwd=cwd)[0]
-
-
 class Talking:
     """A program that reads lines and writes lines; what else it prints goes to ``log``, or where ours goes.
 

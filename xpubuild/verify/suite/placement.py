@@ -53,7 +53,7 @@ def recording(context: SuiteContext) -> Iterator[Record]:
     with contextlib.ExitStack() as stack:
         caught = stack.enter_context(warnings.catch_warnings(record=True))
         warnings.simplefilter("always")
-        if _profiler_works(context):
+        if _sees(context.torch, str(context.device), context.backend.name, context.backend.activity):
             profile = stack.enter_context(_profile(context))
         try:
             yield record
@@ -81,29 +81,17 @@ def _device_names(context: SuiteContext, profile: Any) -> list[str]:
 
 
 @functools.lru_cache(maxsize=1)
-def _works(torch: Any, activity: str) -> bool:
-    wanted = getattr(torch.profiler.ProfilerActivity, activity, None)
-    return wanted is not None and wanted in torch.profiler.supported_activities()
-
-
-@functools.lru_cache(maxsize=1)
 def _sees(torch: Any, device: str, name: str, activity: str) -> bool:
     """Return whether the profiler records a kernel that ran: it may lack a library or a permission."""
+    wanted = getattr(torch.profiler.ProfilerActivity, activity, None)
+    if wanted is None or wanted not in torch.profiler.supported_activities():
+        return False
     values = torch.ones(64, device=device)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the first profile of a process warns about older events
-        with torch.profiler.profile(
-            activities=[getattr(torch.profiler.ProfilerActivity, activity)]
-        ) as profile:
+        with torch.profiler.profile(activities=[wanted]) as profile:
             (values + 1).sum().item()
     return any(event.device_type.name == name.upper() for event in profile.events())
-
-
-def _profiler_works(context: SuiteContext) -> bool:
-    torch, backend = context.torch, context.backend
-    return _works(torch, backend.activity) and _sees(
-        torch, str(context.device), backend.name, backend.activity
-    )
 
 
 def recorded(context: SuiteContext, function: Callable[[], Any]) -> tuple[Any, Record]:

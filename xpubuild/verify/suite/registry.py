@@ -37,7 +37,10 @@ LANES = (
 _CORES_FOR_LANES = 8
 
 #: Optional part that ``--require`` may name -> patterns of its checks.
-PARTS = {"ops": ("ops.*",), "vision": ("vision.*",), "audio": ("audio.*",), "triton": ("compile.triton_*",)}
+PARTS = {
+    "ops": ("ops.*",), "vision": ("vision.*",), "audio": ("audio.*",), "triton": ("compile.triton_*",),
+    "ipex": ("import.ipex",),
+}  # fmt: skip
 
 #: Group -> packages beside torch without which it cannot run; they are asked for before anything runs.
 PACKAGES = {"database": ("numpy", "expecttest", "packaging")}

@@ -51,11 +51,6 @@ def need_devices(context: SuiteContext, number: int) -> int:
     return found
 
 
-def timed_event(context: SuiteContext) -> Any:
-    """Return an event that records the time."""
-    return context.module.Event(enable_timing=True)
-
-
 def _raise() -> None:
     raise LookupError
 

@@ -39,7 +39,7 @@ def _folders(torch: Any) -> list[str]:
 
 def missing_headers(program: str, headers: Iterable[str], torch: Any) -> list[str]:
     """Return the headers that the compiler does not find; each is tried alone and only preprocessed."""
-    from .children import run_one
+    from .children import run_beside
 
     missing = []
     with tempfile.TemporaryDirectory(prefix="headers-") as name:
@@ -49,6 +49,6 @@ def missing_headers(program: str, headers: Iterable[str], torch: Any) -> list[st
             source.write_text(f"#if !__has_include(<{header}>)\n#error not there\n#endif\n", "utf-8")
             words = [word for path in _folders(torch) for word in ("-isystem", path)]
             command = [program, "-std=c++17", "-E", "-o", os.devnull, *words, str(source)]
-            if not run_one(command, deadline_s=_DEADLINE_S, folder=folder).ok:
+            if not run_beside([command], deadline_s=_DEADLINE_S, folder=folder)[0].ok:
                 missing.append(header)
     return missing

@@ -19,9 +19,8 @@ from .context import CheckFaultError, SuiteContext, require
 
 CONFIDENCE = 8.0
 
-#: Largest relative error of one rounding, by the name of a dtype. TF32 keeps 11 significant bits, and
-#: hardware may truncate the rest instead of rounding it.
-ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+#: Largest relative error of one rounding: TF32 keeps 11 significant bits, and hardware may truncate the rest
+#: instead of rounding it.
 TF32_ROUNDOFF = 2.0**-10
 
 #: The dtype in which results are accumulated, on all backends.

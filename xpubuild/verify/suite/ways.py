@@ -65,17 +65,22 @@ def _autocast(context: SuiteContext, call: Call, dtype: Any) -> Call:
     return cast
 
 
-def _compiled(context: SuiteContext, call: Call) -> Call:
-    torch = context.torch
+def graphs() -> int:
+    """Return how many graphs this process has compiled."""
     from torch._dynamo.utils import counters
 
+    return int(counters["stats"]["unique_graphs"])
+
+
+def _compiled(context: SuiteContext, call: Call) -> Call:
+    torch = context.torch
     torch._dynamo.reset()
-    before = int(counters["stats"]["unique_graphs"])
+    before = graphs()
     made = torch.compile(call, fullgraph=True, backend=_compiler_of(context))
 
     def run(*given: Any) -> Any:
         found = made(*given)
-        require(int(counters["stats"]["unique_graphs"]) > before, "a network ran without being compiled")
+        require(graphs() > before, "a network ran without being compiled")
         return found
 
     return run
