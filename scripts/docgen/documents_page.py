@@ -56,7 +56,6 @@ _MADE_BY = {
     "clean-many": "`xpubuild clean --older AGE --json`, `xpubuild clean --caches --json`",
     "completion": "`xpubuild config completion --json`",
     "config": "`xpubuild config --json`",
-    "config-check": "`xpubuild config check --json`",
     "config-init": "`xpubuild config init --json`",
     "migrate": "`xpubuild migrate --json`",
     "migrate-proof": "`xpubuild migrate --prove --json -- COMMAND`",

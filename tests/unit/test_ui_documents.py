@@ -128,8 +128,6 @@ SHOWN: dict[str, tuple[str, Callable[[Any], Any], tuple[str, ...], Given]] = {
     "image": ("image", views.image_view, ("base:    base_image a", "by:      build.builder a"), {}),
     "config": ("config", views.config_view,
                ("(does not exist)", "OVERRIDDEN BY\n", "  one, another  ", "  true  ", "  2.5  "), _VALUES),
-    "config check": ("config-check", views.config_check_view,
-                     ("problems.path 1 a:28: problems.key 1 a: ", "files 1 a: ok\n"), {}),
     "config init": ("config-init", views.config_written_view, ("written: file a\n",), {}),
     "migrate": ("migrate", migrate_views.migrate_view, ("files: ", "torch: ", "left: "), {}),
     "migrate --prove": ("migrate-proof", migrate_views.proof_view, ("What ran on the device\n",), {}),

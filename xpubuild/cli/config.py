@@ -1,10 +1,11 @@
-"""``xpubuild config``: what holds and why, errors in files, a new file, completion; the schema of files."""
+"""``xpubuild config``: what holds and why, a new file, completion; the schema of files."""
 
 from __future__ import annotations
 
 import os
+import sys
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,9 +13,9 @@ import click
 from typing_extensions import TypedDict
 
 from xpubuild.cli import configuration, options
-from xpubuild.cli.configuration import PROJECT_FILE, SHARED, Configuration, Key, places, read, settings
+from xpubuild.cli.configuration import PROJECT_FILE, SHARED, Configuration, Key, places, settings
 from xpubuild.cli.table import TABLES, Option, key_of, variable_of
-from xpubuild.errors import RecipeError, UsageError
+from xpubuild.errors import UsageError
 
 
 class ConfigFile(TypedDict):
@@ -46,28 +47,6 @@ class ConfigDocument(TypedDict):
     """Name and version."""
     files: list[ConfigFile]
     settings: list[SettingRow]
-
-
-class ConfigProblem(TypedDict):
-    """An error in a configuration file."""
-
-    path: str
-    line: int
-    """Counted from 1; 0 if the whole file is meant."""
-    key: str
-    value: str
-    what: str
-    fix: str
-
-
-class ConfigCheckDocument(TypedDict):
-    """What is wrong in configuration files."""
-
-    schema: Literal["xpubuild.config-check/1"]
-    """Name and version."""
-    status: Literal["ok", "error"]
-    files: list[str]
-    problems: list[ConfigProblem]
 
 
 class ConfigInitDocument(TypedDict):
@@ -104,7 +83,7 @@ _KINDS: Mapping[str, tuple[dict[str, Any], str]] = {
 }
 _WIDTH = 100
 _HEAD = """\
-# Configuration of xpubuild. 'xpubuild config' shows what holds, 'xpubuild config check' names errors.
+# Configuration of xpubuild. 'xpubuild config' shows what holds, or names errors.
 # The site's file, then yours, then the project's beside a recipe, then XPUBUILD_<OPTION>, then options: the
 # later wins. In one file the table of a command wins over [options]. Remove the # before a line to set it.
 """
@@ -163,21 +142,6 @@ def _variable(key: Key, tables: Tables, environ: Mapping[str, str]) -> str:
 def _row(key: Key, value: Any, layer: Any, source: str = "", overridden_by: str = "") -> SettingRow:
     name = ".".join(key)
     return {"key": name, "value": value, "layer": layer, "source": source, "overridden_by": overridden_by}
-
-
-def check_document(given: Sequence[Path], environ: Mapping[str, str]) -> ConfigCheckDocument:
-    """Return what is wrong in these files, or in those that hold without a recipe."""
-    named: list[tuple[Any, Path]] = [
-        ("project" if path.name == PROJECT_FILE else "user", path.absolute()) for path in given
-    ]
-    there = named or [place for place in places(environ) if configuration.is_there(place[1])]
-    files = [read(layer, path, environ) for layer, path in there]
-    problems: list[Any] = [
-        {**problem._asdict(), "path": str(problem.path)} for file in files for problem in file.problems
-    ]
-    status: Literal["ok", "error"] = "error" if problems else "ok"
-    paths = [str(file.path) for file in files]
-    return {"schema": "xpubuild.config-check/1", "status": status, "files": paths, "problems": problems}
 
 
 def json_schema() -> dict[str, Any]:
@@ -254,7 +218,7 @@ def write_new(path: Path, text: str) -> None:
             f"{path} {'exists' if exists else 'cannot be written'}",
             why="it is not overwritten" if exists else error.strerror or str(error),
             fix="edit it, or write another file with --output FILE",
-            commands=("xpubuild config check",) if exists else (),
+            commands=("xpubuild config",) if exists else (),
         ) from error
 
 
@@ -263,32 +227,19 @@ def _config(recipe: str | None, all_: bool) -> int:
 
     Files, the later one wins: the site's (xpubuild/config.toml in XDG_CONFIG_DIRS), yours (in
     XDG_CONFIG_HOME), the project's (xpubuild.toml beside a recipe). The environment (XPUBUILD_<OPTION>) and
-    options win over all of them.
+    options win over all of them. Where a file has errors, they are all named, and the exit code is 20.
     """
     if click.get_current_context().invoked_subcommand is not None:
         return 0
     from xpubuild.engine.redact import Redactor
     from xpubuild.ui.views import config_view
 
-    found = config_document(configuration.load(os.environ, recipe), os.environ, recipe, everything=all_)
+    files = configuration.load(os.environ, recipe, sys.maxsize)
+    found = config_document(files, os.environ, recipe, everything=all_)
     return options.answer(Redactor.from_environment(os.environ).tree(found), config_view)
 
 
 config = options.group("config", _config, invoke_without_command=True)
-
-
-@options.command("config check", parent=config)
-def check(file: tuple[str, ...]) -> int:
-    """Check FILEs (default: the site's and yours): each error with its line and value. Exits with code 20.
-
-    A file with the name xpubuild.toml is checked as a project's, which may set less than the others.
-    """
-    from xpubuild.engine.redact import Redactor
-    from xpubuild.ui.views import config_check_view
-
-    found = check_document([Path(item) for item in file], os.environ)
-    options.answer(Redactor.from_environment(os.environ).tree(found), config_check_view)
-    return 0 if found["status"] == "ok" else RecipeError.exit_code
 
 
 @options.command("config init", parent=config)

@@ -174,29 +174,25 @@ def is_there(path: Path) -> bool:
         return False
 
 
-def load(environ: Mapping[str, str], recipe: str | None = None) -> Configuration:
+def load(environ: Mapping[str, str], recipe: str | None = None, most: int = _MOST_TOLD) -> Configuration:
     """Read the files that hold for a recipe.
 
     Raises:
-        RecipeError: one has errors; each is named with its file, line and value.
+        RecipeError: some have errors; each is named with file, line and value, ``most`` of them in the text.
     """
-    files = []
-    for layer, path in places(environ, recipe):
-        if not is_there(path):
-            continue
-        file = read(layer, path, environ)
-        if problems := file.problems:
-            more = f" (and {len(problems) - _MOST_TOLD} more)" if len(problems) > _MOST_TOLD else ""
-            raise RecipeError(
-                f"the configuration {path} has {len(problems)} "
-                + ("error" if len(problems) == 1 else "errors"),
-                why="; ".join(problem.text() for problem in problems[:_MOST_TOLD]) + more,
-                fix=problems[0].fix if len(problems) == 1 else "correct these lines",
-                commands=("xpubuild config check",),
-                evidence={"problems": [problem.text() for problem in problems]},
-            )
-        files.append(file)
-    return Configuration(tuple(files))
+    files = tuple(read(layer, path, environ) for layer, path in places(environ, recipe) if is_there(path))
+    problems = [problem for file in files for problem in file.problems]
+    if problems:
+        more = f" (and {len(problems) - most} more)" if len(problems) > most else ""
+        wrong = ", ".join(dict.fromkeys(str(problem.path) for problem in problems))
+        raise RecipeError(
+            f"the configuration {wrong} has {len(problems)} " + ("error" if len(problems) == 1 else "errors"),
+            why="; ".join(problem.text() for problem in problems[:most]) + more,
+            fix=problems[0].fix if len(problems) == 1 else "correct these lines",
+            commands=("xpubuild config",) if more else (),
+            evidence={"problems": [{**item._asdict(), "path": str(item.path)} for item in problems]},
+        )
+    return Configuration(files)
 
 
 def read(layer: Layer, path: Path, environ: Mapping[str, str]) -> File:

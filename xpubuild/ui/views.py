@@ -241,19 +241,6 @@ def _value(value: Any) -> Any:
     return f"{value:g}" if isinstance(value, float) else value
 
 
-def config_check_view(document: Document) -> Parts:
-    """Return the parts of an ``xpubuild.config-check/1`` document."""
-    lines = []
-    for problem in document["problems"]:
-        place = f"{problem['path']}:{problem['line']}" if problem["line"] else problem["path"]
-        about = f"{problem['key']}: " if problem["key"] else ""
-        value = f" (here: {problem['value']})" if problem["value"] else ""
-        lines.append(f"{place}: {about}{problem['what']}{value}; {problem['fix']}")
-    wrong = {problem["path"] for problem in document["problems"]}
-    lines += [f"{path}: ok" for path in document["files"] if path not in wrong]
-    return (Sentences(tuple(lines) or ("There is no configuration file.",)),)
-
-
 def config_written_view(document: Document) -> Parts:
     """Return which configuration file was written."""
     return (facts({"written": document["file"]}), Commands(("xpubuild config",), "Next, try"))
