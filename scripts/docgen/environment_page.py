@@ -39,7 +39,6 @@ OTHERS = {
     "XPUBUILD_DOCTOR_DRIVER_SECONDS": (
         "Seconds after which doctor reports a hanging GPU driver. Default and maximum: 8."
     ),
-    "XPUBUILD_TABLES": "`tsv`: tables as tab-separated values, also on a terminal.",
     "XPUBUILD_DEBUG": "Set to anything: print the full traceback of a bug in xpubuild.",
     "ONEAPI_ROOT": "oneAPI installation, used after `--oneapi-root` and before the usual places.",
     "XDG_DATA_HOME": "Workspaces are created in `xpubuild/` below it. Default: `~/.local/share`.",

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from xpubuild.artifacts.installed import verify_installed
-from xpubuild.artifacts.record import hash_file, record_hash
+from xpubuild.artifacts.record import record_hash
+from xpubuild.engine.fingerprint import file_digest
 from xpubuild.install.rebuild import hook, installed, replace
 
 _INFO = "mine-1.0.dist-info"
@@ -35,7 +36,7 @@ def site(tmp_path: Path) -> Path:
         file = tmp_path / "site" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-        hashed = [record_hash(hash_file(file)), str(len(text))]
+        hashed = [record_hash(file_digest(file)), str(len(text))]
         rows.append([name, *(["", ""] if name.endswith(".pyc") else hashed)])
     with (tmp_path / "site" / _INFO / "RECORD").open("w", newline="") as stream:
         csv.writer(stream).writerows(rows)

@@ -103,14 +103,11 @@ def test_wide_tables_are_folded_at_blanks_to_120_columns() -> None:
     assert plain((table("", ("path",), [("/p" * 100,)]),)).splitlines()[1] == "/p" * 100
 
 
-def test_a_table_whose_words_do_not_fit_is_a_list_and_values_are_whole_between_tabs() -> None:
+def test_a_table_whose_words_do_not_fit_is_a_list() -> None:
     path = "/p" * 60
     found = table("", ("name", "path", "size"), [("a", path, "40 MB or more"), ("b", path, "")])
     assert plain((found,)).splitlines() == [
         "NAME    a", f"  PATH  {path}", "  SIZE  40 MB or more", "NAME    b", f"  PATH  {path}",
-    ]  # fmt: skip
-    assert plain((found,), XPUBUILD_TABLES="tsv").splitlines() == [
-        "name\tpath\tsize", f"a\t{path}\t40 MB or more", f"b\t{path}\t",
     ]  # fmt: skip
 
 

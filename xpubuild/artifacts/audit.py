@@ -13,8 +13,8 @@ from xpubuild.artifacts.device_findings import device_findings, summary
 from xpubuild.artifacts.device_images import DeviceImage, images_in
 from xpubuild.artifacts.elf import ElfObject, ElfReader, opened
 from xpubuild.artifacts.linkage import DRIVER_LIBRARIES, Closure, Linker
-from xpubuild.artifacts.record import hash_file
 from xpubuild.artifacts.wheel import read_wheel
+from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.errors import AuditError
 from xpubuild.frozen import frozen
 
@@ -92,7 +92,7 @@ def audit_wheel(
         status=status_of(findings),
         name=contents.claimed.name,
         version=contents.claimed.version,
-        sha256=hash_file(wheel).hex(),
+        sha256=file_sha256(wheel),
         size=wheel.stat().st_size,
         content_digest=contents.digest,
         abi=None if new == old else 1 if new > old else 0,

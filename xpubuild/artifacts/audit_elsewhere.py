@@ -13,13 +13,13 @@ import re
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 
-from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from xpubuild.artifacts.audit_report import AuditPolicy, Finding, Severity
 from xpubuild.artifacts.elf import ElfObject
 from xpubuild.artifacts.linkage import ORIGIN
 from xpubuild.artifacts.repair_runtime import distributions_of
+from xpubuild.artifacts.site_packages import requirements_in
 from xpubuild.artifacts.wheel import WheelContents
 
 #: site-packages is PREFIX/lib/python3.X/site-packages.
@@ -105,15 +105,8 @@ def _platform_findings(
 def _required(contents: WheelContents) -> frozenset[str]:
     """Return the normalised names of what METADATA requires without an extra."""
     text = next((text for name, text in contents.texts.items() if name.endswith("/METADATA")), "")
-    found = set()
-    for line in email.parser.Parser().parsestr(text, headersonly=True).get_all("Requires-Dist", []):
-        try:
-            requirement = Requirement(line)
-        except InvalidRequirement:
-            continue
-        if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
-            found.add(canonicalize_name(requirement.name))
-    return frozenset(found)
+    lines = email.parser.Parser().parsestr(text, headersonly=True).get_all("Requires-Dist", [])
+    return frozenset(canonicalize_name(one.name) for one in requirements_in(lines))
 
 
 def _brought(contents: WheelContents, elves: Mapping[str, ElfObject]) -> Iterator[tuple[str, str, str, str]]:

@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion
 
 from xpubuild.artifacts.installed_repair import KEEP, remove_dist
-from xpubuild.artifacts.record import HASHES, hash_file, is_record_file, record_hash
+from xpubuild.artifacts.record import HASHES, is_record_file, record_hash
 from xpubuild.artifacts.site_packages import (
     INSTALLERS_OWN,
     InstalledDist,
@@ -32,6 +32,7 @@ from xpubuild.artifacts.site_packages import (
     wrong_size,
 )
 from xpubuild.artifacts.wheel import record_of
+from xpubuild.engine.fingerprint import file_digest
 from xpubuild.errors import AuditError
 from xpubuild.frozen import frozen
 
@@ -215,7 +216,7 @@ def _content_problem(entry: RecordEntry) -> str | None:
         if entry.size is not None and wrong_size(entry):
             return f"{entry.name} has {entry.path.stat().st_size} bytes instead of {entry.size}"
         if algorithm in HASHES:
-            found = record_hash(hash_file(entry.location, algorithm), algorithm)
+            found = record_hash(file_digest(entry.location, algorithm), algorithm)
             if found != entry.checksum:
                 return f"{entry.name} does not match its hash in RECORD"
     except OSError as error:

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import base64
 import csv
-import hashlib
 import io
-import os
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 #: Hashes that the wheel format allows; md5 and sha1 are forbidden there.
 HASHES = frozenset({"sha256", "sha384", "sha512"})
 _FIELDS = 3
-_CHUNK = 1 << 20
 # RECORD cannot hold its own hash, and signatures sign it.
 _WITHOUT_HASH = re.compile(r"\.dist-info/RECORD(\.jws|\.p7s)?$")
 
@@ -41,17 +37,3 @@ def parse_record(text: str) -> Iterator[tuple[str, str, str]]:
 def record_hash(digest: bytes, algorithm: str = "sha256") -> str:
     """Return a digest in the form that RECORD uses."""
     return f"{algorithm}={base64.urlsafe_b64encode(digest).rstrip(b'=').decode()}"
-
-
-def hash_file(path: Path | str, algorithm: str = "sha256") -> bytes:
-    """Return the digest of a whole file.
-
-    Raises:
-        OSError: the file cannot be read.
-    """
-    total = hashlib.new(algorithm)
-    with open(path, "rb", buffering=0) as stream:  # noqa: PTH123 - a Path of each file takes longer
-        buffer = memoryview(bytearray(min(_CHUNK, os.fstat(stream.fileno()).st_size + 1)))
-        while size := stream.readinto(buffer):
-            total.update(buffer[:size])
-    return total.digest()

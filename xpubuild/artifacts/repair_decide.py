@@ -12,7 +12,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from auditwheel.architecture import Architecture
@@ -21,8 +20,8 @@ from auditwheel.policy import WheelPolicies
 
 from xpubuild.artifacts.elf import ElfObject, read_shared_object
 from xpubuild.artifacts.linkage import DRIVER_LIBRARIES, ORIGIN, Closure, Linker
-from xpubuild.artifacts.record import hash_file
-from xpubuild.artifacts.repair_runtime import TORCH_LIBRARIES, Owned, Runtime, component_of, loaded_by
+from xpubuild.artifacts.repair_runtime import TORCH_LIBRARIES, Owned, Runtime, component_of, fits, loaded_by
+from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.errors import AuditError, UnsatisfiableError
 from xpubuild.frozen import frozen
 
@@ -130,7 +129,7 @@ class Decider:
     def _object(self, member: str, closure: Closure) -> None:
         for library in self.elves[member].needed:
             inside, owned = self._inside(library), self._runtime.find(library)
-            of_torch = owned.dist.name == "torch" if owned else _fits(library, TORCH_LIBRARIES)
+            of_torch = owned.dist.name == "torch" if owned else fits(library, TORCH_LIBRARIES)
             if inside is not None:
                 self._lead(member, posixpath.dirname(inside))
             elif self._platforms.of_system(library):
@@ -143,7 +142,7 @@ class Decider:
                 here = self._runtime.site_packages or Path()
                 way = os.path.relpath(owned.path.parent, here / posixpath.dirname(member))
                 self._rpaths.setdefault(member, []).append(f"$ORIGIN/{way}")
-            elif _fits(library, DRIVER_LIBRARIES):
+            elif fits(library, DRIVER_LIBRARIES):
                 self._expected["driver"].add(library)
             else:
                 self._bundle(member, library, closure)
@@ -178,7 +177,7 @@ class Decider:
         # upstream's wheels.
         if self._dist != "torch":
             stem, dot, rest = library.partition(".so")
-            name = f"{stem}-{hash_file(source).hex()[:_HASH_CHARACTERS]}{dot}{rest}"
+            name = f"{stem}-{file_sha256(source)[:_HASH_CHARACTERS]}{dot}{rest}"
         target = posixpath.join(self._folder, name)
         self._bundled[library] = Bundled(library, target, name, source)
         self.elves[target] = read_shared_object(source)
@@ -212,10 +211,6 @@ class Decider:
             )
         why = "; ".join(f"{member} needs {library}" for library, member in self._missing.items())
         raise UnsatisfiableError(what, why=why, fix=fix, evidence={"libraries": sorted(self._missing)})
-
-
-def _fits(library: str, patterns: tuple[str, ...]) -> bool:
-    return any(fnmatchcase(library, pattern) for pattern in patterns)
 
 
 def _below(entry: str, start: str) -> bool:

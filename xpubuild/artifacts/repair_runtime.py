@@ -35,24 +35,25 @@ def _families() -> list[dict[str, Any]]:
 
 def component_of(library: str) -> str | None:
     """Return the oneAPI component that a library is of, None for one that is not Intel's."""
-    return next((item["component"] for item in _families() if _fits(library, item["libraries"])), None)
+    return next((item["component"] for item in _families() if fits(library, item["libraries"])), None)
 
 
 def distributions_of(library: str) -> tuple[str, ...]:
     """Return the distributions that bring a library, or require the one that does; none of an unknown one."""
-    if any(fnmatchcase(library, pattern) for pattern in TORCH_LIBRARIES):
+    if fits(library, TORCH_LIBRARIES):
         return ("torch",)
     return tuple(dict.fromkeys(
-        dist for item in _families() if _fits(library, item["libraries"]) for dist in item["dists"]
+        dist for item in _families() if fits(library, item["libraries"]) for dist in item["dists"]
     ))  # fmt: skip
 
 
 def loaded_by(library: str) -> tuple[str, ...]:
     """Return the patterns of the libraries that one opens by name."""
-    return tuple(name for item in _families() if _fits(library, item["libraries"]) for name in item["loads"])
+    return tuple(name for item in _families() if fits(library, item["libraries"]) for name in item["loads"])
 
 
-def _fits(library: str, patterns: Iterable[str]) -> bool:
+def fits(library: str, patterns: Iterable[str]) -> bool:
+    """Whether the name of a library is that of one of the patterns."""
     return any(fnmatchcase(library, pattern) for pattern in patterns)
 
 
@@ -72,7 +73,7 @@ class Runtime:
     def matching(self, patterns: Iterable[str]) -> list[Owned]:
         """Return the libraries that fit one of the patterns, in the order of their names."""
         wanted = tuple(patterns)
-        return [self._owned[name] for name in sorted(self._owned) if _fits(name, wanted)]
+        return [self._owned[name] for name in sorted(self._owned) if fits(name, wanted)]
 
     def folders(self) -> tuple[Path, ...]:
         """Return the folders with libraries, that of torch first."""

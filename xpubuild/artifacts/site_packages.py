@@ -6,7 +6,7 @@ import csv
 import hashlib
 import importlib.metadata
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -236,15 +236,20 @@ def optional(entry: RecordEntry) -> bool:
 
 
 def declared(dist: InstalledDist, environment: Mapping[str, str] | None = None) -> list[Requirement]:
-    """Return what a distribution asks for, extras left out.
+    """Return what a distribution asks for; see ``requirements_in``."""
+    return requirements_in(importlib.metadata.PathDistribution(dist.info).requires or (), environment)
 
-    ``environment`` are marker variables of its interpreter; without them those of this one stand in.
+
+def requirements_in(lines: Iterable[str], environment: Mapping[str, str] | None = None) -> list[Requirement]:
+    """Return what lines of Requires-Dist ask for, extras left out.
+
+    ``environment`` are marker variables of the interpreter; without them those of this one stand in.
     """
     # Its parser takes time to import, and doctor asks for this module and not for requirements.
     from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415
 
     found: list[Requirement] = []
-    for line in importlib.metadata.PathDistribution(dist.info).requires or ():
+    for line in lines:
         try:
             requirement = Requirement(line)
         except InvalidRequirement:

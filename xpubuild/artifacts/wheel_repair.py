@@ -16,7 +16,7 @@ from xpubuild import __version__
 from xpubuild.artifacts.audit import audit_wheel
 from xpubuild.artifacts.audit_report import AuditedWheel, AuditPolicy, raise_for, raise_for_findings
 from xpubuild.artifacts.elf import ElfObject, read_shared_object
-from xpubuild.artifacts.record import hash_file, is_record_file
+from xpubuild.artifacts.record import is_record_file
 from xpubuild.artifacts.repair_decide import (
     Decider,
     Decision,
@@ -30,6 +30,7 @@ from xpubuild.artifacts.repair_write import builder_findings, patch, rewrite, wi
 from xpubuild.artifacts.wheel import read_wheel
 from xpubuild.documents import plain
 from xpubuild.engine.files import explained, publish_file
+from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import AuditError
 
@@ -147,7 +148,7 @@ def _repair(
         "symbol_versions": versions,
         "pins": plain(decision.pins),
         "bundled": [
-            {"library": item.library, "member": item.member, "sha256": hash_file(item.source).hex()}
+            {"library": item.library, "member": item.member, "sha256": file_sha256(item.source)}
             for item in decision.bundled
         ],
         "expected": plain(decision.expected),

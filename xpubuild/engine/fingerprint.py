@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -25,13 +26,23 @@ def digest(value: Any) -> str:
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
+def file_digest(path: Path | str, algorithm: str = "sha256") -> bytes:
+    """Return the digest of a whole file.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    total = hashlib.new(algorithm)
+    with open(path, "rb", buffering=0) as stream:  # noqa: PTH123 - a Path of each file takes longer
+        buffer = memoryview(bytearray(min(_CHUNK, os.fstat(stream.fileno()).st_size + 1)))
+        while size := stream.readinto(buffer):
+            total.update(buffer[:size])
+    return total.digest()
+
+
 def file_sha256(path: Path) -> str:
     """Return the sha256 (hex) of a file's bytes."""
-    total = hashlib.sha256()
-    with path.open("rb") as stream:
-        while chunk := stream.read(_CHUNK):
-            total.update(chunk)
-    return total.hexdigest()
+    return file_digest(path).hex()
 
 
 def step_fingerprint(step: Step, of_needs: Mapping[str, str]) -> str:

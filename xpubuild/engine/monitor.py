@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,12 @@ from xpubuild.errors import XpuBuildError
 
 #: The proof under which the evidence of a step holds what its watcher had to say.
 WATCHED = "watched while it ran"
+
+
+def warnings_in(evidence: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the warnings of a watcher in the evidence of a step, as documents have them."""
+    told = [warning for item in evidence if item["proof"] == WATCHED for warning in item["warnings"]]
+    return [{key: warning[key] for key in ("id", "text", "lines")} for warning in told]
 
 
 class Monitor:

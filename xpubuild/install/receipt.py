@@ -16,7 +16,7 @@ from xpubuild.artifacts.audit_report import AuditedWheel
 from xpubuild.documents import plain
 from xpubuild.engine.files import write_atomic
 from xpubuild.engine.journal import Journal, RanCommand, ran_command
-from xpubuild.engine.monitor import WATCHED
+from xpubuild.engine.monitor import warnings_in
 from xpubuild.frozen import frozen
 from xpubuild.install.options import Resolved
 from xpubuild.install.target import Prepared
@@ -74,11 +74,7 @@ def make_receipt(prepared: Prepared, journal: Journal) -> dict[str, Any]:
             for file in [Path(str(item["audit"]["wheel"])).name]
         ],
         "warnings": [
-            {"step": name, **{key: warning[key] for key in ("id", "text", "lines")}}
-            for name in done
-            for item in records[name].evidence
-            if item["proof"] == WATCHED
-            for warning in item["warnings"]
+            {"step": name, **warning} for name in done for warning in warnings_in(records[name].evidence)
         ],
         "compile_cache": rows([records[step.id] for step in plan.steps if step.id in records], layout.build),
         "prebuilt": [

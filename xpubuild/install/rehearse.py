@@ -25,7 +25,7 @@ from xpubuild.engine.events import Sink
 from xpubuild.engine.fingerprint import digest, fingerprints
 from xpubuild.engine.journal import StepRecord
 from xpubuild.engine.model import Step
-from xpubuild.engine.monitor import WATCHED
+from xpubuild.engine.monitor import warnings_in
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.runner import needed_for, run_plan
 from xpubuild.errors import InterruptedByUserError, NoXpuError, UsageError, XpuBuildError
@@ -130,9 +130,7 @@ def make_report(prepared: Prepared, record: StepRecord | None, error: XpuBuildEr
     if record is not None:
         build = configured_folder(source_folder(target, name), _folders(target, name))
         lines = log.read_text("utf-8", "replace").split("\n") if log.is_file() else []
-        watched = [item for item in record.evidence if item["proof"] == WATCHED]
-        keys = ("id", "text", "lines")
-        warnings = [{key: told[key] for key in keys} for item in watched for told in item["warnings"]]
+        warnings = warnings_in(record.evidence)
     cache = read_cache(build) if build is not None else {}
     groups = read_sycl_groups(build) if build is not None else ()
     verdict = "warnings" if warnings else "ok"

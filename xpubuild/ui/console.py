@@ -23,8 +23,6 @@ from xpubuild.ui.parts import Commands, Part, Sentences, markdown, plain
 from xpubuild.ui.terminal import READER_GONE, Terminal, annotation, clean, disconnect
 
 _MOST_BYTES = 1 << 20
-#: ``tsv``: tab-separated values in place of aligned tables.
-_TABLES = "XPUBUILD_TABLES"
 _TOO_LONG = "\nThe rest does not fit into a summary; it is in the log of the job.\n"
 
 
@@ -77,14 +75,14 @@ def _lost(error: OSError) -> XpuBuildError:
 
 def show(parts: Iterable[Part], stream: TextIO | None = None, env: Mapping[str, str] | None = None) -> None:
     """Write tables, facts and commands, with an empty line between them, to standard output."""
-    terminal, tabs = _terminal(stream, env), (os.environ if env is None else env).get(_TABLES) == "tsv"
-    if terminal.live and not tabs:
+    terminal = _terminal(stream, env)
+    if terminal.live:
         # Only a terminal needs rich, and importing it takes longer than most commands run.
         from xpubuild.ui.rich_parts import render  # noqa: PLC0415
 
         text = render(parts, terminal)
     else:
-        text = plain(parts, tabs=tabs)
+        text = plain(parts)
     write_out(terminal.printable(text), terminal.stream)
 
 

@@ -89,16 +89,14 @@ def _text(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
-def plain(parts: Iterable[Part], *, tabs: bool = False) -> str:
-    """Return the parts as text, with an empty line between them; tables with ``tabs`` between cells."""
-    return "\n".join(_plain(part, tabs=tabs) for part in parts if part.items)
+def plain(parts: Iterable[Part]) -> str:
+    """Return the parts as text, with an empty line between them."""
+    return "\n".join(_plain(part) for part in parts if part.items)
 
 
-def _plain(part: Part, *, tabs: bool) -> str:
+def _plain(part: Part) -> str:
     lines = [f"{one_line(part.title)}:" if isinstance(part, Commands) else one_line(part.title)]
     match part:
-        case Table() if tabs:
-            lines += ["\t".join(map(one_line, row)) for row in (part.headings, *part.items)]
         case Table():
             lines += _aligned(part)
         case Facts():
