@@ -130,9 +130,9 @@ def _recipes() -> Iterable[str]:
 def _installed() -> Iterable[str]:
     from xpubuild.install.options import default_workspace
     from xpubuild.recipe.order import in_order
+    from xpubuild.workspace.layout import workspaces_in
 
-    folder = default_workspace("any").parent
-    return in_order(path.parent.name for path in folder.glob("*/journal.db"))
+    return in_order(root.name for root in workspaces_in(default_workspace("any").parent))
 
 
 def _doctor_checks() -> Iterable[str]:

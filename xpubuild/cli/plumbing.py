@@ -94,18 +94,9 @@ def leave_out(env: Path, names: tuple[str, ...]) -> None:
 @_plumbing
 def embed(project: str, folder: Path, *, commit: str) -> None:  # noqa: ARG001
     """Create git repositories from embedded sources and check them against the pin."""
-    from xpubuild.engine.environment import base_environment
-    from xpubuild.errors import SourceIntegrityError
-    from xpubuild.resources import ops_project_dir
-    from xpubuild.supply.git.embedded import materialise
+    from xpubuild.install.inputs import embedded
 
-    made = materialise(ops_project_dir(), folder, env=base_environment())
-    if made.commit != commit:
-        raise SourceIntegrityError(
-            f"the embedded sources are at commit {made.commit}, but the recipe pins {commit}",
-            why="the recipe is for another version of xpubuild, or an embedded file was changed",
-            fix="reinstall xpubuild, or pin that commit in the recipe",
-        )
+    made = embedded(folder, commit)
     _say(f"{made.root_url} is at {made.commit}")
 
 

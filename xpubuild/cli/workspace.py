@@ -78,9 +78,10 @@ def _only_one() -> Path:
     """Return the one workspace below the default folder; a guess among several could remove the wrong one."""
     from xpubuild.install.options import default_workspace
     from xpubuild.recipe.order import in_order
+    from xpubuild.workspace.layout import workspaces_in
 
     folder = default_workspace("any").parent
-    found = in_order(path.parent.name for path in folder.glob(f"*/{_JOURNAL}"))
+    found = in_order(root.name for root in workspaces_in(folder))
     if len(found) == 1:
         return folder / found[0]
     if found:

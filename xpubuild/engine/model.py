@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,6 +13,16 @@ from xpubuild.frozen import frozen
 #: First word of a command that is xpubuild itself; the runner replaces it by its own interpreter, so that a
 #: plan (and its fingerprints) does not depend on where xpubuild is installed.
 XPUBUILD = "xpubuild"
+
+
+def closure(names: Iterable[str], follow: Callable[[str], Iterable[str]]) -> set[str]:
+    """Return names and all that they lead to, directly or not."""
+    found, waiting = set[str](), list(names)
+    while waiting:
+        if (name := waiting.pop()) not in found:
+            found.add(name)
+            waiting += follow(name)
+    return found
 
 
 @frozen

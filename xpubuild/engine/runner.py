@@ -18,7 +18,7 @@ from types import MappingProxyType
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.events import Notice, RunFinished, RunStarted, Sink, StepFinished, StepStarted
 from xpubuild.engine.journal import Journal
-from xpubuild.engine.model import Plan, Step
+from xpubuild.engine.model import Plan, Step, closure
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.state import StepState, settle
 from xpubuild.errors import InterruptedByUserError, XpuBuildError
@@ -39,13 +39,7 @@ def needed_for(plan: Plan, until: str | None) -> tuple[Step, ...]:
     """Return the steps to run: all, or ``until`` and what it needs. An unknown id raises KeyError."""
     if until is None:
         return plan.steps
-    wanted: set[str] = set()
-    frontier = [until]
-    while frontier:
-        step = plan.step(frontier.pop())
-        if step.id not in wanted:
-            wanted.add(step.id)
-            frontier.extend((*step.needs, *step.tools))
+    wanted = closure([until], lambda name: (*plan.step(name).needs, *plan.step(name).tools))
     return tuple(step for step in plan.steps if step.id in wanted)
 
 

@@ -18,7 +18,7 @@ from xpubuild.artifacts.freeze import TRITON, HeldProof, portable_hold
 from xpubuild.artifacts.installed import InstalledProof, installed_stamp
 from xpubuild.artifacts.step_proofs import AbiOfInstalledProof, EnvironmentProof
 from xpubuild.engine.fingerprint import digest
-from xpubuild.engine.model import XPUBUILD, Command, Proof, Step
+from xpubuild.engine.model import XPUBUILD, Command, Proof, Step, closure
 from xpubuild.errors import UnsatisfiableError
 from xpubuild.install import rebuild
 from xpubuild.install.complete import CompleteProof, explain_held
@@ -61,13 +61,7 @@ def held_file(target: Target, name: str) -> str:
 
 def _held_before(target: Target, name: str) -> tuple[str, ...]:
     """Return the files of all components that one needs, directly or not, in the order they are installed."""
-    needed: set[str] = set()
-    frontier = list(target.component(name).needs)
-    while frontier:
-        other = frontier.pop()
-        if other not in needed:
-            needed.add(other)
-            frontier.extend(target.component(other).needs)
+    needed = closure(target.component(name).needs, lambda other: target.component(other).needs)
     return tuple(held_file(target, other) for other in target.components if other in needed)
 
 

@@ -21,8 +21,7 @@ from xpubuild.install.options import default_workspace
 from xpubuild.install.target import Prepared, Target
 from xpubuild.recipe.facts import fact_of
 from xpubuild.workspace import ninja_log
-from xpubuild.workspace.layout import Layout
-from xpubuild.workspace.overview import workspaces_in
+from xpubuild.workspace.layout import Layout, workspaces_in
 
 #: Workspaces that are read, the ones that were used last.
 _MOST = 20

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field
+from pathlib import Path
 
+from xpubuild.engine.environment import base_environment
+from xpubuild.errors import SourceIntegrityError
 from xpubuild.frozen import frozen
 from xpubuild.install.choose import needed_archives
 from xpubuild.install.source_steps import pin_of
 from xpubuild.install.target import Target
 from xpubuild.recipe.model import ConfigureTime
+from xpubuild.resources import ops_project_dir
 from xpubuild.supply.depot.entries import RepositoryUse
 from xpubuild.supply.git.bare import RepositoryStore
+from xpubuild.supply.git.embedded import EmbeddedRepos, materialise
 from xpubuild.supply.git.git import Report
 from xpubuild.supply.git.pin import Pin
 from xpubuild.supply.git.serving import ConfigurePin, configure_time_pins, named_commit, remember
@@ -69,6 +74,22 @@ class Inputs:
     embedded: tuple[Repository, ...]
     requirements: tuple[RequirementFile, ...]
     archives: tuple[Archive, ...] = ()
+
+
+def embedded(folder: Path, commit: str) -> EmbeddedRepos:
+    """Make the repositories of the sources that are included in xpubuild, which are at ``commit``.
+
+    Raises:
+        SourceIntegrityError: they are at another.
+    """
+    made = materialise(ops_project_dir(), folder, env=base_environment())
+    if made.commit != commit:
+        raise SourceIntegrityError(
+            f"the embedded sources are at commit {made.commit}, but the recipe pins {commit}",
+            why="the recipe is for another version of xpubuild, or an embedded file was changed",
+            fix="reinstall xpubuild, or pin that commit in the recipe",
+        )
+    return made
 
 
 def inputs_of(target: Target) -> Inputs:

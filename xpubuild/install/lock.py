@@ -14,20 +14,18 @@ from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.redact import Redactor
 from xpubuild.engine.temporary import scratch_folder
-from xpubuild.errors import RecipeError, SourceIntegrityError, UsageError
-from xpubuild.install.inputs import Repository, inputs_of, trees
+from xpubuild.errors import RecipeError, UsageError
+from xpubuild.install.inputs import Repository, embedded, inputs_of, trees
 from xpubuild.install.inputs import Tree as Found
 from xpubuild.install.lock_file import Archive, Difference, Lock, Tree, clean_url, validated
 from xpubuild.install.options import Policy
 from xpubuild.install.planner import inputs
 from xpubuild.install.resolve import git_store
 from xpubuild.install.target import Prepared, Target
-from xpubuild.resources import ops_project_dir
 from xpubuild.supply import archives
 from xpubuild.supply.conda.lockfile import read_lock
 from xpubuild.supply.depot.folder import archives_in
 from xpubuild.supply.git.bare import RepositoryStore
-from xpubuild.supply.git.embedded import materialise
 from xpubuild.supply.git.failures import require
 from xpubuild.supply.git.git import Git, Report
 from xpubuild.supply.git.pin import repository_name
@@ -159,13 +157,7 @@ def _embedded(item: Repository) -> Tree:
     """Return the same for sources that are included in xpubuild; no files are kept."""
     git = Git.open(base_environment())
     with scratch_folder("lock") as folder:
-        made = materialise(ops_project_dir(), folder, env=base_environment())
-        if made.commit != item.pin.commit:
-            raise SourceIntegrityError(
-                f"the embedded sources are at commit {made.commit}, but the recipe pins {item.pin.commit}",
-                why="the recipe is for another version of xpubuild, or an embedded file was changed",
-                fix="reinstall xpubuild, or pin that commit in the recipe",
-            )
+        made = embedded(folder, item.pin.commit)
         below = dict(sorted(_embedded_below(git, folder, made.root_url, made.commit, "")))
     return Tree(
         url=embedded_url(made.root_url), ref=item.pin.ref, commit=made.commit, tree=made.tree,

@@ -21,6 +21,7 @@ from xpubuild.engine import files
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.execution import damaged_wheel
 from xpubuild.engine.fingerprint import file_sha256
+from xpubuild.engine.model import closure
 from xpubuild.engine.places import WRITE, make_shared, share
 from xpubuild.engine.process import Cancel, run
 from xpubuild.engine.temporary import scratch_folder
@@ -137,13 +138,13 @@ def _try(python: Path, folder: Path, command: str, cancel: Cancel) -> None:
 def needed(site_packages: Path, names: Sequence[str]) -> list[InstalledDist]:
     """Return installed distributions and all that they ask for, as far as it is installed."""
     present = {dist.name: dist for dist in installed_dists(site_packages)}
-    waiting, found = [canonicalize_name(name) for name in names], dict[str, InstalledDist]()
-    while waiting:
-        name = waiting.pop()
-        if name in present and name not in found:
-            found[name] = present[name]
-            waiting += [canonicalize_name(item.name) for item in declared(present[name])]
-    return [found[name] for name in sorted(found)]
+    found = closure(
+        map(canonicalize_name, names),
+        lambda name: [
+            canonicalize_name(item.name) for item in (declared(present[name]) if name in present else ())
+        ],
+    )
+    return [present[name] for name in sorted(found & present.keys())]
 
 
 def _wheel_of(

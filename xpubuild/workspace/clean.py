@@ -20,9 +20,9 @@ from xpubuild.frozen import frozen
 from xpubuild.supply.git.copies import is_copy
 from xpubuild.supply.git.own_tree import dirty_digest
 from xpubuild.supply.git.worktree import is_untouched, read_done
-from xpubuild.workspace.layout import Layout
+from xpubuild.workspace.layout import Layout, workspaces_in
 from xpubuild.workspace.moved import require_in_place
-from xpubuild.workspace.overview import disk_usage, workspaces_in
+from xpubuild.workspace.overview import disk_usage
 
 if TYPE_CHECKING:
     from xpubuild.workspace.workspace_json import CleanDocument, CleanManyDocument

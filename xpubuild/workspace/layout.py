@@ -62,6 +62,11 @@ class Layout:
         return self.env / "lib" / f"python{major}.{minor}" / "site-packages"
 
 
+def workspaces_in(folder: Path) -> tuple[Path, ...]:
+    """Return the workspaces in the folder of default workspaces."""
+    return tuple(sorted(path.parent for path in folder.glob("*/journal.db")))
+
+
 def require_plain(root: Path) -> None:
     """Refuse a workspace that has a pipe, a socket, a device or, where pip writes, a link in place of a file.
 

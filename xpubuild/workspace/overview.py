@@ -13,25 +13,19 @@ from xpubuild.engine.journal import Journal
 from xpubuild.engine.lock import held_by
 from xpubuild.errors import UsageError, XpuBuildError
 from xpubuild.workspace.activation import read_receipt
-from xpubuild.workspace.layout import Layout
+from xpubuild.workspace.layout import Layout, workspaces_in
 
 if TYPE_CHECKING:
     from xpubuild.workspace.workspace_json import OverviewDocument, WorkspaceRow
 
-_JOURNAL = "journal.db"
 _MOST = 10_000
 _DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
-
-
-def workspaces_in(folder: Path) -> tuple[Path, ...]:
-    """Return the workspaces in the folder of default workspaces."""
-    return tuple(sorted(path.parent for path in folder.glob(f"*/{_JOURNAL}")))
 
 
 def overview_document(folder: Path, cache: Path, entered: Path | None) -> OverviewDocument:
     """Return ``xpubuild.overview/1``: the workspaces in ``folder``, the active one, and the caches."""
     roots = dict.fromkeys(workspaces_in(folder))
-    if entered is not None and (entered / _JOURNAL).is_file():
+    if entered is not None and Layout(entered).journal.is_file():
         roots.setdefault(entered)
     caches = sorted(path for path in cache.iterdir() if path.is_dir()) if cache.is_dir() else []
     return {
@@ -66,7 +60,7 @@ def _row(root: Path) -> WorkspaceRow:
 
 
 def _last_run(root: Path) -> Mapping[str, Any]:
-    with contextlib.suppress(XpuBuildError), Journal(root / _JOURNAL, read_only=True) as journal:
+    with contextlib.suppress(XpuBuildError), Journal(Layout(root).journal, read_only=True) as journal:
         return next(reversed(journal.runs()), {})
     return {}
 
