@@ -375,8 +375,8 @@ class Question(NamedTuple):
 
 
 def remove_asked(
-    would: Mapping[str, Any], remove: Callable[[], Mapping[str, Any]],
-    refused: Callable[[], Mapping[str, Any]], question: Question | None, *, yes: bool,
+    would: Mapping[str, Any], remove: Callable[[], Mapping[str, Any]], question: Question | None, *,
+    yes: bool,
 ) -> int:  # fmt: skip
     """Show what would go, ask unless ``yes``, and remove it; a dry run has no ``question``.
 
@@ -392,7 +392,8 @@ def remove_asked(
     show(many_view(would), sys.stderr if as_json else None)
     if question is not None and would["removed"]:
         agreed = yes or question.agreed()
-        found = remove() if agreed else refused()
+        refused = [f"{row['path']}: not wanted" for row in would["removed"]]
+        found = remove() if agreed else {**would, "removed": [], "kept": refused}
         if agreed and not as_json:
             show(many_view(found))
     if as_json:

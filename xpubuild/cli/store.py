@@ -102,6 +102,5 @@ def gc(store: Places, older: str, dry_run: bool, yes: bool) -> int:
     )  # fmt: skip
     return options.remove_asked(
         document(rubbish, (), dry=True), lambda: document(*remove(rubbish)),
-        lambda: document((), [f"{item.path}: not wanted" for item in rubbish]),
         None if dry_run else question, yes=yes,
     )  # fmt: skip

@@ -259,10 +259,8 @@ def clean(
             raise click.UsageError("--caches stands alone: no workspace, recipe or --step")
         chosen = choose_caches(default_workspace("any").parent, cache)
         return options.remove_asked(
-            chosen.to_json(dry_run=True),
-            lambda: remove_caches(chosen).to_json(dry_run=False),
-            lambda: chosen.refused().to_json(dry_run=False),
-            None if dry_run else question(len(chosen.folders), cache, "--caches"), yes=yes,
+            chosen, lambda: remove_caches(chosen),
+            None if dry_run else question(len(chosen["removed"]), cache, "--caches"), yes=yes,
         )  # fmt: skip
     root = workspace_of(recipe, workspace)
     removal = plan_clean(root, steps)

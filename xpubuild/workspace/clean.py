@@ -148,44 +148,26 @@ def _remove_workspace(root: Path) -> None:
             root.rmdir()
 
 
-@frozen
-class Chosen:
-    """Whole folders with their sizes, and what is kept and why."""
-
-    folders: tuple[tuple[Path, int], ...]
-    kept: tuple[str, ...] = ()
-
-    def to_json(self, *, dry_run: bool) -> CleanManyDocument:
-        """Return the ``xpubuild.clean-many/1`` document."""
-        return {
-            "schema": "xpubuild.clean-many/1",
-            "dry_run": dry_run,
-            "removed": [{"path": str(path), "size_bytes": size} for path, size in self.folders],
-            "kept": list(self.kept),
-        }
-
-    def refused(self) -> Chosen:
-        """Return that nothing was removed, because somebody said no."""
-        return replace(self, folders=(), kept=tuple(f"{path}: not wanted" for path, _ in self.folders))
-
-
-def choose_caches(workspaces: Path, cache: Path) -> Chosen:
+def choose_caches(workspaces: Path, cache: Path) -> CleanManyDocument:
     """Return which caches would go; none while one of the ``workspaces`` is in use."""
     found = [path for name in _CACHES if (path := cache / name).is_dir() and not path.is_symlink()]
     busy = next((root for root in workspaces_in(workspaces) if held_by(root)), None)
-    if busy is not None:
-        return Chosen((), tuple(f"{path}: {busy} is in use" for path in found))
-    return Chosen(tuple((path, disk_usage(path)) for path in found))
+    return {
+        "schema": "xpubuild.clean-many/1",
+        "dry_run": True,
+        "removed": [{"path": str(path), "size_bytes": disk_usage(path)} for path in found if busy is None],
+        "kept": [f"{path}: {busy} is in use" for path in found if busy is not None],
+    }
 
 
-def remove_caches(chosen: Chosen) -> Chosen:
+def remove_caches(chosen: CleanManyDocument) -> CleanManyDocument:
     """Remove what was chosen; what cannot be removed is kept."""
-    gone, kept = [], list(chosen.kept)
-    for path, size in chosen.folders:
+    gone, kept = [], [*chosen["kept"]]
+    for row in chosen["removed"]:
         try:
-            remove_tree(path)
+            remove_tree(Path(row["path"]))
         except XpuBuildError as error:
-            kept.append(f"{path}: {error.what}")
+            kept.append(f"{row['path']}: {error.what}")
         else:
-            gone.append((path, size))
-    return replace(chosen, folders=tuple(gone), kept=tuple(kept))
+            gone.append(row)
+    return {**chosen, "dry_run": False, "removed": gone, "kept": kept}
