@@ -144,7 +144,7 @@ def _known(path: Path, tree: str, options: argparse.Namespace) -> dict[str, Resu
 
 
 def _identity(project: Project, test_files: list[str], options: argparse.Namespace) -> str:
-    """Return what tells trees apart: results of another one do not count."""
+    """Return a digest of the tree: results of another one do not count."""
     folders = [*project.scope["sources"], *project.scope["tests"], *options.test_folders]
     contents = [(name, digest(project.root / name)) for name in project.below(folders)]
     return hashlib.sha256(repr((contents, test_files)).encode()).hexdigest()[:16]

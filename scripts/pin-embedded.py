@@ -1,6 +1,6 @@
 """Makes the git bundles of the embedded ``ops`` sources, and writes their commit into the recipes.
 
-Run it after changing a file below xpubuild/ops/project; ``xpubuild recipes check`` tells when it is due.
+Run it after changing a file below xpubuild/ops/project; ``xpubuild recipes check`` reports when it is due.
 Author, date and message are fixed, so the commits depend on the files alone.
 """
 

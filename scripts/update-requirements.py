@@ -151,7 +151,7 @@ def render(source: Path, compiled: str, listed: Listed, names: Sequence[str] = (
 
 
 def update(uv: str, extra: list[str], upgrade: bool) -> None:
-    """Write every ``.txt`` anew; a list may constrain itself to one that sorts before it."""
+    """Rewrite every ``.txt``; a list may constrain itself to one that sorts before it."""
     places = [*pip_locations(), *extra]
     for source in sorted(FOLDER.glob("*.in")):
         compiled = compile_with_uv(uv, source, places, upgrade)

@@ -29,7 +29,7 @@ _DEADLINE_S = 120
 
 
 def attempt(mutation: dict[str, Any], device: str, python: str, folder: Path) -> tuple[bool, str]:
-    """Return whether the mutation was caught by the check, and what its check said."""
+    """Return whether the mutation was caught by the check, and the output of the check."""
     place = mutate(folder, program(mutation, device), module=mutation["module"])
     path = os.pathsep.join([str(place), os.environ.get("PYTHONPATH", "")])
     environ = {**os.environ, **mutation.get("environ", {}), "PYTHONPATH": path}

@@ -37,7 +37,7 @@ def main() -> None:
         sys.excepthook = excepthook
         status = run(sys.argv[1:])
     except KeyboardInterrupt:
-        # Ctrl-C while modules are imported, or a second one while the first is told about.
+        # Ctrl-C while modules are imported, or a second one while the first is reported.
         sys.stderr.write("error: interrupted\n")
         status = _INTERRUPTED
     if sys.flags.inspect:

@@ -21,7 +21,7 @@ Need = Literal[
     "level-zero-headers", "opencl-headers", "kernel-module", "firmware",
 ]  # fmt: skip
 _TABLE = Path(__file__).with_name("distributions.yaml")
-#: What the GPU repository brings; everything else is in the distribution's own or in oneAPI's.
+#: What the GPU repository provides; everything else is in the distribution's own or in oneAPI's.
 _OF_GPU = frozenset({
     "driver", "loader", "recent-loader", "opencl", "ocloc", "level-zero-headers", "kernel-module", "firmware",
 })  # fmt: skip
@@ -98,7 +98,7 @@ def row_of(system: System) -> Mapping[str, Any] | None:
 
 
 def packages(need: Need, system: System, *, python: str = "3", first_lts: bool = False) -> tuple[str, ...]:
-    """Return the packages that bring something; empty where the system is unknown or has none.
+    """Return the packages that provide something; empty where the system is unknown or has none.
 
     ``python`` is the version ('3.11') whose headers are meant. ``first_lts`` takes the names of the first LTS
     driver.
@@ -114,7 +114,7 @@ def packages(need: Need, system: System, *, python: str = "3", first_lts: bool =
 
 
 def lacking(need: Need, system: System) -> str:
-    """Return why no package brings something on a system, or nothing where one does."""
+    """Return why no package provides something on a system; empty if one does."""
     return str((row_of(system) or {}).get("lacks", {}).get(need, ""))
 
 
@@ -126,7 +126,7 @@ def note(need: Need, system: System) -> str:
 def install(
     needs: Sequence[Need], system: System, *, sudo: str = "sudo ", python: str = "3", first_lts: bool = False
 ) -> tuple[str, ...]:
-    """Return the commands for something by its need; a comment that says why where no package brings it."""
+    """Return the commands for something by its need; a comment with the reason if no package provides it."""
     reasons = dict.fromkeys(f"# {reason}" for need in needs if (reason := lacking(need, system)))
     found = [packages(need, system, python=python, first_lts=first_lts) for need in needs]
     names = tuple(dict.fromkeys(name for some in found for name in some))
@@ -136,7 +136,7 @@ def install(
 
 
 def install_line(need: Need, system: System) -> str:
-    """Return the commands for something as one line, or nothing where no package brings it."""
+    """Return the commands for something as one line, or nothing if no package provides it."""
     if lacking(need, system):
         return ""
     return " && ".join(line for line in install((need,), system) if not line.startswith("#"))

@@ -25,7 +25,7 @@ _BATCH_S = 3600.0
 
 
 def digest(*paths: Path) -> str:
-    """Return what tells one content of files from another."""
+    """Return a digest of the contents of files."""
     return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()[:16]
 
 
@@ -294,7 +294,7 @@ def record(space: Workspace, folder: Path, files: list[str], sources: list[str],
 
 
 def _collect(seen: Path, target: str) -> None:
-    """Bring together what the processes of a recording wrote: coverage's own data, or lines of Monitor."""
+    """Combine what the processes of a recording wrote: coverage's own data, or lines of Monitor."""
     if sys.version_info < (3, 12):
         whole = coverage.Coverage(data_file=target, config_file=False, messages=False)
         whole.combine([str(seen)])

@@ -48,7 +48,7 @@ def operators(torch: Any, key: str) -> tuple[list[str], dict[str, str]]:
     for name in sorted(core | set(FUSED)):
         found = list(overloads(torch, name, key))
         if not found:
-            reason = "no kernel of its own on this device: it is made of others"
+            reason = "no kernel of its own on this device: it consists of others"
         elif name.startswith(_NO_CONTENT):
             reason = "its result has no content"
         elif all(is_view(one) for one in found):
@@ -141,7 +141,7 @@ class Replaced:
             )
             if self._inside or name in self._running:
                 return kernel.call_boxed(keyset, *args, **kwargs)
-            # An overload that is made of another one of the same operator is one call.
+            # An overload that calls another one of the same operator is one call.
             self._running.add(name)
             try:
                 result = kernel.call_boxed(keyset, *args, **kwargs)

@@ -89,7 +89,7 @@ class Monitor:
         self._watch.restart_events()
 
     def write(self) -> None:
-        """Note what this context ran, and start anew."""
+        """Note what this context ran, and start again."""
         if self._seen:
             files = {name: sorted(lines) for name, lines in list(self._seen.items())}
             self._seen.clear()

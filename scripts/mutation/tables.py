@@ -48,7 +48,7 @@ def load_suite() -> str:
 
 
 def digest(*paths: Path) -> str:
-    """Return what tells the contents of files from others."""
+    """Return a digest of the contents of files."""
     return hashlib.sha256(b"\0".join(path.read_bytes() for path in paths)).hexdigest()[:12]
 
 

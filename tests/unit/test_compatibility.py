@@ -226,7 +226,7 @@ def test_a_recipe_for_a_patched_line_alone_is_built_where_all_its_commits_are_kn
     whole = line.model_copy(update={"patches": known})
     done = solve(site.model_copy(update={"toolkits": [whole]}), SITE)
     assert done.builds == "yes"
-    assert any(note.found.endswith("they are made") for note in done.notes())
+    assert any(note.found.endswith("they are applied") for note in done.notes())
 
 
 def test_the_matrix_keeps_building_and_running_apart() -> None:

@@ -6,8 +6,8 @@ Evidence for the new ABI (1) is ``__cxx11`` or the ABI tag ``B5cxx11`` in a mang
 What does not count, because it says how libstdc++ was built and not how the object was:
 
 * a definition whose entity is itself in a namespace of libstdc++ (``std``, ``__gnu_cxx``, ``__cxxabiv1``):
-  objects with a static copy of it carry both kinds, and those made with the compilers of Red Hat's toolsets
-  parts of ``libstdc++_nonshared.a`` (grpcio 1.50: 195 new beside 61 old);
+  objects with a static copy of it have both kinds, and those of Red Hat's toolset compilers contain parts of
+  ``libstdc++_nonshared.a`` (grpcio 1.50: 195 new beside 61 old);
 * an import of the few members of the old ``std::string`` that the exception classes of libstdc++ need under
   either ABI (seen in libtorch_python of PyTorch 2.13 and in eight objects of tensorflow-cpu 2.12, all new).
 

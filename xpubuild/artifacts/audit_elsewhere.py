@@ -28,7 +28,7 @@ _BELOW_PREFIX = "lib/python/site-packages"
 _PROGRAMS = re.compile(r"(python|pip|sh|bash|env|git|gcc|g\+\+|cc|c\+\+|ld|make)[\d.]*")
 #: What Python runs at every start.
 _AT_START = frozenset({"sitecustomize", "usercustomize"})
-#: Import package -> the distributions that may bring it; any other would overwrite it.
+#: Import package -> the distributions that may contain it; any other would overwrite it.
 _OWNERS = {
     "torch": ("torch",),
     "torchgen": ("torch",),
@@ -110,7 +110,7 @@ def _required(contents: WheelContents) -> frozenset[str]:
 
 
 def _brought(contents: WheelContents, elves: Mapping[str, ElfObject]) -> Iterator[tuple[str, str, str, str]]:
-    """Yield (object, library of a distribution, the requirement that brings it or "", who could bring it)."""
+    """Yield (object, library of a distribution, requirement that provides it or "", who could provide it)."""
     required = _required(contents)
     inside = {posixpath.basename(name) for name in elves} | {elf.soname for elf in elves.values()}
     for name, elf in elves.items():

@@ -183,7 +183,7 @@ def raise_for_findings(report: AuditedWheel) -> None:
 
 
 def raise_for(label: str, errors: Sequence[Finding], policy: AuditPolicy) -> None:
-    """Raise for the first of some errors and tell of the others; nothing for none.
+    """Raise for the first of some errors and list the others; nothing for none.
 
     Raises:
         AuditError: there is an error.

@@ -94,7 +94,7 @@ class Code:
 
 
 def read_code(data: bytes) -> Code:
-    """Tell what an image is from its first bytes, and for native code the GPUs from its headers.
+    """Return what an image is by its first bytes, and for native code the GPUs by its headers.
 
     Raises:
         UnreadableImageError: its headers are damaged, or zstd cannot unpack it.

@@ -1,8 +1,8 @@
 """What the device code of a wheel lacks: native code for the GPUs that it was built for.
 
 Source of the versions: ``ocloc ids NAME`` of compute-runtime 26.27, and
-third_party/aot_config_headers/platforms.h of intel/compute-runtime. Of the cores: note 2 of what that ocloc
-compiled for each, and the header of what 22.43 did.
+third_party/aot_config_headers/platforms.h of intel/compute-runtime. Source of the cores: note 2 in the
+output of that ocloc for each, and the header in the output of 22.43.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from xpubuild.artifacts.device_images import REGISTERS, DeviceImage
 from xpubuild.artifacts.elf import ElfObject
 
 _CORES = {0x0C07: "Xe-HPG", 0x0C08: "Xe-HPC", 0x0C09: "Xe2", 0x1E00: "Xe3"}
-#: By core: AOT targets, and the releases that they mean, each of which an image must have.
+#: Core -> AOT targets -> the releases that they stand for; an image must have code for each of these.
 _FAMILIES: dict[int, dict[str, str]] = {
     0x0C08: {"pvc xe-hpc": "12.60", "pvc-vg": "12.61"},
     0x0C07: {
@@ -121,13 +121,13 @@ def _lacks(name: str, images: Sequence[DeviceImage], target: str) -> Iterator[Fi
         return
     # An image shows names and versions of GPUs, not their device ids.
     if target not in _TARGETS and not _VERSION.fullmatch(target):
-        message = f"{name}: which native code AOT target '{target}' stands for is not known here"
+        message = f"{name}: the native code of AOT target '{target}' is not known"
         yield Finding("warning", "aot-unknown", name, target, message)
         return
     ready = _kernels([image for image in images if has_code_for(image.code.devices, target)])
     missing = everything - ready
     if missing:
-        # Without SPIR-V nothing is compiled when it is used: upstream has these kernels for other GPUs alone.
+        # Without SPIR-V the driver cannot compile them: upstream has these kernels for other GPUs alone.
         late = missing & _kernels([image for image in images if image.code.kind == SPIRV])
         native = sorted({describe(device) for image in images for device in image.code.devices})
         message = (

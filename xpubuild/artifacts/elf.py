@@ -53,7 +53,7 @@ class ElfObject:
 
     ``versions_needed`` maps a library's soname to the symbol versions that are wanted from it (such as
     ``GLIBCXX_3.4.30``), ``versions_defined`` are those that this object offers. ``hooks`` are (tag, library)
-    of what the loader runs beside it or in its place; ``runs_stack``: it asks for a stack that can be run.
+    of what the loader runs beside it or in its place; ``runs_stack``: it requests an executable stack.
     """
 
     kind: str
@@ -153,7 +153,7 @@ def damaged(label: str, why: str) -> AuditError:
 def _headers_of(label: str) -> Iterator[None]:
     from elftools.common.exceptions import ELFError  # noqa: PLC0415
 
-    # pyelftools answers damaged headers with any of these, not with ELFError alone (found by mutating files).
+    # pyelftools raises any of these for damaged headers, not ELFError alone (found by mutating files).
     damage = (ELFError, struct.error, ValueError, LookupError, TypeError, AttributeError, AssertionError,
               OverflowError, OSError)  # fmt: skip
     try:
@@ -163,14 +163,14 @@ def _headers_of(label: str) -> Iterator[None]:
 
 
 class ElfReader:
-    """Reads the headers of an ELF file that is mapped or in memory; then its tables, for those who ask.
+    """Reads the headers of an ELF file that is mapped or in memory, and its tables on request.
 
     Raises:
         AuditError: they are damaged, or point behind the end of the file.
     """
 
     def __init__(self, data: mmap.mmap | bytes, label: str) -> None:
-        # A twentieth of the time of a plan to import, which opens no such file.
+        # Importing it takes a twentieth of the time of a plan, which opens no such file.
         from elftools.elf.elffile import ELFFile  # noqa: PLC0415
 
         self.data, self.label = data, label

@@ -103,5 +103,5 @@ def _outside(value: str, folder: str) -> list[str]:
     """Return the paths of a CMake list that belong to MKL or oneDNN and are not below a folder."""
     root = os.path.realpath(folder)
     paths = [part for part in value.split(";") if part.startswith("/") and not part.endswith("-NOTFOUND")]
-    ours = [part for part in paths if len(paths) == 1 or "mkl" in Path(part).name.lower()]
-    return [part for part in ours if not os.path.realpath(part).startswith(root + os.sep)]
+    own = [part for part in paths if len(paths) == 1 or "mkl" in Path(part).name.lower()]
+    return [part for part in own if not os.path.realpath(part).startswith(root + os.sep)]

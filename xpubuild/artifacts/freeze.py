@@ -59,7 +59,7 @@ def hold(site_packages: Path, name: str, file: Path) -> str:
 
 
 def let_go(site_packages: Path, file: Path) -> str | None:
-    """Remove a distribution that is no longer what was held, so that pip installs it again; return a line.
+    """Remove a distribution that is no longer the pinned one, so that pip installs it again; return a line.
 
     pip looks at the version alone, and takes another build of the same version for the right one.
     """
@@ -105,10 +105,10 @@ class HeldProof:
         return {"proof": "held", "site_packages": self.site_packages, "held": list(self.held)}
 
     def check(self) -> dict[str, Any]:
-        """Return the owner of each package and the versions that were held.
+        """Return the owner of each package and the versions that were pinned.
 
         Raises:
-            AuditError: a package has two owners, something held was replaced, or another distribution asks
+            AuditError: a package has two owners, a pinned one was replaced, or another distribution asks
                 for another version of it.
         """
         dists = installed_dists(Path(self.site_packages))

@@ -74,7 +74,7 @@ def verify_installed(site_packages: Path, names: Sequence[str]) -> dict[str, Any
 def wheel_matches_installed(wheel: Path, site_packages: Path) -> list[str]:
     """Return how what is installed differs from a wheel, file by file; empty where it does not.
 
-    The wheel's RECORD is the measure, which the audit has held against the wheel's contents. Scripts are left
+    The wheel's RECORD is the measure; the audit has compared it with the wheel's contents. Scripts are left
     out, because pip rewrites their first line.
 
     Raises:

@@ -58,7 +58,7 @@ def fits(library: str, patterns: Iterable[str]) -> bool:
 
 
 class Runtime:
-    """The libraries of an environment by their file names; of none where there is no environment."""
+    """The libraries of an environment by their file names; empty without an environment."""
 
     def __init__(self, site_packages: Path | None) -> None:
         self.site_packages = site_packages.resolve() if site_packages is not None else None
@@ -83,7 +83,7 @@ class Runtime:
 
 def _libraries(site_packages: Path) -> Iterator[Owned]:
     for dist in installed_dists(site_packages):
-        for entry in readable_entries(dist):  # of a leftover nothing counts as installed
+        for entry in readable_entries(dist):  # a leftover has no installed files
             if ".so" in entry.path.name and is_elf(entry.path):
                 # The folder as the loader sees it: ``..`` of RECORD taken out.
                 yield Owned(entry.path.name, Path(entry.path.parent.resolve(), entry.path.name), dist)

@@ -20,7 +20,7 @@ FATAL_WORDS = (
     "not compiling with", "no space left", "quota exceeded", "use_xpu", "cmake warning",
     "failed to include aten",
 )  # fmt: skip
-#: So many lines wait before the rules are read: most commands that print less end soon and well.
+#: The rules are read after so many lines: most commands that print fewer end soon and without errors.
 _FEW, _MOST_WAITING = 200, 10_000
 _FACTS = {True: "xpu-wanted", False: "xpu-not-wanted"}
 
@@ -45,7 +45,7 @@ class StepWatcher:
         low = text.lower()
         self._doomed = self._doomed or any(word in low for word in FATAL_WORDS)
         if self._doomed or len(self._waiting) > _MOST_WAITING:
-            return [*verdicts, *self._heard()]
+            return [*verdicts, *self._feed()]
         return verdicts
 
     def poll(self, *, ended: bool = False) -> Sequence[Verdict]:
@@ -53,10 +53,10 @@ class StepWatcher:
         verdicts = self._gate.poll() if self._gate is not None else []
         # Reading the rules takes a quarter of a second, and many commands take less.
         few = self._log is None and len(self._waiting) < _FEW
-        return verdicts if ended or few else [*verdicts, *self._heard()]
+        return verdicts if ended or few else [*verdicts, *self._feed()]
 
-    def _heard(self) -> list[Stop]:
-        """Let explain have the lines that wait."""
+    def _feed(self) -> list[Stop]:
+        """Pass the waiting lines to explain."""
         if self._log is None:
             self._log = LogWatcher(self._known)
         self._doomed = False
@@ -65,9 +65,9 @@ class StepWatcher:
         return [stop for text, cause in found if cause is not None for stop in self._stops(cause, text)]
 
     def explain(self, error: XpuBuildError) -> XpuBuildError:
-        """Add to an error what the log says about it."""
+        """Add the findings of explain in the log to an error."""
         if self._document is None:
-            self._heard()
+            self._feed()
             log = self._log or LogWatcher(self._known)
             self._document = log.finish().to_json()
         if self._document["findings"] or self._document["first_error"]:
@@ -77,7 +77,7 @@ class StepWatcher:
     def _stops(self, found: LikelyCause, text: str) -> list[Stop]:
         code = shipped_rules().by_id(found.id).error
         if code is None or (code == "no-xpu" and self._gate is not None):
-            # The gate says that with the whole message, a few lines later.
+            # The gate reports that with the whole message, a few lines later.
             return []
         fix = f"{found.fix} Then run the same command again: finished steps are kept"
         lines = [{"line": found.line, "text": text}]

@@ -167,7 +167,7 @@ def _repair(
     changed |= {name: text.encode("utf-8", "surrogateescape") for name, text in new.items()}
     target = folder / f"{stem}-{platform}.whl"
     rewrite(wheel, target, changed, info)
-    # The new wheel is held against what it must be, as if it lay in the environment of the runtime.
+    # The new wheel is audited as if it were installed in the environment of the runtime.
     builder = _builder(runtime.site_packages, search)
     after = audit_wheel(
         target,

@@ -86,7 +86,7 @@ def cli(ctx: click.Context) -> None:
 
 
 def _ignore_current_folder() -> None:
-    """Take relative elements out of PATH for this process and all that it starts, and tell it."""
+    """Take relative elements out of PATH for this process and all that it starts, and report that."""
     from xpubuild.engine.environment import usable_path
 
     path, ignored = usable_path(os.environ.get("PATH", os.defpath))
@@ -187,7 +187,7 @@ def excepthook(kind: type[BaseException], error: BaseException, trace: Traceback
     from xpubuild.engine.redact import Redactor
 
     if issubclass(kind, KeyboardInterrupt):
-        # A second Ctrl-C while the first was being told about.
+        # A second Ctrl-C while the first was being reported.
         sys.stderr.write("error: interrupted\n")
         return
     text = "".join(traceback.format_exception(kind, error, trace))
@@ -195,7 +195,7 @@ def excepthook(kind: type[BaseException], error: BaseException, trace: Traceback
         sys.stderr.write(text)
         return
     redact = Redactor.from_environment(os.environ)
-    text, told = redact(text), redact(str(error))
+    text, shown = redact(text), redact(str(error))
     where = "the file could not be saved"
     try:
         fd, path = tempfile.mkstemp(prefix="xpubuild-bug-", suffix=".txt")
@@ -207,7 +207,7 @@ def excepthook(kind: type[BaseException], error: BaseException, trace: Traceback
     except OSError:
         pass
     sys.stderr.write(
-        f"error: internal error in xpubuild: {kind.__name__}: {told}\n  why: this is a bug in "
+        f"error: internal error in xpubuild: {kind.__name__}: {shown}\n  why: this is a bug in "
         "xpubuild, not in your input; everything built so far is kept\n  fix: report it with "
         f"the file that `xpubuild doctor --bundle report.md` writes; it has the details ({where})\n"
     )

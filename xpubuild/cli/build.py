@@ -230,10 +230,10 @@ def lock(output: str | None, sbom: Path | None, **build: Any) -> int:
     from xpubuild.ui.console import show, write_out
     from xpubuild.ui.supply_views import differences_view, fetch_progress, lock_written_view
 
-    said = options.speech()
-    if output == "-" and said.as_json:
+    speech = options.speech()
+    if output == "-" and speech.as_json:
         raise UsageError("--json and '-o -' both write to standard output", fix="use --output FILE")
-    report = fetch_progress(quiet=said.quiet)
+    report = fetch_progress(quiet=speech.quiet)
     with options.interruptible() as cancel:
         prepared = prepare(_asked(build, report=report), cancel=cancel)
         made = make_lock(prepared, report=report, cancel=cancel)
@@ -249,9 +249,9 @@ def lock(output: str | None, sbom: Path | None, **build: Any) -> int:
         write_atomic(path.with_name(file_name(made.name)), prepared.target.conda_lock.encode())
     if problem:
         report(f"the existing file is replaced: {problem}")
-    if not said.quiet:
+    if not speech.quiet:
         show(differences_view(document["differences"], "Changed"), sys.stderr)
-    return options.answer(document, lock_written_view, silent=said.quiet)
+    return options.answer(document, lock_written_view, silent=speech.quiet)
 
 
 @options.command("fetch")
@@ -269,9 +269,9 @@ def fetch(for_python: str | None, mirror: Any, offline: bool, **build: Any) -> i
     from xpubuild.ui.supply_views import fetch_view
 
     if not isinstance(mirror, Path):
-        told = f"not {mirror}: a mirror on a server is read-only" if mirror else "as --mirror DIR"
+        shown = f"not {mirror}: a mirror on a server is read-only" if mirror else "as --mirror DIR"
         raise UsageError(
-            f"fetch needs the folder of a mirror, {told}",
+            f"fetch needs the folder of a mirror, {shown}",
             fix="pass --mirror DIR (or set XPUBUILD_MIRROR); copy what is in it with rsync",
             commands=("xpubuild fetch RECIPE --mirror DIR",),
         )
@@ -311,8 +311,8 @@ def image(
         if build_it:
             with options.new_sink() as sink:
                 built = asked.build(rendered, file, cancel, sink)
-    said = options.speech()
-    if file is None and built is None and not said.as_json:
+    speech = options.speech()
+    if file is None and built is None and not speech.as_json:
         write_out(rendered.text)
         return 0
-    return options.answer(rendered.document(file, built), image_view, silent=said.quiet)
+    return options.answer(rendered.document(file, built), image_view, silent=speech.quiet)

@@ -272,7 +272,7 @@ def settings() -> dict[Key, Mapping[str, Option]]:
         if name.partition(" ")[0] not in ("config", "plumbing")
         and not any(other.startswith(f"{name} ") for other in COMMANDS)
     }
-    # Commands say differently what an option does for them; what it does for install is said last.
+    # Commands say differently what an option does for them; what it does for install comes last.
     shared = {
         name: row
         for table in (*commands, ("install",))

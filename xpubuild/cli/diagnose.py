@@ -36,8 +36,8 @@ def doctor(
     from xpubuild.engine.redact import Redactor
     from xpubuild.errors import UnfitHostError
 
-    said, profiles = options.speech(), _PROFILES[profile]
-    # As from a script with an empty variable: that would mean all.
+    speech, profiles = options.speech(), _PROFILES[profile]
+    # An empty value, as from an unset variable of a script, would mean all checks.
     options.refuse({} if only else {"only": "is empty; pass an id, a group or a pattern, or omit the option"})
     mask = Redactor.from_environment(os.environ)
     if list_:
@@ -51,22 +51,22 @@ def doctor(
 
     selection = select(all_checks(), profiles=profiles, only=only, skip=skip)
     look = replace(wait(), asked=selection.shown if only else frozenset())
-    listener = _listener(mask) if said.log_format == "jsonl" else None
+    listener = _listener(mask) if speech.log_format == "jsonl" else None
     results = run_checks(look, selection, listener=listener)
     report = make_report(look, selection, results, profiles, mask)
     document = doctor_document(report, mask)
-    # The file first: the reader of our output may go away.
+    # The bundle first: the reader of standard output may close it.
     if bundle is not None:
         from xpubuild.doctor.bundle import write_bundle
 
         write_bundle(document, os.environ, bundle, {} if root else _evidence(workspace, document))
-    if said.as_json or report.bad or not said.quiet:
-        _show(document, said)
+    if speech.as_json or report.bad or not speech.quiet:
+        _show(document, speech)
     return UnfitHostError.exit_code if report.bad else 0
 
 
 def _evidence(workspace: Path | None, document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the bundle has beside doctor's results: the workspace that is meant, internal errors."""
+    """Return what the bundle has beside doctor's results: evidence of the workspace, internal errors."""
     from xpubuild.doctor.bundle import internal_errors, workspace_evidence
     from xpubuild.doctor.start import entered
 
@@ -83,11 +83,11 @@ def _listener(redact: Callable[[str], str]) -> Callable[[Result], None]:
 
     terminal = Terminal.detect(sys.stderr, os.environ)
 
-    def tell(result: Result) -> None:
+    def write(result: Result) -> None:
         event = {"event": "check", "time": time.time(), **plain(result.clean(redact))}
         terminal.try_write(json.dumps(event) + "\n")
 
-    return tell
+    return write
 
 
 def _list(profiles: tuple[Profile, ...], only: tuple[str, ...], skip: tuple[str, ...]) -> int:
@@ -98,14 +98,14 @@ def _list(profiles: tuple[Profile, ...], only: tuple[str, ...], skip: tuple[str,
 
     selection = select(all_checks(), profiles=profiles, only=only, skip=skip)
     document = checks_document([check for check in selection.checks if check.id in selection.shown])
-    said = options.speech()
-    if said.verbose and not said.as_json:
+    speech = options.speech()
+    if speech.verbose and not speech.as_json:
         Terminal.detect(sys.stdout, os.environ).try_write(doctor_explanations(document))
         return 0
     return options.answer(document, doctor_checks_view)
 
 
-def _show(document: Mapping[str, Any], said: options.Speech) -> None:
+def _show(document: Mapping[str, Any], speech: options.Speech) -> None:
     """Write the result to standard output, annotations for GitHub beside it."""
     from xpubuild.errors import NoSpaceError, ToolchainError
     from xpubuild.ui.console import json_text, summarise, write_out
@@ -114,13 +114,13 @@ def _show(document: Mapping[str, Any], said: options.Speech) -> None:
 
     summarise(f"xpubuild doctor: {document['status']}", doctor_summary_view(document))
     terminal, errors = (Terminal.detect(stream, os.environ) for stream in (sys.stdout, sys.stderr))
-    text = terminal.printable(doctor_text(document, terminal, verbose=said.verbose))
+    text = terminal.printable(doctor_text(document, terminal, verbose=speech.verbose))
     try:
-        write_out(json_text(document) if said.as_json else text)
+        write_out(json_text(document) if speech.as_json else text)
     except (NoSpaceError, ToolchainError) as error:
         # The exit code still reports the result.
         errors.try_write(f"error: the report could not be written: {error.why}\n")
-    if (said.log_format or ("github" if os.environ.get("GITHUB_ACTIONS") == "true" else "")) == "github":
+    if (speech.log_format or ("github" if os.environ.get("GITHUB_ACTIONS") == "true" else "")) == "github":
         errors.try_write(doctor_annotations(document))
 
 

@@ -68,10 +68,10 @@ def migrate(
     if baseline is not None and update_baseline:
         run.write_baseline(baseline, document)
         document = run.document_of(changes, rules, run.read_baseline(baseline), written=write)
-    said = options.speech()
-    if not said.as_json and not said.quiet and not write and patch is None:
+    speech = options.speech()
+    if not speech.as_json and not speech.quiet and not write and patch is None:
         write_out(clean("".join(map(run.patch_of, changed))))
-    return options.answer(document, migrate_view, run.verdict(document, check=check), silent=said.quiet)
+    return options.answer(document, migrate_view, run.verdict(document, check=check), silent=speech.quiet)
 
 
 def _prove(python: str | None, workspace: Path | None, *, stand_in: bool, more: bool) -> int:

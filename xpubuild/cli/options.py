@@ -299,8 +299,8 @@ def new_sink() -> SerialSink:
     """Return a sink for progress on standard error, as -q, -v and --log-format of this command want it."""
     from xpubuild.ui.sinks import make_sink
 
-    said = speech()
-    return make_sink(said.log_format, quiet=said.quiet, verbose=said.verbose)
+    wanted = speech()
+    return make_sink(wanted.log_format, quiet=wanted.quiet, verbose=wanted.verbose)
 
 
 def answer(

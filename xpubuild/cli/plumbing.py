@@ -27,7 +27,7 @@ def plumbing() -> None:
 
 
 def _plumbing(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a command of a function: its arguments, and behind the star its options."""
+    """Make a command from a function: positional parameters are arguments, keyword-only ones options."""
     hints = typing.get_type_hints(function)
     params: list[click.Parameter] = []
     for parameter in inspect.signature(function).parameters.values():
@@ -36,7 +36,7 @@ def _plumbing(function: Callable[..., Any]) -> Callable[..., Any]:
         kinds = typing.get_args(hint) or (hint,)
         kind: Any = click.Path(path_type=Path) if Path in kinds else int if int in kinds else str
         required = parameter.default is parameter.empty
-        # Plans set these two for their steps: they decide nothing of what comes out.
+        # Plans set these two for their steps: they do not change the result.
         variable = f"XPUBUILD_{parameter.name.upper()}" if parameter.name in ("mirror", "offline") else None
         if parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
             nargs = -1 if several else 1
@@ -145,7 +145,7 @@ def repositories(
 def copy_tree(
     own: Path, into: Path, *, digest: str, item: tuple[str, ...] = (), skip_submodule: tuple[str, ...] = ()
 ) -> None:
-    """Make a copy of somebody's own tree, or bring one up to date."""
+    """Copy a user's own tree, or update the copy."""
     from xpubuild.errors import SourceIntegrityError
     from xpubuild.recipe.model import ConfigureTime
     from xpubuild.supply.git.copies import synchronise

@@ -28,7 +28,7 @@ def as_root(look: Look, *commands: str) -> tuple[str, ...]:
 
 
 def install_need(look: Look, *needs: Need) -> tuple[str, ...]:
-    """Return the commands that bring what a GPU needs, with Intel's repository where that is not set up."""
+    """Return the commands that install what a GPU needs, with Intel's repository if it is not set up."""
     if not distribution(look):
         names = {
             family: [name for need in needs for name in systems.packages(need, System((family,)))]
@@ -40,7 +40,7 @@ def install_need(look: Look, *needs: Need) -> tuple[str, ...]:
 
 
 def lacking_here(look: Look, need: Need) -> str:
-    """Return why no package of this distribution brings something, or nothing where one does."""
+    """Return why no package of this distribution provides something; empty if one does."""
     return systems.lacking(need, system_of(look.host.os, look.root))
 
 
@@ -53,8 +53,8 @@ def lts_note(look: Look) -> str:
 
 def need_note(look: Look, need: Need) -> str:
     """Return '; ' and what is to know about the packages of this distribution, or nothing."""
-    told = systems.note(need, system_of(look.host.os, look.root))
-    return f"; {told}" if told else ""
+    shown = systems.note(need, system_of(look.host.os, look.root))
+    return f"; {shown}" if shown else ""
 
 
 def install_oneapi_packages(look: Look, *names: str) -> tuple[str, ...]:

@@ -233,8 +233,8 @@ def _of_a_part(report: Report) -> str:
 
 def _reserve(report: Report) -> str:
     warnings = report.counts()["warn"]
-    told = f", with {plural(warnings, 'warning')}" if warnings else ""
-    return told if report.look.live else f", according to its files{told}"
+    reported = f", with {plural(warnings, 'warning')}" if warnings else ""
+    return reported if report.look.live else f", according to its files{reported}"
 
 
 def _deed(report: Report, profile: Profile) -> str:

@@ -27,7 +27,7 @@ from xpubuild.errors import (
     XpuBuildError,
 )
 
-# "Out of diskspace" is git's; the second is of a child xpubuild that had no room to write its error down.
+# "Out of diskspace" is git's; the second is that of a child xpubuild without space to write its error.
 _NO_SPACE = re.compile(
     r"No space left on device|^error: no space left |Disk quota exceeded|ENOSPC|disk is full"
     r"|Out of diskspace",
@@ -38,12 +38,12 @@ _KILLED = re.compile(
     r"fatal error: Killed signal terminated program|internal compiler error: Killed|^Killed$"
     r"|terminated with signal 9|unable to execute command: Killed|: +[0-9]+ Killed +|\*\*\* .* Killed$"
 )
-# These say themselves that memory was refused to them.
+# Messages of programs that could not allocate memory.
 _REFUSED = re.compile(
     r"std::bad_alloc|virtual memory exhausted|Cannot allocate memory|out of memory allocating"
     r"|LLVM ERROR: out of memory"
 )
-# What a shell makes of a last command that SIGKILL ended.
+# Exit status of a shell whose last command was ended by SIGKILL.
 _SHELL_SIGKILL = 128 + signal.SIGKILL
 _FIRST_ERROR = re.compile(
     r"(^|\s)(fatal )?error:|^FAILED: |CMake Error|undefined reference|^ERROR\b|Error: |^\w*Error\b"
@@ -132,7 +132,7 @@ def _by_resource(step: Step, result: ProcessResult) -> XpuBuildError | None:
 
 @contextlib.contextmanager
 def own_temporary(env: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """Yield ``env`` with a TMPDIR that goes with the command: what a killed compiler or pip left goes too.
+    """Yield ``env`` with a TMPDIR that is removed after the command, with what a killed compiler or pip left.
 
     After a kill of xpubuild itself the next command removes it.
     """
@@ -147,7 +147,7 @@ def own_temporary(env: Mapping[str, str]) -> Iterator[dict[str, str]]:
 
 
 def full_place(places: Iterable[str | Path]) -> Path | None:
-    """Return the first of these folders whose file system has no room or no names left."""
+    """Return the first of these folders whose file system has no space or no inodes left."""
     for place in map(Path, places):
         with contextlib.suppress(OSError):
             status = os.statvfs(place)
@@ -160,7 +160,7 @@ def full_place(places: Iterable[str | Path]) -> Path | None:
 def by_space(error: XpuBuildError, place: Path | None) -> XpuBuildError:
     """Return the error to show for a command that failed while ``place`` was full.
 
-    What a program says of a full disk may be anything.
+    Programs report a full disk in many ways.
     """
     if place is None or not isinstance(error, (BuildError, FetchError, ToolchainError)):
         return error

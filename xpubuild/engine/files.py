@@ -38,7 +38,7 @@ def odd_kind(path: Path) -> str:
 
 
 def odd_file(path: Path, kind: str) -> ToolchainError:
-    """Return the error for a name of ours that something other than a file has."""
+    """Return the error for a name of xpubuild's that something other than a file has."""
     return ToolchainError(
         f"{path} is {kind}",
         why="a file of xpubuild has this name, and something else was put in its place",

@@ -263,7 +263,7 @@ class Journal:
         return self._all("made")
 
     def place(self) -> str | None:
-        """Return the folder that this workspace was made in; None where the journal does not tell."""
+        """Return the folder that this workspace was made in; None if the journal does not have it."""
         return self._all("place").get("")
 
     def settle_at(self, place: str) -> None:
@@ -272,7 +272,7 @@ class Journal:
             _put(db, "place", {"": place})
 
     def forget(self, steps: Sequence[str], *, removed: bool = True) -> None:
-        """Remove the records of steps; unless their outputs were ``removed``, they stay ours to replace."""
+        """Remove the records of steps; unless their outputs were ``removed``, xpubuild may replace these."""
         with self._using(write=True) as db:
             gone = [("step", step) for step in steps]
             if removed:

@@ -143,7 +143,7 @@ class Keeper(Protocol):
         """
 
     def refuse(self, why: str) -> None:
-        """Learn that what ``take`` brought did not pass the step's proofs."""
+        """Learn that the result of ``take`` did not pass the step's proofs."""
 
     def built(self) -> dict[str, Any] | None:
         """Return evidence of what decides a result that was not taken; None where there is none."""

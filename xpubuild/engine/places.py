@@ -43,7 +43,7 @@ class Share(NamedTuple):
         return bool(wanted & ~(status.st_mode >> (3 if by_group else 0)))
 
     def give(self, path: Path, most: int = READ) -> None:
-        """Let them use one file or folder of this user's; nothing is taken away, no link is followed."""
+        """Let them use one file or folder of this user's; no permission is removed, no link is followed."""
         with contextlib.suppress(FileNotFoundError, PermissionError):
             status = path.lstat()
             if status.st_uid != os.geteuid() or stat.S_ISLNK(status.st_mode):
@@ -175,7 +175,7 @@ def reached_by(found: _Found, option: str) -> _Found:
 
 
 def another_place(path: Path) -> str:
-    """Return the words that tell how to use another place than ``path``: the cache is not the workspace."""
+    """Return the advice on how to use another place than ``path``: the cache is not the workspace."""
     home = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
     if Path(home) in (path, *path.parents):
         return "by setting XDG_CACHE_HOME"

@@ -198,7 +198,7 @@ def _tree_bytes(pid: int) -> int:
 def oom_kills() -> int | None:
     """Return how many processes the kernel has ended for want of memory so far; None if unknown.
 
-    A SIGKILL alone does not tell who sent it.
+    A SIGKILL alone does not show who sent it.
     """
     with contextlib.suppress(OSError):
         found = _OOM_KILLS.search(_VMSTAT.read_text("ascii", "replace"))

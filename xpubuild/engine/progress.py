@@ -136,7 +136,7 @@ class ProgressMeter:
         return StepProgress(time.time(), self._step, self._done, self._total, self._unit, self._detail)
 
     def _take(self, line: _Line) -> bool:
-        """Bring count and detail up to date; return whether that must be shown: a begin or an end."""
+        """Update count and detail; return whether that must be shown: a begin or an end."""
         in_ninja = self._label == "ninja" and self._done < self._total
         if line.fresh and not (in_ninja and line.detail != "re-running CMake"):
             # pip's words may come from a command that ninja runs: its count goes on.

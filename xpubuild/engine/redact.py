@@ -8,7 +8,7 @@ from typing import Any
 
 MASK = "****"
 # The last @ before the path ends the credentials, as for curl and git. The scheme is bounded: a very long
-# word would otherwise be searched anew from each of its letters.
+# word would otherwise be searched again from each of its letters.
 _URL_CREDENTIALS = re.compile(r"(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]{0,30}://)(?P<secret>[^/\s'\"]+)@")
 _SECRET_NAME = re.compile(
     r"(TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|API_?KEY|PRIVATE_?KEY|AUTH_?HEADER)", re.IGNORECASE

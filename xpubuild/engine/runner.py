@@ -63,7 +63,7 @@ def run_plan(
     in parallel.
     """
     if journal.set_aside is not None:
-        # What lies here was made under the journal that was damaged; it is ours all the same.
+        # What lies here was made under the journal that was damaged, but by xpubuild.
         for step in plan.steps:
             journal.add_made(step.id, step.makes())
     steps = needed_for(plan, until)
@@ -155,7 +155,7 @@ class _Run:
                 error.log = log
             status = "cancelled" if isinstance(error, InterruptedByUserError) else "failed"
             # In the journal a step that was interrupted stays one that began and did not end. The journal may
-            # be what is broken (a full disk): the first error is the one that tells.
+            # be what is broken (a full disk): the first error is the one to report.
             with contextlib.suppress(XpuBuildError):
                 if status == "failed":
                     self.journal.failed(step.id, error.what)

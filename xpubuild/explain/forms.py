@@ -47,7 +47,7 @@ def _combined(name: str) -> re.Pattern[str]:
 
 
 _ERROR_RULES, _WRAPPER_RULES, _COMPLAINT_RULES = map(_combined, ("errors", "wrappers", "complaints"))
-#: What is told in the lines below.
+#: What is described in the lines below.
 _LATER_LINES = re.compile(
     r"(?:\w{1,80}\.){0,8}\w{1,80}:?$|[^\n]{0,200}terminate called after throwing[^\n]{0,200}"
 )

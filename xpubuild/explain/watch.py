@@ -45,7 +45,7 @@ class LogWatcher:
         return found
 
     def finish(self) -> Explanation:
-        """Return what is to be said about everything that was fed; nothing may be fed after that."""
+        """Return the findings about everything that was fed; nothing may be fed after that."""
         self._flush()
         return conclude(self._scanner.finish(), self._known)
 

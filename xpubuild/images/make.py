@@ -46,7 +46,7 @@ _BUILDERS: Mapping[Format, tuple[str, ...]] = {
     "containerfile": ("podman", "buildah", "docker"),
     "apptainer": ("apptainer", "singularity"),
 }
-#: An OCI image has no SHELL, the format of docker has; buildah keeps layers only if told.
+#: An OCI image has no SHELL, the format of docker has; buildah keeps layers only on request.
 _FLAGS = {"podman": ("--format", "docker"), "buildah": ("--format", "docker", "--layers")}
 #: Variables that tell a builder where its storage, its registries and its daemon are.
 _OF_BUILDERS = (

@@ -43,7 +43,7 @@ _WITH_CHECKS = ("ops", "vision", "audio")
 class ImageRequest:
     """A recipe, resolved for one base.
 
-    ``choice`` are the options held against the recipe, as of an install; ``recipe_word`` is how the recipe is
+    ``choice`` are the options applied to the recipe, as of an install; ``recipe_word`` is how the recipe is
     named inside the image, ``xpubuild`` what pip installs there: a requirement, or the name of a file in
     ``CONTEXT``. ``files`` are the files there that a site's recipe consists of: texts, or where they are.
     """
@@ -82,7 +82,7 @@ class ImageRequest:
         return shlex.join([*words, *(["--format", self.form] if self.form != "containerfile" else [])])
 
     def last_steps(self) -> tuple[str, ...]:
-        """Return the steps that together bring every component, without the test on the device."""
+        """Return the steps that together build every component, without the test on the device."""
         chosen = self.recipe.components
         needed = {need for name in self.choice.components for need in chosen[name].needs}
         return tuple(

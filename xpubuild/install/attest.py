@@ -261,11 +261,11 @@ def write_document(place: Path, document: Mapping[str, Any]) -> None:
 
 def _sign(place: Path, key: Path) -> None:
     signing = ("ssh-keygen", "-Y", "sign", "-n", NAMESPACE, "-f", str(key), str(place))
-    said = query(signing, env=base_environment(), deadline_s=60.0)
-    if said.returncode != 0:
+    answer = query(signing, env=base_environment(), deadline_s=60.0)
+    if answer.returncode != 0:
         raise ToolchainError(
             f"{place.name} cannot be signed with {key}",
-            why=said.stderr.strip() or f"ssh-keygen ended with {said.returncode}",
+            why=answer.stderr.strip() or f"ssh-keygen ended with {answer.returncode}",
             fix="use a private key of OpenSSH that ssh-keygen can read without asking, with --sign-key",
             commands=(f"ssh-keygen -y -f {shlex.quote(str(key))}",),
         )

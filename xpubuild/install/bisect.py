@@ -115,7 +115,7 @@ class Bisection:
         """Search, or continue, and return what was found.
 
         Raises:
-            VerifyError: the ends are not as they were said to be, or there is no one first bad commit.
+            VerifyError: --good is not good or --bad not bad, or there is no one first bad commit.
             XpuBuildError: what stops any build.
         """
         with Journal(Layout(self.root).journal) as journal:
@@ -123,10 +123,10 @@ class Bisection:
         self.folder.mkdir(parents=True, exist_ok=True)
         remove_leftovers(self._history)
         good, bad = self.state["ends"] = self.state["ends"] or self._ends()
-        for commit, said in ((good, "good"), (bad, "bad")):
+        for commit, stated in ((good, "good"), (bad, "bad")):
             found = self.judge(commit)
-            if found["verdict"] != said:
-                what = f"the commit of --{said} is not {said} but {found['verdict']}"
+            if found["verdict"] != stated:
+                what = f"the commit of --{stated} is not {stated} but {found['verdict']}"
                 raise self._failed(what, found["why"], [commit], self._document(bad, [good]))
         self._git("update-ref", "--no-deref", "HEAD", bad)
         self._git("bisect", "start", "--no-checkout", bad, good)

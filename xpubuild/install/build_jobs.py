@@ -28,7 +28,7 @@ from xpubuild.recipe.model import LargeUnits
 from xpubuild.recipe.switches import is_on
 from xpubuild.workspace.layout import Layout
 
-#: How build tools are told the number of jobs: setup.py and torch's extensions, and ``cmake --build``.
+#: How build tools get the number of jobs: setup.py and torch's extensions, and ``cmake --build``.
 JOBS_VARIABLES = ("MAX_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL")
 #: Names the file that the launcher reads; without it every compiler starts at once.
 VARIABLE = "XPUBUILD_ADMIT"
@@ -158,7 +158,7 @@ def _text(target: Target, admission: Admission, name: str) -> str:
 
 
 def jobs_alone(target: Target, name: str) -> int:
-    """Return the number of jobs that a component's build is told where it runs alone.
+    """Return the number of jobs of a component's build where it runs alone.
 
     Where compilers wait it is that of launchers: those that wait must not be missing among those that run.
     """
@@ -168,7 +168,7 @@ def jobs_alone(target: Target, name: str) -> int:
 
 
 def jobs_environment_of(target: Target, name: str) -> dict[str, str]:
-    """Return what tells a component's build how many compilers to start."""
+    """Return the variables that set how many compilers a component's build starts."""
     return dict.fromkeys(JOBS_VARIABLES, str(jobs_alone(target, name)))
 
 
@@ -228,7 +228,7 @@ def _can_wait(choice: Choice) -> bool:
 
 
 def jobs_of(step: Step) -> int | None:
-    """Return the number of jobs that a step is told; None where it compiles nothing."""
+    """Return the number of jobs of a step; None if it compiles nothing."""
     given = {name: value for command in step.commands for name, value in command.tuning.items()}
     found = next((given[name] for name in JOBS_VARIABLES if name in given), None)
     return None if found is None else int(found)
@@ -237,15 +237,15 @@ def jobs_of(step: Step) -> int | None:
 def one_by_one(steps: Sequence[Step]) -> tuple[Step, ...]:
     """Return the steps with builds one after the other, but for those whose compilers wait for memory.
 
-    A build is a step with a command that is told a number of jobs, all of which it may use.
+    A build is a step with a command that gets a number of jobs, all of which it may use.
     """
     found, before = list[Step](), list[tuple[str, bool]]()
     for step in steps:
-        told = {name for command in step.commands for name in command.tuning}
-        if told.isdisjoint(JOBS_VARIABLES):
+        shown = {name for command in step.commands for name in command.tuning}
+        if shown.isdisjoint(JOBS_VARIABLES):
             found.append(step)
             continue
-        waits, known = VARIABLE in told, {*step.needs, *step.after}
+        waits, known = VARIABLE in shown, {*step.needs, *step.after}
         alone = [name for name, other in before if not (waits and other) and name not in known]
         found.append(replace(step, after=(*step.after, *alone)))
         before.append((step.id, waits))

@@ -54,7 +54,7 @@ def explain_held(tail: Sequence[str], *, indexes: Sequence[str] = ()) -> XpuBuil
 
 
 def _excludes(wanted: str, held: str) -> bool:
-    """Whether a requirement asks for another version of what is held: then pip would replace it."""
+    """Whether a requirement asks for another version of what is pinned: then pip would replace it."""
     try:
         asked, kept = Requirement(wanted.strip()), Requirement(held)
     except InvalidRequirement:

@@ -213,9 +213,9 @@ def _left(target: Target, lock: CondaLock) -> dict[str, str]:
 
 
 def remaining(text: str, lock: CondaLock) -> str:
-    """Return a hashed requirements file without what conda brought and what shadows oneAPI.
+    """Return a hashed requirements file without what conda installed and what shadows oneAPI.
 
-    Python packages that conda brought stay in it (setuptools): the file's pin is the one to build with.
+    Python packages that conda installed stay in it (setuptools): the file's pin is the one to build with.
     """
     there = {canonicalize_name(package.name) for package in lock.packages}
     gone = {name for name in _FROM_CONDA if name in there}

@@ -1,4 +1,4 @@
-"""The files of a build: Python and conda packages, archives; which they are, and their way into a depot."""
+"""The files that a build downloads (Python and conda packages, archives), and how a depot gets them."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def wheels_here(
     else:
         places = map(local_path, pip_settings(base_environment()).get("find-links", "").split())
         every = [path for place in places if place is not None for path in (place, *place.glob("*"))]
-        # Only pip can tell what pages of links have.
+        # Only pip knows the wheels of a page of links.
         local = any(path.suffix.startswith(".htm") for path in every)
         known = [(path.name, file_sha256(path)) for path in every if path.suffix == ".whl" and path.is_file()]
     found: set[str] = set()
@@ -154,14 +154,14 @@ def fetch_wheels(
                     size, digest = digest_of(path)
                     files[digest] = file_entry(path.name, digest, size)
                     depot.add_file(path, files[digest], move=True)
-    # What came whole is kept for a fetch that was interrupted.
+    # Complete downloads are kept only while a fetch is interrupted.
     remove_tree(waiting / "pip")
     chosen = wheels_here(depot, inputs, pythons, files.values())
     return sorted((files[digest] for digest in chosen), key=lambda entry: (entry.name, entry.sha256))
 
 
 def remote_files(inputs: Inputs, conda_lock: str | None) -> list[RemoteFile]:
-    """Return the packages of a conda-lock.yml, and the archives of builds as far as it is known from where.
+    """Return the packages of a conda-lock.yml, and the archives of builds whose URL is known.
 
     Raises:
         RecipeError: it is no conda-lock.yml in which every package has a sha256.
@@ -190,7 +190,7 @@ def keep_conda_lock(depot: Depot, recipe: str, text: str) -> Entry:
 
 
 def entry_of(entries: Iterable[Entry], file: RemoteFile) -> Entry | None:
-    """Return the entry of a remote file that is here: by its hash, of an archive without one by its URL."""
+    """Return the entry of a remote file, if present: by its hash, or by URL for an archive without a hash."""
     if file.is_archive:
         return archive_entry(entries, file.url, file.sha256)
     return next((entry for entry in entries if entry.sha256 == file.sha256), None)
@@ -233,7 +233,7 @@ def fetch_files(
 
 
 def _with_origin(entry: Entry, file: RemoteFile) -> Entry:
-    """Return an entry with what is known of its file now: what a repair listed again has its name alone."""
+    """Return an entry with the facts of its file: one that a repair listed again has only the name."""
     if entry.url or not file.url:
         return entry
     return replace(_entry(file, entry.sha256, entry.size), name=entry.name, files=entry.files)
@@ -257,10 +257,10 @@ def _key(file: RemoteFile) -> str:
 def take_stock(
     prepared: Prepared, done: Collection[str], *, report: Callable[[str], None], cancel: Cancel
 ) -> None:
-    """Prove that what the steps other than ``done`` will take from outside is here, as far as it must be.
+    """Verify that what the steps other than ``done`` download is present, as far as it must be.
 
     With a mirror, every byte of it that this recipe can use is compared with its index. Offline, all
-    repositories are brought into the user's own mirrors, each object hashed, and all packages are looked up.
+    repositories are fetched into the user's cache, each object hashed, and all packages are looked up.
 
     Raises:
         FetchError: offline, the first thing that is missing.
@@ -275,18 +275,18 @@ def take_stock(
         mirror = Depot.open(downloads.mirror)
         report(f"checking the mirror {mirror.path}")
         sets = mirror.index().of(prepared.plan.recipe)
-        # All of it where no fetch of this recipe is known here.
+        # Everything, if the mirror has no record of a fetch of this recipe.
         require_sound(mirror, {name for one in sets for name in one.needs} if sets else None)
     if downloads.offline:
         report("looking up all required files")
         require_all(prepared, done, cancel=cancel)
 
 
-def require_all(prepared: Prepared, done: Collection[str], *, cancel: Cancel, bring: bool = True) -> None:
-    """Look up everything that the steps other than ``done`` will take from outside, offline.
+def require_all(prepared: Prepared, done: Collection[str], *, cancel: Cancel, fetch: bool = True) -> None:
+    """Look up everything that the steps other than ``done`` download, offline.
 
-    Without ``bring`` nothing is copied from the mirror into the user's own repositories, so those are looked
-    up only where there is no mirror.
+    Without ``fetch`` nothing is copied from the mirror into the user's repositories, so these are looked
+    up only if there is no mirror.
 
     Raises:
         FetchError: the first thing that is missing.
@@ -296,7 +296,7 @@ def require_all(prepared: Prepared, done: Collection[str], *, cancel: Cancel, br
     mirror = Depot.open(folder) if folder is not None else None
     inputs, conda = _still_needed(prepared, done)
     try:
-        if inputs.repositories and (bring or mirror is None):
+        if inputs.repositories and (fetch or mirror is None):
             store = git_store(target, cancel=cancel)
             for tree in [tree for item in inputs.repositories for tree in trees(item, store, _silent)]:
                 if tree.pin is None:
@@ -331,7 +331,7 @@ def _unknown(what: str, note: str, key: str) -> FetchError:
 
 
 def _silent(_: str) -> None:
-    """Say nothing: git tells the progress of every small repository."""
+    """Print nothing: git reports the progress of every small repository."""
 
 
 def _still_needed(prepared: Prepared, done: Collection[str]) -> tuple[Inputs, str | None]:

@@ -34,7 +34,7 @@ class Repository:
     pin: Pin
     configure_time: tuple[ConfigureTime, ...] = ()
     bases: Mapping[str, str] = field(default_factory=dict)
-    """Of patched commits, those they were made of."""
+    """Of patched commits, those they are based on."""
 
 
 @frozen
@@ -190,7 +190,7 @@ def trees(item: Repository, store: RepositoryStore, report: Report) -> Iterator[
 
 
 def _base(item: Repository, pin: Pin, store: RepositoryStore, report: Report) -> str | None:
-    """Make the store have what a patched commit was made of, which tells what was changed."""
+    """Fetch the base of a patched commit into the store, which shows what was changed."""
     base = item.bases.get(pin.commit)
     if base is not None:
         store.mirror(pin.url, base).ensure(base, report=report)

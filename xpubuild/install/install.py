@@ -220,7 +220,7 @@ def entered(
 ) -> Iterator[tuple[int, Journal, Mapping[str, StepState]]]:
     """Lock and prepare the workspace of a plan, and begin a run in its journal, which ``run_plan`` ends.
 
-    Yields the state of each step, too, as the journal and one look at the files tell it.
+    Yields the state of each step, too, as the journal and one look at the files show it.
 
     Raises:
         XpuBuildError: the workspace is busy, has other files, or lacks what an offline build needs.
@@ -241,7 +241,7 @@ def entered(
         require_in_place(root, journal)
         journal.settle_at(str(root))
         if not journal.runs() and _was_ours(root):
-            # The journal that said so is lost; sources are judged by git.
+            # The journal that recorded this is lost; sources are judged by git.
             layout = Layout(root)
             journal.add_made("adopted", [str(layout.build), str(layout.env)])
         states = plan_states(prepared.plan, journal)
@@ -343,7 +343,7 @@ def foreseen(prepared: Prepared, todo: Collection[str], cancel: Cancel) -> tuple
 
         done = [step.id for step in prepared.plan.steps if step.id not in todo]
         try:
-            require_all(prepared, done, cancel=cancel, bring=False)
+            require_all(prepared, done, cancel=cancel, fetch=False)
         except (FetchError, SourceIntegrityError) as error:
             found.append(error)
     return tuple(found)

@@ -150,17 +150,17 @@ def _prove(scratch: Path, options: list[str], environment: Mapping[str, str], ca
     for word, argv in steps:
         result = run(argv, env=environment, cwd=scratch, cancel=cancel)
         cancel.stop_here()
-        said = [line for line in result.tail if line.strip()]
+        printed = [line for line in result.tail if line.strip()]
         if not result.ok:
             raise AuditError(
                 f"a C++ program that uses the libtorch of this build cannot be {word}",
-                why="; ".join(said)[-800:],
+                why="; ".join(printed)[-800:],
                 fix="the archive was not written; the workspace is as proved",
             )
-    found = _SAYS.search("\n".join(said))
+    found = _SAYS.search("\n".join(printed))
     if found is None:
         raise AuditError(
             "a C++ program that uses the libtorch of this build computes wrong results",
-            why="; ".join(said)[-800:],
+            why="; ".join(printed)[-800:],
         )
     return found[1] == "1"

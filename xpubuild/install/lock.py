@@ -37,10 +37,10 @@ _REDACT = Redactor()
 
 
 def make_lock(prepared: Prepared, *, report: Report, cancel: Cancel | None = None) -> Lock:
-    """Return the complete lock of a plan; its repositories are fetched into the user's own.
+    """Return the complete lock of a plan; its repositories are fetched into the user's cache.
 
     Raises:
-        UsageError: the plan builds a user's own edits, which no commit holds.
+        UsageError: the plan builds a user's own edits, which no commit contains.
         RecipeError: something cannot be pinned; the message names it.
         FetchError, SourceIntegrityError, NoSpaceError, ToolchainError, InterruptedByUserError.
     """
@@ -59,10 +59,10 @@ def make_lock(prepared: Prepared, *, report: Report, cancel: Cancel | None = Non
 
 
 def lock_of(prepared: Prepared, repositories: Mapping[str, Tree], unpacked: Mapping[str, Archive]) -> Lock:
-    """Return the lock with what is known already: nothing is fetched.
+    """Return the lock from facts that are already known; nothing is fetched.
 
     Raises:
-        RecipeError: a requirement file is not one of exact pins with hashes, or a value has no place in it.
+        RecipeError: a requirement file is not one of exact pins with hashes, or a value is invalid in a lock.
     """
     target, found = prepared.target, inputs_of(prepared.target)
     document = {
@@ -94,13 +94,13 @@ def lock_of(prepared: Prepared, repositories: Mapping[str, Tree], unpacked: Mapp
 
 
 def recipe_of(target: Target) -> dict[str, Any]:
-    """Return what the recipe says of what was chosen, as a lock has it."""
-    said: dict[str, Any] = _clean(inputs(target)["recipe"])
-    return said
+    """Return the parts of the recipe that the options select, in the form of a lock."""
+    selected: dict[str, Any] = _clean(inputs(target)["recipe"])
+    return selected
 
 
 def _clean(value: Any, name: str = "") -> Any:
-    """Return what may be written down: no credentials, no value of a secret's name, bytes that are a text."""
+    """Return what a lock may contain: no credentials, no values of secret variables, only valid text."""
     if isinstance(value, str) and name != "patch":
         return clean_url(value if name == "url" else _REDACT.environment({name: value})[name])
     if isinstance(value, Mapping):
@@ -112,7 +112,7 @@ def _clean(value: Any, name: str = "") -> Any:
 
 
 def _fetched(item: Repository, store: RepositoryStore, report: Report) -> Tree:
-    """Return what a component is built from; what the user's mirrors lack of it is fetched."""
+    """Return what a component is built from; parts that are not in the cache are fetched."""
     top, *cloned = trees(item, store, report)
     known: dict[str, Tree] = {}
     for one in cloned:
@@ -216,7 +216,7 @@ def requirement_file(text: str) -> dict[str, Any]:
 
 
 def _conda(text: str) -> dict[str, dict[str, Any]]:
-    """Return the packages of a conda-lock.yml; of an address without the host, which is the site's."""
+    """Return the packages of a conda-lock.yml; URLs without the host, which depends on the site."""
     return {
         item.name: {
             "version": item.version,
@@ -245,7 +245,7 @@ def _machine(target: Target) -> dict[str, Any]:
     if target.oneapi is not None:
         machine["oneapi"] = {str(one["name"]): str(one["version"]) for one in target.oneapi.components}
         if target.oneapi.compiler_version and "compiler" in machine["oneapi"]:
-            # What the compiler itself says: the name of its folder is shorter.
+            # The version that the compiler reports: the name of its folder is shorter.
             machine["oneapi"]["compiler"] = target.oneapi.compiler_version
     return machine
 

@@ -99,25 +99,25 @@ def options_of(lock: Lock, options: Options) -> Options:
         RecipeError: the recipe is not found or not valid.
         LockMismatchError: the recipe has no such component or variant.
     """
-    name, said = options.recipe or lock.name, lock.options
+    name, stated = options.recipe or lock.name, lock.options
     recipe = load(name).recipe
-    unknown = [f"component '{item}'" for item in said.components if item not in recipe.components]
-    if said.variant is not None and said.variant not in recipe.variants:
-        unknown.append(f"variant '{said.variant}'")
+    unknown = [f"component '{item}'" for item in stated.components if item not in recipe.components]
+    if stated.variant is not None and stated.variant not in recipe.variants:
+        unknown.append(f"variant '{stated.variant}'")
     if unknown:
         raise changed(lock, f"the lock has {' and '.join(unknown)}, recipe '{recipe.name}' does not")
     return replace(
         options,
         recipe=name,
-        with_=tuple(said.components),
-        without=tuple(item for item in recipe.components if item not in said.components),
-        cxx11_abi=str(said.cxx11_abi),
-        target=said.target,
-        variant=said.variant,
+        with_=tuple(stated.components),
+        without=tuple(item for item in recipe.components if item not in stated.components),
+        cxx11_abi=str(stated.cxx11_abi),
+        target=stated.target,
+        variant=stated.variant,
         # A build for the CPU may not ask for AOT targets; those in its lock are the recipe's.
-        arch=tuple(said.arch) if said.target == "xpu" else (),
+        arch=tuple(stated.arch) if stated.target == "xpu" else (),
         python=options.python or _interpreter(lock),
-        packages=said.packages,
+        packages=stated.packages,
         resolved=resolved_of(lock, recipe),
         patches=_patches_of(lock.repositories.values()),
     )
@@ -171,15 +171,15 @@ def conda_lock_beside(path: Path, lock: Lock) -> Path | None:
 
 def _require_no_contradiction(lock: Lock, options: Options) -> None:
     """Refuse options that ask for something else than a lock."""
-    said, edits = lock.options, options.editable or options.allow_dirty or options.source_dir
+    stated, edits = lock.options, options.editable or options.allow_dirty or options.source_dir
     pairs: tuple[tuple[str, Any, Any], ...] = (
-        ("--target", options.target, said.target),
-        ("--variant", options.variant, said.variant),
-        ("--cxx11-abi", options.cxx11_abi, str(said.cxx11_abi)),
-        ("--arch", ",".join(options.named_arch) or None, ",".join(said.arch)),
+        ("--target", options.target, stated.target),
+        ("--variant", options.variant, stated.variant),
+        ("--cxx11-abi", options.cxx11_abi, str(stated.cxx11_abi)),
+        ("--arch", ",".join(options.named_arch) or None, ",".join(stated.arch)),
         ("--editable, --allow-dirty or --source-dir", "edits" if edits else None, "commits"),
-        *(("--with", name, None) for name in options.with_ if name not in said.components),
-        *(("--without", name, "this component") for name in options.without if name in said.components),
+        *(("--with", name, None) for name in options.with_ if name not in stated.components),
+        *(("--without", name, "this component") for name in options.without if name in stated.components),
     )
     found = [(name, asked, has) for name, asked, has in pairs if asked is not None and asked != has]
     if found:

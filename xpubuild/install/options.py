@@ -18,7 +18,7 @@ from xpubuild.recipe.values import Target
 from xpubuild.supply.caching import Wanted
 from xpubuild.supply.depot.location import Location
 
-#: What the environment of a workspace is made of.
+#: What the environment of a workspace consists of.
 EnvKind = Literal["venv", "conda"]
 #: What is asked to install hashed requirement files.
 InstallerKind = Literal["auto", "pip"]

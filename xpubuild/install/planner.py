@@ -187,11 +187,11 @@ def _of_recipe(target: Target) -> dict[str, Any]:
 def _of_xpu(target: Target) -> dict[str, str]:
     """Return which oneAPI builds, with its compiler, and the driver that is assumed to run the result."""
     facts, here, allowed = target.oneapi, situation_of(target).driver, target.recipe.needs.drivers
-    told = {"driver": f"{here}, of this host" if here else f"not of this host: {' or '.join(allowed)}"}
+    shown = {"driver": f"{here}, of this host" if here else f"not of this host: {' or '.join(allowed)}"}
     if facts is None:
-        return told
+        return shown
     places = [str(item.get("path")) for item in facts.components if item.get("name") == COMPILER]
-    return {"oneapi": f"{places[0] if places else 'found'}, icpx {facts.compiler_version}", **told}
+    return {"oneapi": f"{places[0] if places else 'found'}, icpx {facts.compiler_version}", **shown}
 
 
 #: What a plan says where there is none of it, too.
@@ -210,7 +210,7 @@ def _summary(target: Target) -> dict[str, Any]:
         f"{item.url} is patched: {item.commit} with tree {item.tree} is made of {item.base}"
         for item in target.patched.values()
     ]
-    told = {
+    shown = {
         "recipe": f"{target.recipe.name}: {target.recipe.title}",
         "target": target.device,
         "components": ", ".join(target.components),
@@ -234,7 +234,7 @@ def _summary(target: Target) -> dict[str, Any]:
         "notes": [f"{note.text} ({note.todo})" if note.todo else note.text for note in verdict.notes()],
         "not_known": [reason.text for reason in verdict.open_questions()],
     }
-    return {name: value for name, value in told.items() if value or name in _ALWAYS}
+    return {name: value for name, value in shown.items() if value or name in _ALWAYS}
 
 
 # --- the XPU gate, which stops a build that has lost XPU support, and explain ----------------------------

@@ -221,7 +221,7 @@ def _with_local_mirror(choice: Choice, cancel: Cancel | None) -> Choice:
 
 
 def remembered() -> Answers:
-    """Return what the programs of this host said of themselves, kept in the user's cache."""
+    """Return what the programs of this host report about themselves, kept in the user's cache."""
     return Answers(platformdirs.user_cache_path("xpubuild") / "answers")
 
 

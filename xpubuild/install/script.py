@@ -150,13 +150,13 @@ def _command(command: Command, missing: Collection[str]) -> list[str]:
     return [f"(cd -- {shlex.quote(command.cwd)} && {{ {line}; }})" if command.cwd else line]
 
 
-def _without_cache(told: Mapping[str, str]) -> dict[str, str]:
+def _without_cache(shown: Mapping[str, str]) -> dict[str, str]:
     """Return variables without those of a compile cache.
 
-    What lets compilers wait for memory stays in front of them: the build is told more jobs than there are.
+    What lets compilers wait for memory stays in front of them: the build gets more jobs than there are.
     """
-    found = {name: value for name, value in told.items() if not _OF_A_CACHE.match(name)}
-    admits = told.get("CMAKE_CXX_LINKER_LAUNCHER")
+    found = {name: value for name, value in shown.items() if not _OF_A_CACHE.match(name)}
+    admits = shown.get("CMAKE_CXX_LINKER_LAUNCHER")
     if admits is not None:
         found |= dict.fromkeys(("CMAKE_C_COMPILER_LAUNCHER", "CMAKE_CXX_COMPILER_LAUNCHER"), admits)
     return found

@@ -1,4 +1,4 @@
-"""The steps that bring what is built: checkouts, and what a build would download or clone itself. Pure."""
+"""The steps that fetch what is built: checkouts, and what a build would download or clone itself. Pure."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def _recipe_proofs(target: Target, name: str) -> tuple[RecipeTreeProof, ...]:
         return ()
     wanted = replace(expected(target.recipe, name), variables=tuple(sorted(target.switches[name])))
     if "triton" not in target.components:
-        # A pin that this plan does not use must not stop it; recipes check tells of it.
+        # A pin that this plan does not use must not stop it; recipes check reports it.
         wanted = replace(wanted, triton_commit=None, triton_version=None)
     return (RecipeTreeProof(str(target.layout.src / name), wanted),)
 
@@ -170,7 +170,7 @@ def _archives(target: Target, name: str) -> dict[str, Archive]:
 
 
 def unpacked_environment(target: Target, name: str) -> dict[str, str]:
-    """Return the variables by which a component's build is told the unpacked folders."""
+    """Return the variables that pass the unpacked folders to a component's build."""
     place = _archives_folder(target, name)
     return {item.variable: str(place / key / item.folder) for key, item in _archives(target, name).items()}
 
@@ -203,8 +203,8 @@ def archives_step(target: Target, name: str) -> Step | None:
 
 
 def _item(key: str, item: Archive) -> str:
-    said = {"name": key, "url": item.url, "sha256": item.sha256, "folder": item.folder}
-    return json.dumps({name: value for name, value in said.items() if value is not None})
+    stated = {"name": key, "url": item.url, "sha256": item.sha256, "folder": item.folder}
+    return json.dumps({name: value for name, value in stated.items() if value is not None})
 
 
 def _portable_archives(python: str, into: Path, items: Mapping[str, Archive]) -> Iterator[str]:

@@ -75,7 +75,7 @@ class Downloads:
     pip: Mapping[str, str] = field(default_factory=dict)
 
     def environment(self) -> dict[str, str]:
-        """Return what tells xpubuild's own commands of it."""
+        """Return the options that pass it to xpubuild's own commands."""
         mirror = {"XPUBUILD_MIRROR": str(self.mirror)} if self.mirror is not None else {}
         return {**mirror, "XPUBUILD_OFFLINE": "1"} if self.offline else mirror
 
@@ -134,7 +134,7 @@ class Stores:
 
 @frozen
 class Choice:
-    """The options held against the recipe: complete and consistent."""
+    """The options applied to the recipe: complete and consistent."""
 
     options: Options
     loaded: LoadedRecipe
@@ -187,9 +187,9 @@ class Target(Choice):
     ``requirements`` maps the names of hashed requirement files to their text; ``dirty`` maps a component to
     the digest of the user's edits in its checkout, where building with edits was asked for, and ``trees`` to
     what was found there. ``situation`` is
-    what the constraint solver is told of the host and ``verdict`` its answer, ``why`` says why this recipe,
+    what the constraint solver gets about the host and ``verdict`` its answer, ``why`` says why this recipe,
     where none was named. ``resolved`` maps a component to the commit that was looked up for it,
-    ``patched`` a commit that patches of the recipe gave to what it was made of.
+    ``patched`` a commit that patches of the recipe gave to its base.
     ``conda_lock`` is the text of the conda-lock.yml; None for a virtual environment. With
     ``admission``, compilers wait for memory. ``cores`` is how many this process may use, None where that is
     unknown. ``no_compile_cache`` says why builds get none though one is installed.

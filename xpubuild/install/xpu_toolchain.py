@@ -144,7 +144,7 @@ def _broken(
 ) -> ToolchainError:
     """Return the error for an ocloc that compiles nothing; of one of a module, which folders it lacks."""
     theirs = caller.get(LIBRARIES, "")
-    folders, why = shlex.quote(":".join(driver_folders(theirs))), f"it said: {words}"
+    folders, why = shlex.quote(":".join(driver_folders(theirs))), f"its output: {words}"
     fix = "reinstall it with its graphics compiler (intel-igc), or use another with "
     fix, commands = f"{fix}{OPTIONS[PATH]} and {OPTIONS[LIBRARIES]}", tuple[str, ...]()
     if driver_folders(theirs) and try_ocloc(program, targets, {**environment, LIBRARIES: theirs}).ok:

@@ -1,6 +1,6 @@
 """``plan --format slurm|pbs``: from options and a matrix to builds, and to a folder of jobs.
 
-A build is words of commands: what the options of ``plan`` ask for, said again to each job.
+A build is words of commands: what the options of ``plan`` request, repeated for each job.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def _in_any_folder(name: str, *, yaml: bool = True) -> str:
 
 
 def _last_steps(plan: Plan) -> tuple[str, ...]:
-    """Return the steps that together bring everything but the verification, which needs another node."""
+    """Return the steps that together build everything but the verification, which needs another node."""
     later = {_VERIFY}
     for step in plan.steps:
         if later.intersection(step.needs):

@@ -96,7 +96,7 @@ def write(folder: Path, texts: Mapping[str, str]) -> None:
         earlier = {f"jobs/{job['name']}.sh" for job in (read_manifest(folder) or {"jobs": ()})["jobs"]}
         for path in sorted(earlier - texts.keys()):
             (folder / path).unlink(missing_ok=True)
-    # The manifest first: a folder that is half written is ours.
+    # The manifest first: it marks a half-written folder as one of xpubuild.
     for path, text in texts.items():
         target = folder / path
         write_atomic(target, text.encode("utf-8", "surrogateescape"))

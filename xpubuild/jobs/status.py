@@ -85,7 +85,7 @@ class JobsDocument(TypedDict):
 
 
 def jobs_document(folder: Path) -> JobsDocument:
-    """Return ``xpubuild.jobs/1``; where the scheduler does not answer, what nothing else tells is unknown.
+    """Return ``xpubuild.jobs/1``; if the scheduler does not answer, what no file shows is unknown.
 
     Raises:
         UsageError: it is no folder of jobs.

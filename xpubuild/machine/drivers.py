@@ -24,7 +24,7 @@ from xpubuild.errors import XpuBuildError
 from xpubuild.frozen import frozen
 from xpubuild.machine.readers import LIVE_ROOT, UNKNOWN, entries, exists, read_text
 
-#: Packages that bring the Level Zero driver itself, old name and new; the loader's are told beside them.
+#: Packages of the Level Zero driver itself, old name and new; the loader's are listed beside them.
 DRIVER_PACKAGES = ("libze-intel-gpu1", "intel-level-zero-gpu", "intel-level-zero")
 #: Packages of the loader, by its names in Intel's repositories and in distributions.
 LOADER_PACKAGES = ("level-zero", "libze1", "oneapi-level-zero")
@@ -136,7 +136,7 @@ def rpm_packages(root: Path, names: tuple[str, ...]) -> Iterator[tuple[str, str,
     if root != LIVE_ROOT or rpm is None or _rpm_database(root) is None:
         return
     try:
-        # Names that are not installed make the status 1 and are told in a sentence, which is passed over.
+        # Names that are not installed make the status 1 and are reported in a sentence, which is ignored.
         answer = probe([rpm, "-q", "--qf", _RPM_FORMAT, *names], env=environment, deadline_s=_RPM_S)
     except (XpuBuildError, OSError):
         return

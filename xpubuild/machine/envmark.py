@@ -84,7 +84,7 @@ def settings_of(env: Path) -> dict[str, list[str]]:
 
 
 def altered(env: Path) -> dict[Path, str]:
-    """Return what makes each import of a virtual environment of ours mean something else: path -> what it is.
+    """Return what changes the meaning of imports in an environment of xpubuild: path -> what it is.
 
     Nothing is run: an interpreter that was replaced would run too.
     """

@@ -107,7 +107,7 @@ def _gpu(device: Path, root: Path) -> GpuFacts | None:
 
 
 def _can_open(node: Path, root: Path) -> bool | None:
-    """Open it as a compute runtime does; permission bits alone do not tell (ACLs, cgroup device rules).
+    """Open it as a compute runtime does; permission bits alone do not show that (ACLs, cgroup device rules).
 
     In a tree nothing is opened: a device there may be any of this machine's. A recorded tree has a plain file
     in its place, and its permissions tell.

@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 _IMAGE_PATH = "/usr/local/bin:/usr/bin:/bin"
 # A program that ignores its deadline and two signals is killed after 18 s; one that not even then ends hangs
-# in the kernel. What it would have said stays unknown.
+# in the kernel. Its output stays unknown.
 _DEADLINE_S = 20.0
 
 
@@ -94,7 +94,7 @@ def host_report(
     With a ``root`` other than / (an unpacked image, a fake tree) only files below it are read and nothing is
     run. ``workspace`` is where disk space matters (default: the current folder, or ``root``), ``python`` the
     interpreter to look at, ``environment`` the one whose PATH counts, ``oneapi_root`` the only oneAPI that is
-    looked at, ``answers`` remembers what programs said earlier.
+    looked at, ``answers`` remembers earlier output of programs.
     """
     live = root == LIVE_ROOT
     env = dict(base_environment() if environment is None else environment)

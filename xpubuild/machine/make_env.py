@@ -110,8 +110,8 @@ def _run_venv(env: Path, python: Path, facts: PythonFacts) -> None:
     result = query(argv, env=base_environment(), deadline_s=_DEADLINE_S)
     if result.ok and (env / "pyvenv.cfg").is_file():
         return
-    said = [line for line in (result.stdout + result.stderr).splitlines() if line.strip()]
-    full = next((line for line in said if NO_SPACE.search(line)), None)
+    printed = [line for line in (result.stdout + result.stderr).splitlines() if line.strip()]
+    full = next((line for line in printed if NO_SPACE.search(line)), None)
     if full is not None:
         raise NoSpaceError(
             f"no space left while the Python environment {env} was made",
@@ -121,11 +121,11 @@ def _run_venv(env: Path, python: Path, facts: PythonFacts) -> None:
         )
     raise ToolchainError(
         f"the Python environment {env} could not be created with {python}",
-        why="venv timed out" if result.timed_out else (said[-1] if said else "venv failed"),
+        why="venv timed out" if result.timed_out else (printed[-1] if printed else "venv failed"),
         fix="run the command below to see the error of venv, install what it lacks (the package python3-venv"
         " of Debian and Ubuntu), or use another interpreter with --python",
         commands=(shlex.join(argv),),
-        evidence={"output": said[-20:]},
+        evidence={"output": printed[-20:]},
     )
 
 

@@ -27,7 +27,7 @@ _NOT_KNOWN = re.compile(
     r"Failed to parse target : (?P<listed>\S+)"
     r"|(?:Cannot get HW Info for device|Could not determine device target:) (?P<single>\S+)"
 )
-# What the offline compiler and the driver are found by, where a module brings them.
+# What the offline compiler and the driver are found by, if a module provides them.
 _DRIVER_LIBRARIES = ("libocloc.so*", "libigc.so*", "libze_intel_gpu.so*")
 # A SPIR-V 1.0 module with one kernel that returns: words as in the SPIR-V specification, opcode first.
 _MAGIC, _VERSION, _BOUND = 0x07230203, 0x00010000, 6
@@ -83,15 +83,15 @@ def try_ocloc(program: str, targets: Sequence[str], environment: Mapping[str, st
     if not words or not _NOT_KNOWN.search(words):
         return OclocAnswer(words=words)
     alone = {name: _compile(program, [name], environment) for name in targets} if targets[1:] else {}
-    unknown = tuple(name for name, said in alone.items() if _NOT_KNOWN.search(said))
+    unknown = tuple(name for name, printed in alone.items() if _NOT_KNOWN.search(printed))
     return OclocAnswer(unknown or _named(words, targets), words)
 
 
 def _named(words: str, targets: Sequence[str]) -> tuple[str, ...]:
     """Return the targets that a message names: some are known alone, but not in a list (dg2 up to 23.43)."""
     found = [match["listed"] or match["single"] for match in _NOT_KNOWN.finditer(words)]
-    told = {name.rstrip(".:") for name in found}
-    return tuple(name for name in targets if name in told) or tuple(targets)
+    shown = {name.rstrip(".:") for name in found}
+    return tuple(name for name in targets if name in shown) or tuple(targets)
 
 
 def _compile(program: str, targets: Sequence[str], environment: Mapping[str, str]) -> str:
@@ -109,9 +109,9 @@ def _compile(program: str, targets: Sequence[str], environment: Mapping[str, str
                 return ""
     except (ToolchainError, OSError) as error:
         return str(error)
-    said = " ".join(f"{result.stdout}\n{result.stderr}".split())[-_LAST_WORDS:]
+    printed = " ".join(f"{result.stdout}\n{result.stderr}".split())[-_LAST_WORDS:]
     how = "timed out" if result.timed_out else f"exited with code {result.returncode}"
-    return said or f"it {how}, without a device image"
+    return printed or f"it {how}, without a device image"
 
 
 def _kernel() -> bytes:

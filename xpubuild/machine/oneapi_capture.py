@@ -59,7 +59,7 @@ _OTHER = ("unknown exit code; only the variables that were set matter", "")
 
 @frozen
 class Capture:
-    """The environment afterwards, what changed in it, and what the scripts said of themselves."""
+    """The environment afterwards, what changed in it, and the output of the scripts."""
 
     after: Mapping[str, str]
     diff: EnvDiff
@@ -104,8 +104,8 @@ def capture(
     require_trusted((*scripts, *also_sourced), root, owners)
     environment = clean_environment(caller_env)
     result, records = _run(scripts, environment, deadline_s)
-    said = Redactor.from_environment(environment)(result.stdout + result.stderr)
-    output = tuple(line.rstrip() for line in said.splitlines() if line.strip())[-_NOISE_LINES:]
+    printed = Redactor.from_environment(environment)(result.stdout + result.stderr)
+    output = tuple(line.rstrip() for line in printed.splitlines() if line.strip())[-_NOISE_LINES:]
     if not records.complete:
         raise _incomplete(result, records, output, deadline_s)
     warnings = []

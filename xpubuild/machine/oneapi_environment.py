@@ -254,12 +254,12 @@ def _ask_version(name: str, environment: Mapping[str, str], compiler: Component)
     stated = _VERSION.search(result.stdout)
     if not result.ok or stated is None:
         ending = "timed out" if result.timed_out else f"exited with code {result.returncode}"
-        said = (result.stderr or result.stdout).strip()[-400:]
+        printed = (result.stderr or result.stdout).strip()[-400:]
         raise ToolchainError(
             f"'{found} --version' did not state a version",
-            why=f"it {ending}: {said or 'no output'}",
+            why=f"it {ending}: {printed or 'no output'}",
             fix="run the command by hand; the usual cause is a missing shared library",
             commands=(shlex.join([found, "--version"]),),
-            evidence={"status": result.returncode, "said": said},
+            evidence={"status": result.returncode, "said": printed},
         )
     return Version(stated["version"])

@@ -30,7 +30,7 @@ class Component:
     """One installed component.
 
     ``path`` has no links in it: the version's folder, or the toolkit's in the unified layout. ``version`` is
-    the name of the folder that holds the files (usually two numbers). ``is_latest`` says whether the link
+    the name of the folder that contains the files (usually two numbers). ``is_latest`` says whether the link
     ``latest`` leads here; in the unified layout there is no such link and it is False.
     """
 
@@ -48,7 +48,7 @@ class Component:
 
     @property
     def root(self) -> Path:
-        """The installation that its files really lie in."""
+        """The installation that contains its files."""
         return self.path.parent.parent if self.layout == "component" else self.path.parent
 
 
@@ -57,7 +57,7 @@ class Installation:
     """``path`` as it was found, ``real`` without links, ``origin`` in words; its components, newest first.
 
     ``toolkit`` is set where the folder of one toolkit of the unified layout was named instead of the root
-    above it, which is also what ``ONEAPI_ROOT`` holds after such a toolkit's script has run.
+    above it, which is also the value of ``ONEAPI_ROOT`` after such a toolkit's script has run.
     """
 
     path: Path

@@ -84,10 +84,10 @@ def _wrong_hash(lines: Sequence[str]) -> XpuBuildError | None:
 def _wrong_python(lines: Sequence[str], package: str) -> XpuBuildError | None:
     version = package.partition("==")[2]
     for line in lines:
-        listed, told = _OTHER_PYTHON.search(line), _NEEDS_PYTHON.search(line)
+        listed, shown = _OTHER_PYTHON.search(line), _NEEDS_PYTHON.search(line)
         others = listed[1].split("; ") if listed and version else ()
         own = (item.partition(" ")[2] for item in others if item.startswith(f"{version} "))
-        if needs := next(own, (told[1] or told[2]) if told else ""):
+        if needs := next(own, (shown[1] or shown[2]) if shown else ""):
             return errors.UnsatisfiableError(
                 f"{package or 'a package'} is not available for this Python",
                 why=needs,

@@ -85,7 +85,7 @@ def install_command(
 
 
 def leave_out_command(env: str, names: Sequence[str]) -> Command:
-    """Return the pip command that removes what an earlier installation brought and a recipe leaves out."""
+    """Return the pip command that removes what an earlier step installed and a recipe leaves out."""
     argv = (
         env_python(env), "-I", "-u", "-m", "pip", "uninstall", "--yes", "--no-input",
         "--disable-pip-version-check", *names,
@@ -95,7 +95,7 @@ def leave_out_command(env: str, names: Sequence[str]) -> Command:
 
 
 def _for_any_pip(argv: Sequence[str]) -> str:
-    """Return a line for the pip that ``python -m venv`` brings: before 24.1 it knows no raw progress."""
+    """Return a line for the pip that ``python -m venv`` installs: before 24.1 it knows no raw progress."""
     return shlex.join(word for word in argv if word not in ("--progress-bar", "raw"))
 
 
@@ -104,7 +104,7 @@ def write_constraints(pins: Mapping[str, str], *, forbidden: Iterable[str] = ())
 
     ``pins`` are distribution -> version with its local label, as installed. ``forbidden`` are distributions
     that must not come in at all, because they own the files of another: ``triton`` overwrites the package
-    that ``pytorch-triton-xpu`` and ``triton-xpu`` bring.
+    that ``pytorch-triton-xpu`` and ``triton-xpu`` contain.
     """
     lines = [f"{name}=={version}" for name, version in sorted(pins.items())]
     # No release is older than 0, so this specifier can never be met.

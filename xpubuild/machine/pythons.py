@@ -116,15 +116,15 @@ def probe_python(
     except ValueError:
         document = None
     if not result.ok or not isinstance(document, dict):
-        said = (result.stderr or result.stdout).strip().splitlines()
-        if said and _PROBE.strip().partition("\n")[0] in said[-1]:
-            said = []  # a program that is no Python repeats the probe
+        printed = (result.stderr or result.stdout).strip().splitlines()
+        if printed and _PROBE.strip().partition("\n")[0] in printed[-1]:
+            printed = []  # a program that is no Python repeats the probe
         if result.timed_out:
             return PythonFacts(path, error=f"it did not answer within {deadline_s:.0f} s")
         ending = f"exited with code {result.returncode}"
         # A traceback says last what happened; others, such as the shim of a version manager, say it first.
-        line = said[-1 if said[:1] == ["Traceback (most recent call last):"] else 0] if said else ""
-        return PythonFacts(path, error=f"{ending}: {line}" if said else ending)
+        line = printed[-1 if printed[:1] == ["Traceback (most recent call last):"] else 0] if printed else ""
+        return PythonFacts(path, error=f"{ending}: {line}" if printed else ending)
     return _checked(path, document)
 
 

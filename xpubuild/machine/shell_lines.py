@@ -18,7 +18,7 @@ def bash_lines(assignments: Mapping[str, str | None]) -> str:
     """Return one ``export`` or ``unset`` per variable, for bash, zsh and other Bourne shells.
 
     Raises:
-        ValueError: a name that a shell does not take, or a NUL in a value; so do the other two.
+        ValueError: a name is invalid in a shell, or a value has a NUL; as in the other two functions.
     """
     return _lines(assignments, "unset {}\n", lambda name, value: f"export {name}={_quote(value)}\n")
 
@@ -60,6 +60,6 @@ def _lines(assignments: Mapping[str, str | None], unset: str, line: Callable[[st
 
 
 def _quote(text: str) -> str:
-    # shlex.quote leaves '=' bare, which zsh expands at the beginning of a value: =ls is the path of ls.
+    # shlex.quote leaves '=' unquoted, which zsh expands at the beginning of a value: =ls is the path of ls.
     quoted = shlex.quote(text)
     return f"'{text}'" if quoted == text and "=" in text else quoted

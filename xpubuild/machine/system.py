@@ -86,9 +86,9 @@ def _container(root: Path, kernel: str) -> str:
     for marker, name in _MARKERS:
         if exists(root / marker, root):
             return name
-    told = read_text(root / "run/systemd/container", root)
-    if told:
-        return told
+    shown = read_text(root / "run/systemd/container", root)
+    if shown:
+        return shown
     groups = read_text(root / "proc/self/cgroup", root)
     for word, name in _CGROUP_WORDS:
         if word in (groups or ""):
@@ -124,8 +124,8 @@ def package_names(need: Need, system: OsFacts, python: str = "3") -> str:
     if family is not None:
         also = families[family].get("also", {}).get(need, "")
         return f"{' '.join(packages(need, system_of(system), python=python))}{also}"
-    told = []
+    shown = []
     for name, row in families.items():
         brought = " ".join(packages(need, System((name,)), python=python))
-        told.append(f"{brought}{row.get('also', {}).get(need, '')} ({row['label']})")
-    return ", ".join(told)
+        shown.append(f"{brought}{row.get('also', {}).get(need, '')} ({row['label']})")
+    return ", ".join(shown)

@@ -10,7 +10,7 @@ from packaging.version import InvalidVersion, Version
 
 Answer = Literal["yes", "no", "unknown"]
 _HIGHEST = 9999
-_FULL = 3  # numbers of a version that leaves nothing open
+_FULL = 3  # numbers of a complete version
 
 
 def parse(text: str | None) -> Version | None:
@@ -24,8 +24,8 @@ def parse(text: str | None) -> Version | None:
 def fits(version: str | None, wanted: str | None) -> Answer:
     """Whether a version meets a constraint; without a constraint, yes.
 
-    A version of fewer than three numbers stands for all releases that begin so: GCC "11" may be 11.2 or 11.4,
-    so it is not known whether it meets ">=11.3". So does a folder of oneAPI, which is named 2025.1.
+    A version of fewer than three numbers stands for all releases it begins: GCC "11" may be 11.2 or 11.4,
+    so it is not known whether it meets ">=11.3". The same is true of a folder of oneAPI, such as 2025.1.
     """
     if not wanted:
         return "yes"
@@ -38,7 +38,7 @@ def fits(version: str | None, wanted: str | None) -> Answer:
 
 
 def _candidates(version: Version, clauses: SpecifierSet) -> Iterable[Version]:
-    """Return the releases a version may stand for, as far as the constraint can tell them apart."""
+    """Return the releases a version may stand for, as far as the constraint distinguishes them."""
     yield version
     given = len(version.release)
     if given >= _FULL or version.is_prerelease or version.local is not None:
@@ -54,7 +54,7 @@ def _candidates(version: Version, clauses: SpecifierSet) -> Iterable[Version]:
 
 
 def newest(versions: Iterable[str]) -> tuple[str, ...]:
-    """Return the versions, newest first; what is no version comes last."""
+    """Return the versions, newest first; text that is not a version comes last."""
     return tuple(sorted(versions, key=lambda text: parse(text) or Version("0"), reverse=True))
 
 

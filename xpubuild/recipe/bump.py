@@ -293,8 +293,8 @@ def _companion(found: _Bump, name: str) -> None:
     if tag is None:
         return
     if not same_line:
-        told = f"v{tag} is its newest release; check that it is for {found.release}"
-        found.open.append(f"components.{name}: {told}")
+        shown = f"v{tag} is its newest release; check that it is for {found.release}"
+        found.open.append(f"components.{name}: {shown}")
     _tagged(found, name, url, tag, tags[tag])
     found.add(f"components.{name}.version", str(tag), f"tag v{tag} of {url}")
 

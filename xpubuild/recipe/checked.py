@@ -63,7 +63,7 @@ def _check(loaded: LoadedRecipe, trees: Mapping[str, Path], result: CheckedRecip
         problems.insert(0, f"name is '{loaded.recipe.name}', the file is named '{loaded.path.stem}'")
     for version in loaded.recipe.patches:
         more, further = _patch_findings(loaded, version)
-        # What the line has as well was said already.
+        # What the line has as well was reported already.
         problems += [f"{version}: {text}" for text in more if text not in problems]
         warnings += [f"{version}: {text}" for text in further if text not in warnings]
     for component, report in reports.items():

@@ -2,7 +2,7 @@
 
 ``doctor``, ``recipes matrix``, ``plan``, ``install`` and ``image`` ask ``solve`` alone. Unknown facts give
 the answer "unknown", never "yes". Each answer has the constraint, what was found, the source of the
-constraint, and what to do with what that costs.
+constraint, and a fix with what is lost by it.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _versions(case: Case) -> Iterator[Reason]:
 def _version(
     case: Case, name: str, wanted: str | None, there: tuple[str, ...] | None, todo: str
 ) -> Iterator[Reason]:
-    """Return why a version does not do; ``there`` are all that the host has, None where not known."""
+    """Return why a version does not fit; ``there`` are all that the host has, None if unknown."""
     path, word = f"needs.{name}", WORDS[name]
     if wanted is None:
         yield from _if_unknown(case, name, "builds", path, word)
@@ -107,7 +107,7 @@ def _if_unknown(case: Case, name: str, concern: Concern, path: str, word: str) -
 
 def _compiler(case: Case) -> Iterator[Reason]:
     needs, host = case.recipe.needs, case.situation
-    # That another compiler leaves XPU kernels out is of no concern to a build for the CPU.
+    # Another compiler leaves XPU kernels out, which does not affect a build for the CPU.
     lost = needs.host_compiler == "GNU" and case.xpu
     kind = host.host_compiler or ("GNU" if host.gcc else None)
     if (lost or needs.gcc is not None) and kind != "GNU":
@@ -165,16 +165,16 @@ def _host(case: Case) -> Iterator[Reason]:
 
 
 def _driver_todo(case: Case) -> str:
-    """Return which driver families do, each with what is lost with it: solved for the host that has it."""
+    """Return the driver families that fit, each with the features that a host with it lacks."""
     now = {item.feature for item in _losses(case) if item.certain}
-    told = []
+    shown = []
     for family in case.recipe.needs.drivers:
         then = Case(case.recipe, replace(case.situation, driver=family), case.oneapi, case.python)
         if any(item.answer == "no" for item in (*_refusals(then), *ocloc_reasons(then))):
             continue
         lost = [item.feature for item in _losses(then) if item.certain and item.feature not in now]
-        told.append(f"{family} (loses {' and '.join(lost)})" if lost else family)
-    return f"install a driver of the family {' or '.join(told)}" if told else ""
+        shown.append(f"{family} (loses {' and '.join(lost)})" if lost else family)
+    return f"install a driver of the family {' or '.join(shown)}" if shown else ""
 
 
 def level(verdict: Verdict) -> int:
@@ -208,7 +208,7 @@ def _losses(case: Case) -> Iterator[Lost]:
 
 
 def _standing(case: Case) -> Standing | None:
-    """Return how upstream stands to the oneAPI of a case, or None where there is none or no line is known."""
+    """Return how upstream supports the oneAPI of a case; None without oneAPI, or if no entry matches it."""
     lines = case.recipe.toolkits if case.xpu and case.oneapi is not None else []
     line = next((item for item in lines if fits(case.oneapi, item.oneapi) == "yes"), None)
     if line is None:
@@ -227,7 +227,7 @@ def _tolerated(case: Case) -> Iterator[Reason]:
     """Return a note where upstream builds the release with another oneAPI, or what patches this one needs."""
     found = _standing(case)
     if found is not None and found.kind == "patched" and fits(case.oneapi, case.recipe.needs.oneapi) == "yes":
-        line, told = (
+        line, shown = (
             patched_line(case.recipe),
             f"oneAPI {case.oneapi} {found.text}: {'; '.join(found.patches)}",
         )
@@ -235,21 +235,21 @@ def _tolerated(case: Case) -> Iterator[Reason]:
             todo = (
                 "name each commit in a recipe of your own, whose needs.oneapi is that line of toolkits alone"
             )
-            yield case.reason("oneapi", "builds", "no", found=told, todo=todo, path="needs.oneapi")
+            yield case.reason("oneapi", "builds", "no", found=shown, todo=todo, path="needs.oneapi")
         else:
             yield Reason(
-                "oneapi", "note", "no", wanted="", found=f"{told}; they are made", source=found.source
+                "oneapi", "note", "no", wanted="", found=f"{shown}; they are applied", source=found.source
             )
     if found is not None and found.kind == "tolerated":
         pairs = (
             f"upstream builds it with {found.upstream}" if found.upstream else "upstream's own is not known"
         )
-        told = "; ".join(filter(None, (f"oneAPI {case.oneapi} is tolerated: {pairs}", found.note)))
-        yield Reason("oneapi", "note", "no", wanted="", found=told, source=found.source)
+        shown = "; ".join(filter(None, (f"oneAPI {case.oneapi} is tolerated: {pairs}", found.note)))
+        yield Reason("oneapi", "note", "no", wanted="", found=shown, source=found.source)
 
 
 def _patches_todo(case: Case) -> str:
-    """Return what makes the release build with this oneAPI all the same, or nothing."""
+    """Return the patches with which the release builds with this oneAPI; empty if it needs none."""
     found = _standing(case)
     if found is None or found.kind != "patched":
         return ""
@@ -257,13 +257,13 @@ def _patches_todo(case: Case) -> str:
 
 
 def patch_text(patch: Patch) -> str:
-    """Return a patch in words: 'in torch revert URL (what it did)', and whether it can be made."""
+    """Return a patch in words: 'in torch revert URL (what it did)', and whether it can be applied."""
     lacks = "" if patch.known else ", whose commit the recipe lacks"
     return f"in {patch.component} {patch.action} {patch.url} ({patch.what}){lacks}"
 
 
 def patched_line(recipe: Recipe) -> Toolkit | None:
-    """Return the line of oneAPI whose patches are made: a recipe for that line alone asks for them."""
+    """Return the entry of toolkits whose patches are applied: the recipe is for its range of oneAPI alone."""
     wanted = SpecifierSet(recipe.needs.oneapi or "")
     lines = (line for line in recipe.toolkits if line.standing == "patched")
     return next((line for line in lines if SpecifierSet(line.oneapi) == wanted), None)

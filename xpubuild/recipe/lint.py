@@ -38,7 +38,7 @@ def lint(recipe: Recipe, read: Collection[str] = ()) -> tuple[list[str], list[st
                 warnings.append(f"{label}: {key} is not a switch that is known; {near} is")
     if not recipe.abstract:
         problems += _abi(recipe)
-    # What a variant inherits is said once.
+    # What a variant inherits is reported once.
     return list(dict.fromkeys(problems)), list(dict.fromkeys(warnings))
 
 
@@ -52,7 +52,7 @@ def torch_release(recipe: Recipe) -> str | None:
 
 
 def _known_here(recipe: Recipe) -> bool:
-    """Whether it can be said which release of PyTorch a recipe builds: it names it, or follows a branch."""
+    """Whether it is known which release of PyTorch a recipe builds: it names it, or follows a branch."""
     torch = recipe.components.get("torch")
     source = torch.source if torch is not None else None
     return torch_release(recipe) is not None or (source is not None and source.ref is not None)
@@ -109,13 +109,13 @@ def _value_problems(recipe: Recipe, label: str, switch: Switch, value: str) -> I
             filled = filled.replace(f"{{{name}}}", text)
         if _PLACEHOLDER.search(filled):
             return  # it depends on the machine or on options
-        said = f"{label}: {switch.name}={filled}"
+        stated = f"{label}: {switch.name}={filled}"
         misread = switch.misreadings(filled, torch_release(recipe)) if _known_here(recipe) else []
-        yield from (f"{said}: {why}" for why in misread)
+        yield from (f"{stated}: {why}" for why in misread)
         if not misread and not switch.accepts(filled):
-            yield f"{said} is not {switch.expects()}"
+            yield f"{stated} is not {switch.expects()}"
         elif switch.follows is not None and is_on(filled) != (switch.follows == target):
-            yield f"{said} for target {target}; write it as '{{{switch.follows}}}'"
+            yield f"{stated} for target {target}; write it as '{{{switch.follows}}}'"
 
 
 def placeholder_problems(recipe: Recipe) -> Iterator[str]:

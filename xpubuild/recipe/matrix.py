@@ -25,7 +25,7 @@ def matrix_document(known: Iterable[Release], situation: Situation | None) -> di
 
 
 def row(release: Release, situation: Situation | None = None) -> dict[str, Any]:
-    """Return one release; null is what upstream does not tell or the recipe does not ask for."""
+    """Return one release; null is what upstream does not state or the recipe does not require."""
     recipe = release.recipe
     needs = recipe.needs
     return {

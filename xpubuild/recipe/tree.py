@@ -83,20 +83,20 @@ class TreeReport:
     def compare(
         self,
         file: str,
-        said: str | None,
+        given: str | None,
         key: str,
         wanted: str | None,
         same: Callable[[str, str], bool] = str.__eq__,
     ) -> None:
         """Compare what a file of the tree says with the value at a key of the recipe."""
-        if said is None:
+        if given is None:
             self.not_checked.append(f"{file}: the tree has none")
         elif wanted is None:
-            self.not_checked.append(f"{file}: it says {said}, but {key} is not set")
+            self.not_checked.append(f"{file}: it says {given}, but {key} is not set")
         else:
             self.compared.append(file)
-            if not same(said, wanted):
-                self.problems.append(f"{file} says {said}, but {key} is {wanted}")
+            if not same(given, wanted):
+                self.problems.append(f"{file} says {given}, but {key} is {wanted}")
 
 
 def expected(recipe: Recipe, component: str) -> Expected:
@@ -262,19 +262,19 @@ def _word(tree: Path, name: str) -> str | None:
 def _pin(wanted: Expected, pin: PinFile, tree: Path, report: TreeReport) -> None:
     """Compare the commit or tag that a pin file names with the recipe's."""
     text, stated = read_text(tree / pin.file, tree) or "", pin.commit or pin.ref
-    said = pinned_by(text)
+    given = pinned_by(text)
     for key, value in (("commit", pin.commit), ("ref", pin.ref)):
         if value is not None and not has_word(text, value):
             report.problems.append(
-                f"{pin.file} says {said or ('something else' if text else 'nothing')}, the recipe's {key} of"
+                f"{pin.file} says {given or ('something else' if text else 'nothing')}, the recipe's {key} of"
                 f" {pin.url} is {value} (components.{wanted.component}.{pin.key})"
             )
             return
     if stated is None:
-        report.not_checked.append(f"{pin.file}: it says {said or 'nothing'}, the recipe leaves it open")
+        report.not_checked.append(f"{pin.file}: it says {given or 'nothing'}, the recipe leaves it open")
     else:
         report.compared.append(pin.file)
-    if found := stated or said:
+    if found := stated or given:
         kind = "commit" if is_id(found) else "ref"
         report.found.setdefault("pins", []).append({"file": pin.file, "url": pin.url, kind: found})
 

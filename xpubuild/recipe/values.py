@@ -1,4 +1,4 @@
-"""The values that a recipe is made of, with what makes one wrong."""
+"""The values that a recipe consists of, and what makes one invalid."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ _BROKEN = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOF
 class Archive:
     """An archive that a build asks for; ``sha256`` is None where upstream states none.
 
-    ``folder`` is the folder in it that the build is told.
+    ``folder`` is the folder in it that is passed to the build.
     """
 
     name: str

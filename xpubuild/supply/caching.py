@@ -70,7 +70,7 @@ class StepCounts:
 #: The key of the evidence that has the counts of a step.
 EVIDENCE = "compile_cache"
 _HITS = frozenset({"direct_cache_hit", "preprocessed_cache_hit"})
-#: What is no outcome but tells how one came about, or is about the cache as a whole.
+#: What is no outcome but explains one, or is about the cache as a whole.
 _DETAILS = re.compile(
     r"(?:local|remote|primary|secondary)_storage_\w+|(?:direct|preprocessed)_cache_miss|cache_size_kibibyte"
     r"|files_in_cache|cleanups_performed|obsolete_\w+|subdir_\w+|stats_zeroed_timestamp"

@@ -2,7 +2,7 @@
 
 A terminal gets tables drawn by rich and colours; a pipe gets aligned text that is never cut, without frames.
 GitHub Actions names a file for the summary in ``GITHUB_STEP_SUMMARY``; it refuses one above 1 MiB as a whole
-(docs.github.com, workflow commands), so what would not fit is left out, and said.
+(docs.github.com, workflow commands), so what would not fit is left out, with a note.
 """
 
 from __future__ import annotations
@@ -137,8 +137,8 @@ def summarise(title: str, parts: Iterable[Part], env: Mapping[str, str] | None =
 def summarise_error(error: XpuBuildError, env: Mapping[str, str] | None = None) -> None:
     """Append what happened, why, what to do and to type."""
     named = (("why", error.why), ("fix", error.fix), ("likely cause", error.likely_cause()))
-    told = [error.what, *(f"{name}: {text}" for name, text in named if text)]
-    parts = (Sentences(tuple(told)), Commands(tuple(error.commands), "Next steps"))
+    shown = [error.what, *(f"{name}: {text}" for name, text in named if text)]
+    parts = (Sentences(tuple(shown)), Commands(tuple(error.commands), "Next steps"))
     summarise(f"xpubuild: {error.code} (exit code {error.exit_code})", parts, env)
 
 

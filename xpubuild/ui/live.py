@@ -97,7 +97,7 @@ class RichSink:
                     self.tick()
 
     def tick(self) -> None:
-        """Draw the picture as it is now, below what was to be said."""
+        """Draw the picture as it is now, below the waiting messages."""
         self._resize()
         above, self._above = self._above, []
         if above:

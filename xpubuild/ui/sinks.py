@@ -70,7 +70,7 @@ class PlainSink:
             self._running.pop(event.step, None)
 
     def _due(self, event: events.Event) -> bool:
-        """Whether it is time to tell this; what counts up is told rarely."""
+        """Whether it is time to show this; counts are shown rarely."""
         if isinstance(event, events.StepProgress):
             step = self._running.setdefault(event.step, _Running(event.time, event.time))
             step.detail = event.detail
@@ -152,7 +152,7 @@ class GithubSink(PlainSink):
             self.terminal.write(annotation("error", message, f"{event.step} failed"))
 
     def close(self) -> None:
-        """Print what steps said that never ended (the run was broken off)."""
+        """Print the output of steps that never ended (the run was interrupted)."""
         for step in list(self._output):
             self._fold(step, f"{step}: interrupted", "its log")
 

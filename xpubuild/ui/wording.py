@@ -97,7 +97,7 @@ class Level(IntEnum):
 
 
 def shown(event: events.Event, level: Level) -> bool:
-    """Whether an event is told at this level; with ``--quiet`` failures, errors and how the run ended are."""
+    """Whether an event is shown at this level; with ``--quiet``: failures, errors, the end of the run."""
     if level is not Level.QUIET:
         return level is Level.VERBOSE or not isinstance(event, events.StepOutput)
     match event:
@@ -112,7 +112,7 @@ _ENDED = {
 
 
 def line(event: events.Event, log: str = "") -> str:
-    """Return what an event tells; ``log`` is that of its step. Only a notice may have several lines."""
+    """Return the text of an event; ``log`` is that of its step. Only a notice may have several lines."""
     match event:
         case events.RunStarted():
             done = f", {len(event.done)} up to date" if event.done else ""
@@ -152,7 +152,7 @@ def _progress(event: events.StepProgress) -> str:
 
 
 def left(event: events.RunForecast) -> str:
-    """Return how long the run will take yet; "" where nothing tells."""
+    """Return how long the run will still take; "" if unknown."""
     if event.left_s <= 0:
         return ""
     if event.left_s < _MINUTE:

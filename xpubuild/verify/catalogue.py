@@ -80,7 +80,7 @@ def _require_left(part: str, left_out: set[str], checks: dict[str, registry.Chec
     if gone:
         raise UsageError(
             f"--require {part} and --skip exclude each other",
-            why=f"--skip takes away {', '.join(sorted(gone))}",
+            why=f"--skip removes {', '.join(sorted(gone))}",
             fix="drop one of the two options",
         )
 

@@ -21,7 +21,7 @@ _OUTPUT_LINES = 40
 #: later.
 _START_S = 300.0
 _HELLO_S = 60.0
-#: Times its own deadline, a check may wait for a processor.
+#: A check may wait for a processor for so many times its own deadline.
 _PATIENCE = 9
 _OLDEST = (3, 9)
 #: Event -> the fields that a record of it has beside its id.
@@ -33,9 +33,9 @@ _FIELDS = {
 
 
 class Deadline(Cancel):
-    """Cancels a process when the user does, or when the check that runs is over its time.
+    """Cancels a process if the user does, or if the running check exceeds its deadline.
 
-    What a busy machine gave to others does not count: the time that the process waited for a processor.
+    Time that the process waited for a processor does not count.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class ChildEnd:
 
 @dataclass
 class Child:
-    """Runs checks by id in one process and hands on their records.
+    """Runs checks by id in one process and passes on their records.
 
     ``on_record`` gets each record of ``suite/run.py`` with the lines printed since the one before.
     """
@@ -138,7 +138,7 @@ class Child:
             self._output.clear()
 
     def _known(self, text: str) -> dict[str, Any] | None:
-        """Return the record in a line; what no suite of ours would send is output."""
+        """Return the record in a line; what the suite would not send is output."""
         record = _record(text)
         if record is None or record["event"] == "facts":
             return record
@@ -152,7 +152,7 @@ class Child:
 
 
 def _record(text: str) -> dict[str, Any] | None:
-    """Return the record in a line; output that happens to hold the separator is none."""
+    """Return the record in a line; None for output that happens to contain the separator."""
     try:
         document = json.loads(text)
     except ValueError:

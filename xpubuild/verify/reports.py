@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from xpubuild.verify.verify_json import VerifyChecksDocument
 
 _MOST_NAMED = 5
-#: What the check of the device says where the cause is torch, not the machine.
+#: In the result of the device's check if the cause is torch, not the machine.
 _WITHOUT = "was built without"
 
 
@@ -51,7 +51,7 @@ def require_places(*paths: Path | None) -> None:
         NoSpaceError, ToolchainError: naming the file.
     """
     for path in filter(None, paths):
-        with _told(path):
+        with _named(path):
             if path.is_dir():
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -61,13 +61,13 @@ def require_places(*paths: Path | None) -> None:
 
 
 def _write(path: Path, data: bytes) -> None:
-    with _told(path):
+    with _named(path):
         write_atomic(path, data)
 
 
 @contextlib.contextmanager
-def _told(path: Path) -> Iterator[None]:
-    """Explain what the operating system says of a report's place; /proc says that it is not there."""
+def _named(path: Path) -> Iterator[None]:
+    """Raise the operating system's errors with the report's path; below /proc it is "not found"."""
     try:
         with explained(path, "writing a report"):
             yield
@@ -98,7 +98,7 @@ def failure(
     """Return the error of a failed verification, None if it passed.
 
     ``target`` are the arguments that selected what was verified, by default the interpreter; ``given`` those
-    that said how its checks run.
+    that set how its checks run.
     """
     bad = [check for check in report.checks if check.bad]
     if not bad and report.ran_nothing:

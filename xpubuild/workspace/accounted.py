@@ -1,7 +1,7 @@
-"""What is in an environment that no installation accounts for, and what is gone of an installation.
+"""Files in an environment that belong to no installed package, and missing parts of installed packages.
 
-A file that nobody installed may be the user's. It is damage where Python runs it by itself, and where it
-would be imported or run in place of something that was proved.
+A file that nobody installed may be the user's. It is damage if Python runs it at start-up, or if it
+would be imported or run in place of a verified file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from xpubuild.frozen import frozen
 from xpubuild.workspace.layout import Layout
 from xpubuild.workspace.status import last_plan
 
-#: How a line of a .pth file begins that is run.
+#: Beginnings of the lines of a .pth file that Python runs.
 _RUNS = (b"import ", b"import\t")
 _BOM = b"\xef\xbb\xbf"
 #: What Python runs at every start, by name; lines of a .pth file as well.
@@ -41,7 +41,7 @@ _OF_VENV = ("activate", "Activate.ps1", "python")
 class Recorded:
     """What the journal knows of an environment: distribution -> the step that installed it, and evidence.
 
-    The step is "" where the last plan has it no more.
+    The step is "" if the last plan no longer has it.
     """
 
     installed: dict[str, str] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Recorded:
 
     @property
     def names(self) -> frozenset[str]:
-        """What was installed here; a report of pip has what it found in place no more."""
+        """What was installed here; a report of pip does not list what was installed before."""
         return KEEP | self.installed.keys() | self.evidence.keys()
 
 
@@ -92,7 +92,7 @@ class Found:
 
 
 def recorded(layout: Layout, journal: Journal) -> Recorded:
-    """Return what the steps that are done have installed; of two, what the later one says of a package."""
+    """Return what finished steps have installed; if two have installed a package, the later one's entry."""
     known, planned = Recorded(), last_plan(layout)
     done = [record for record in journal.records() if record.status == "done"]
     for record in sorted(done, key=lambda record: (record.step in planned, record.ended or 0.0)):
@@ -103,8 +103,8 @@ def recorded(layout: Layout, journal: Journal) -> Recorded:
         for item in record.evidence:
             found = item.get("installed") or {}
             known.evidence.update({name_of(name): found[name] for name in found})
-        held = layout.build / "held" / f"{record.step.removesuffix('.install')}.txt"
-        if name := held_name(held):
+        constraint = layout.build / "held" / f"{record.step.removesuffix('.install')}.txt"
+        if name := held_name(constraint):
             known.installed[name] = step
     return known
 
@@ -118,7 +118,7 @@ def _reported(report: Path) -> set[str]:
 
 
 def add_missing(site_packages: Path, known: Recorded, found: Found) -> None:
-    """Add what RECORD does not tell of packages: that one is gone, or that it is rewritten itself."""
+    """Add damage that RECORD does not show: a missing package, or a RECORD that was rewritten."""
     here = {dist.name for dist in installed_dists(site_packages)}
     damaged = {item.name for item in found.damaged}
     gone = {name for name, step in known.installed.items() if step and name not in here}
@@ -130,7 +130,7 @@ def add_missing(site_packages: Path, known: Recorded, found: Found) -> None:
 
 
 def _owners(paths: set[str], top: str) -> dict[tuple[str, str], set[str]]:
-    """Return (folder, import name) -> the files of packages, or folders of these, that have it."""
+    """Return (folder, import name) -> files of packages, or their folders, with that name."""
     owners = dict[tuple[str, str], set[str]]()
     for path in paths:
         is_file = True
@@ -157,53 +157,54 @@ def _hidden_by(path: str, top: str, owners: Mapping[tuple[str, str], set[str]]) 
 
 
 def _module(name: str, *, is_file: bool) -> str:
-    """Return the name that a file or folder is imported by; for what cannot be, one that no module has."""
+    """Return the name that imports a file or folder; if nothing can, a name that no module has."""
     stem, dot, _ = name.partition(".")
     return stem if (name.endswith(_IMPORTED) if is_file else not dot) else f"{name}/"
 
 
 def add_unaccounted(site_packages: Path, known: Recorded | None, found: Found) -> None:
-    """Add what no installation accounts for in site-packages and beside the interpreter.
+    """Add files that belong to no installed package, in site-packages and beside the interpreter.
 
     Without ``known`` every distribution counts as installed here.
     """
-    prefix, ours, theirs = prefix_of(site_packages), set[str](), dict[str, str]()
+    prefix, known_files, others = prefix_of(site_packages), set[str](), dict[str, str]()
     for dist in installed_dists(site_packages):
         paths = {os.path.normpath(entry.location) for entry in readable_entries(dist)}
         if known is None or dist.name in known.names or dist.installer == "conda":
-            ours |= paths
+            known_files |= paths
         else:
-            theirs.update(dict.fromkeys(paths, dist.name))
+            others.update(dict.fromkeys(paths, dist.name))
             found.unowned.append(str(dist.info))
     conda = sorted(prefix.glob("conda-meta/*.json"))
     for meta in conda:
         with contextlib.suppress(OSError, ValueError):
-            ours |= {str(prefix / name) for name in json.loads(meta.read_text("utf-8")).get("files", ())}
-    _in_packages(str(site_packages), ours, theirs, found)
+            files = json.loads(meta.read_text("utf-8")).get("files", ())
+            known_files |= {str(prefix / name) for name in files}
+    _in_packages(str(site_packages), known_files, others, found)
     if prefix != site_packages and not conda:
-        _beside_the_interpreter(prefix / "bin", ours | theirs.keys(), found)
+        _beside_the_interpreter(prefix / "bin", known_files | others.keys(), found)
 
 
-def _in_packages(top: str, ours: set[str], theirs: Mapping[str, str], found: Found) -> None:
-    owners = _owners(ours, top)
+def _in_packages(top: str, known: set[str], others: Mapping[str, str], found: Found) -> None:
+    owners = _owners(known, top)
     for place, folders, names in os.walk(top):
         folders.sort()
         for path in (f"{place}/{name}" for name in sorted(names)):
-            if path in ours or (path.endswith(".pyc") and place.endswith("/__pycache__")):
+            if path in known or (path.endswith(".pyc") and place.endswith("/__pycache__")):
                 continue
             name = path[len(top) + 1 :]
             if hidden := _hidden_by(path, top, owners):
                 why = f"it would be imported in place of {hidden}, which was installed"
-                found.add("shadowing file", theirs.get(path, name), path, why)
-            elif path not in theirs and _runs_at_start(name, Path(path)):
+                found.add("shadowing file", others.get(path, name), path, why)
+            elif path not in others and _runs_at_start(name, Path(path)):
                 why = "no installed package has it, and Python runs it at every start"
                 found.add("start-up file", name, path, why)
-            elif path not in theirs:
+            elif path not in others:
                 found.unowned.append(path)
 
 
 def _beside_the_interpreter(folder: Path, owned: set[str], found: Found) -> None:
-    """Add the files of nobody in ``bin``, which is first on PATH, and where scripts import from first."""
+    """Add files without an owner in ``bin``, which is first on PATH and on the import path of scripts."""
     search = base_environment().get("PATH", os.defpath)
     for path in sorted(folder.glob("*")):
         if str(path) in owned or path.name.startswith(_OF_VENV) or path.name == "__pycache__":

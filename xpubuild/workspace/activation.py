@@ -99,10 +99,10 @@ def assignments(root: Path, caller: Mapping[str, str]) -> dict[str, str | None]:
     The workspace's programs come first on PATH, once, however often it is entered.
     """
     changes = envdiff.assignments(_captured(root, read_receipt(root)), caller)
-    ours = str(Layout(root).env / "bin")
+    own = str(Layout(root).env / "bin")
     path = changes.get("PATH") or caller.get("PATH", os.defpath)
-    rest = [item for item in path.split(os.pathsep) if item != ours]
-    return {**changes, **_own(root, caller), "PATH": os.pathsep.join([ours, *rest]), "PYTHONHOME": None}
+    rest = [item for item in path.split(os.pathsep) if item != own]
+    return {**changes, **_own(root, caller), "PATH": os.pathsep.join([own, *rest]), "PYTHONHOME": None}
 
 
 def environment(root: Path, caller: Mapping[str, str]) -> dict[str, str]:

@@ -101,7 +101,7 @@ def check_workspace(root: Path, cache: Path, sink: Sink, cancel: Cancel, *, open
 
 
 def require_installed(root: Path, cancel: Cancel) -> dict[str, Any]:
-    """Hash what is installed in a workspace; nothing is asked of a folder without an environment of ours.
+    """Hash what is installed in a workspace; a folder without an environment of xpubuild is not read.
 
     Raises:
         AuditError: a file is not what was installed, or runs at every start and nobody installed it.

@@ -115,7 +115,7 @@ def install_words(root: Path) -> list[str]:
     """Return the arguments of ``install`` that made the workspace, to run it again.
 
     Raises:
-        UsageError: the journal does not tell, or a secret was left out of what it tells.
+        UsageError: the journal does not have the command, or a secret was left out of it.
     """
     with Journal(Layout(root).journal, read_only=True) as journal:
         runs = journal.runs()

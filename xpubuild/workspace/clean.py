@@ -102,7 +102,7 @@ def _keep(root: Path, path: Path) -> str:
 
 
 def _has_commits(git_dir: Path) -> bool:
-    """Whether a checkout of ours has another HEAD than the pin, a branch or a stash.
+    """Whether a checkout of xpubuild has another HEAD than the pin, a branch or a stash.
 
     What xpubuild checks out has a detached HEAD and no branches. Whether a branch has anything new does not
     matter: to keep it costs nothing.

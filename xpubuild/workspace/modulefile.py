@@ -58,10 +58,10 @@ def leads_to(text: str, root: Path) -> bool:
     return found is not None and (found[1] or found[2]) in roots
 
 
-def _lua(changes: EnvDiff, about: str, told: Sequence[str], depends_on: Sequence[str]) -> Iterator[str]:
+def _lua(changes: EnvDiff, about: str, shown: Sequence[str], depends_on: Sequence[str]) -> Iterator[str]:
     q = functools.partial(_quoted, special=_LUA)
     yield f"-- {MARK}; it is written again by the next install."
-    yield f"help({q(chr(10).join(told))})"
+    yield f"help({q(chr(10).join(shown))})"
     yield f"whatis({q(about)})"
     yield f"family({q(FAMILY)})"
     yield f"conflict({q(_CONFLICT)})"
@@ -75,12 +75,12 @@ def _lua(changes: EnvDiff, about: str, told: Sequence[str], depends_on: Sequence
         yield f"{verb}_path({q(name)}, {q(entry)})"
 
 
-def _tcl(changes: EnvDiff, about: str, told: Sequence[str], depends_on: Sequence[str]) -> Iterator[str]:
+def _tcl(changes: EnvDiff, about: str, shown: Sequence[str], depends_on: Sequence[str]) -> Iterator[str]:
     q = functools.partial(_quoted, special=_TCL)
     yield "#%Module"
     yield f"# {MARK}; it is written again by the next install."
     yield "proc ModulesHelp {} {"
-    yield from (f"    puts stderr {q(line)}" for line in told)
+    yield from (f"    puts stderr {q(line)}" for line in shown)
     yield "}"
     yield f"module-whatis {q(about)}"
     yield f"conflict {FAMILY} {_CONFLICT}"
@@ -122,7 +122,7 @@ _CHOSEN = re.compile(rf"module-version {FAMILY}/(\S+) default")
 
 @frozen
 class Modules:
-    """Where modulefiles go, their form (lmod or tcl), and the site's modules that bring oneAPI.
+    """Where modulefiles go, their form (lmod or tcl), and the site's modules that provide oneAPI.
 
     ``default`` makes what is written the version that is loaded without one.
     """

@@ -28,7 +28,7 @@ def place_of(root: Path) -> Path:
 
 
 def made_in(root: Path) -> Path | None:
-    """Return where a workspace was made, None where that is here, or where its journal does not tell."""
+    """Return where a workspace was made, None where that is here, or if its journal does not have it."""
     path = Layout(root).journal
     # Who opens the journal for more than this says what is wrong with it.
     with contextlib.suppress(OSError, ToolchainError):

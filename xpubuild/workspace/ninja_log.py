@@ -2,8 +2,8 @@
 
 The format is that of ninja 1.13's ``src/build_log.cc``: a first line with the version, then one line per
 output with start and end in milliseconds after ninja began, the time when the edge was started (nanoseconds
-since the epoch; later for edges with ``restat``; 0 in logs of old ones), the output and a hash, by tabs. Each
-run of ninja appends its edges as they end, so the end goes back where a run begins.
+since the epoch; later for edges with ``restat``; 0 in logs of old versions), the output and a hash, separated
+by tabs. Each run of ninja appends its edges as they end: a smaller end time marks the beginning of a run.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def ninja_builds(layout: Layout, ran: Sequence[Ran]) -> tuple[NinjaBuild, ...]:
 
 def _placed(place: Path, began: float, edges: tuple[Edge, ...], ran: Sequence[Ran]) -> NinjaBuild:
     span = max(edge.start_s + edge.duration_s for edge in edges)
-    # Seconds that ninja ran outside of what a step ran. Two components may be built at the same time: the
-    # folder has the name of its own.
+    # Seconds of this run outside those of the step. Two components may be built at the same time: then the
+    # component's name in the path of the folder decides.
     fits = []
     for name, begin, end in ran:
         outside = round(max(0.0, begin - began) + max(0.0, began + span - end), 1)

@@ -37,7 +37,7 @@ def overview_document(folder: Path, cache: Path, entered: Path | None) -> Overvi
 
 
 def _row(root: Path) -> WorkspaceRow:
-    """Return what is known of one workspace; null where nothing tells it."""
+    """Return what is known of one workspace; null if unknown."""
     last, receipt = _last_run(root), _receipt(root)
     verify = receipt.get("verify") or {}
     verified = None

@@ -115,8 +115,8 @@ class UpstreamTests:
         self.cancel.stop_here()
         lines = found.stdout.splitlines()
         if not found.ok or not lines:
-            said = (found.stderr.strip().splitlines() or [f"it exited with code {found.returncode}"])[-1]
-            raise _nothing(f"torch cannot be imported by {self.python}: {said}", "xpubuild verify")
+            printed = (found.stderr.strip().splitlines() or [f"it exited with code {found.returncode}"])[-1]
+            raise _nothing(f"torch cannot be imported by {self.python}: {printed}", "xpubuild verify")
         about = json.loads(lines[-1])
         # Without run_test.py it is no whole tree of PyTorch, whose tests need all three.
         whole = (self.source / "test" / "run_test.py").is_file()
@@ -150,8 +150,8 @@ class UpstreamTests:
             with self._lock:
                 self._cases |= {case["id"]: case for case in found}
             counts = Counter(str(case["outcome"]) for case in found)
-            said = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
-            self.tell(f"{unit.name}: {said or 'no tests'} ({time.monotonic() - began:.0f} s)")
+            printed = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
+            self.tell(f"{unit.name}: {printed or 'no tests'} ({time.monotonic() - began:.0f} s)")
         if self.cancel:
             raise InterruptedByUserError(
                 "the tests were interrupted", why=self.cancel.reason, fix="run the same command again"
@@ -226,8 +226,8 @@ class _Process:
                  "--only", unit.model, "--output", str(written), *self.run.words]  # fmt: skip
         result = self._start([str(self.run.python), str(unit.path), *words], _MODEL_S)
         rows = list(csv.DictReader(written.read_text("utf-8").splitlines())) if written.is_file() else []
-        said = [row.get("accuracy", "") for row in rows if row.get("name") == unit.model][-1:]
-        detail = said[0] if said else f"no result: the script {result.describe()}"
+        printed = [row.get("accuracy", "") for row in rows if row.get("name") == unit.model][-1:]
+        detail = printed[0] if printed else f"no result: the script {result.describe()}"
         outcome = "timed out" if result.cancelled else "crashed" if result.returncode < 0 else "failed"
         seconds = round(result.duration_s, 3)
         if result.ok and detail in _RIGHT:

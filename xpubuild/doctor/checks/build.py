@@ -125,9 +125,9 @@ def build_disk(look: Look) -> Outcome:
 
 
 def _lacking(disk: DiskFacts, need: float, quota: Room) -> Iterator[str]:
-    for free, told in ((disk.free_bytes, "{} GiB free"), (quota.bytes_free, "your quota leaves {} GiB")):
+    for free, shown in ((disk.free_bytes, "{} GiB free"), (quota.bytes_free, "your quota leaves {} GiB")):
         if free is not None and free < need * _GIB:
-            yield f"{told.format(_gib(free))}, {need:g} GiB needed"
+            yield f"{shown.format(_gib(free))}, {need:g} GiB needed"
             break
     inodes = int(need * _INODES_PER_GIB)
     if disk.inodes_free is not None and disk.inodes_free < inodes:

@@ -39,12 +39,12 @@ def caches_stale(look: Look) -> Outcome:
     scans = {look.shown(folder): _scan(folder, until) for folder in places}
     wanted = min(_majors(torch.folder / "lib" / "libc10_xpu.so"), default=None) if torch else None
     changed = _changed(look, torch)
-    problems = {name: told for name, scan in scans.items() if (told := _problem(*scan, wanted, changed))}
+    problems = {name: listed for name, scan in scans.items() if (listed := _problem(*scan, wanted, changed))}
     if not problems:
         return ok(commas(scans), caches=list(scans))
-    told = "; ".join(f"{place} {problem}" for place, problem in problems.items())
+    listed = "; ".join(f"{place} {problem}" for place, problem in problems.items())
     lines = (f"rm -rf '{place}'" for place in problems)
-    return finding(told, todo("remove them; they are rebuilt when needed", *lines), caches=list(scans))
+    return finding(listed, todo("remove them; they are rebuilt when needed", *lines), caches=list(scans))
 
 
 def _places(look: Look) -> Iterator[Path]:

@@ -72,8 +72,8 @@ def driver_family(look: Look) -> Outcome:
             families = sorted({_NAMES.get(item.family, item.family) for item in found})
             return ok(f"{commas(map(_told, found))}: {' and '.join(families)}", packages=packages)
         sources = {item.package: _source(item) for item in found}
-        told = commas(f"{_told(item)}, from {sources[item.package]}" for item in found)
-        return ok(told, packages=packages, family=family, sources=sources)
+        shown = commas(f"{_told(item)}, from {sources[item.package]}" for item in found)
+        return ok(shown, packages=packages, family=family, sources=sources)
     path = unmasked(look).library("libze_intel_gpu") if look.live else ""
     if path:
         return ok(f"{path}, which is in no package database; its driver family is unknown", path=path)
@@ -129,10 +129,10 @@ def driver_loader_source(look: Look) -> Outcome:
         first = any(item.package == "intel-level-zero-gpu" for item in drivers)
         stays = "level-zero" if first else "libze1"
         away = sorted(item.package for item in loaders if item.package != stays) or [loaders[0].package]
-        told = commas(f"{item.package} {item.version}" for item in loaders)
+        shown = commas(f"{item.package} {item.version}" for item in loaders)
         commands = remove_command(look, debian=away, rhel=away, suse=away)
         fix = todo(f"keep the one from the driver's repository, {stays}", *commands)
-        return finding(f"the loader is installed under {len(loaders)} names: {told}", fix, loaders=told)
+        return finding(f"the loader is installed under {len(loaders)} names: {shown}", fix, loaders=shown)
     if not drivers or not loaders:
         return skip("the loader or the driver is not in a package database")
     both = (*loaders, *drivers)
@@ -140,9 +140,9 @@ def driver_loader_source(look: Look) -> Outcome:
     if len({*sources.values()}) > 1:
         names = sorted(sources)
         commands = install_command(look, debian=names, rhel=names, suse=names)
-        told = commas(f"{item.package} {item.version} is from {sources[item.package]}" for item in both)
+        shown = commas(f"{item.package} {item.version} is from {sources[item.package]}" for item in both)
         return finding(
-            told, todo("install both from the repository of the driver", *commands), sources=sources
+            shown, todo("install both from the repository of the driver", *commands), sources=sources
         )
     return ok(f"{commas(sources)}: from {next(iter(sources.values()))}", sources=sources)
 
@@ -164,9 +164,9 @@ def driver_recipe(look: Look) -> Outcome:
     wrong = [item for item in reasons if item.answer == "no"]
     summary = "; ".join(filter(None, (item.todo for item in wrong or reasons))) or "use another release"
     answer = finding if wrong else warn
-    told = "; ".join(item.text for item in wrong or reasons)
+    shown = "; ".join(item.text for item in wrong or reasons)
     evidence = [f"{item.text} ({item.source})" for item in reasons]
-    return answer(f"{recipe.name} {told}", todo(summary, "xpubuild recipes matrix"), reasons=evidence)
+    return answer(f"{recipe.name} {shown}", todo(summary, "xpubuild recipes matrix"), reasons=evidence)
 
 
 _EXTRA_LIBRARIES = "XPUBUILD_EXTRA_LIBRARY_PATH"
@@ -205,8 +205,8 @@ def driver_ocloc(look: Look) -> Outcome:
         answer = try_ocloc(program, targets, environment)
         if not answer.ok:
             return _missing(look, *_trouble(look, program, targets, what, answer))
-    told = " and ".join(",".join(targets) for targets, _ in lists)
-    return ok(f"{program} compiles for {told}", program=program, targets=told)
+    shown = " and ".join(",".join(targets) for targets, _ in lists)
+    return ok(f"{program} compiles for {shown}", program=program, targets=shown)
 
 
 def _of_image(look: Look) -> Outcome:

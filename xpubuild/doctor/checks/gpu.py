@@ -153,12 +153,12 @@ def gpu_memory_tiles(look: Look) -> Outcome:
     for device in unmasked(look).gpus:
         cards[str(device["pci_address"])].append(device)
     known = {gpu.pci_address: gpu for gpu in machine.intel_gpus(look)}
-    told, fewer, evidence = [], [], {}
+    shown, fewer, evidence = [], [], {}
     for address, devices in cards.items():
         tiles = sum(max(1, len(device.get("tiles", ()))) for device in devices)
         memory = sum(device["memory_bytes"] or 0 for device in devices)
         evidence[address] = {"tiles": tiles, "memory_bytes": memory}
-        told.append(f"{address}: {plural(tiles, 'tile')}, {memory / _GIB:.0f} GiB")
+        shown.append(f"{address}: {plural(tiles, 'tile')}, {memory / _GIB:.0f} GiB")
         gpu = known.get(address)
         product = intel_gpu(gpu.device_id) if gpu else None
         # sysfs has only the tiles that were passed to this machine.
@@ -170,7 +170,7 @@ def gpu_memory_tiles(look: Look) -> Outcome:
                 f"{machine.named(gpu)} has {tiles} of {wanted} tiles, {memory / _GIB:.0f} GiB: {share}"
             )
     if not fewer:
-        return ok("; ".join(told), gpus=evidence)
+        return ok("; ".join(shown), gpus=evidence)
     lines = as_root(
         look, f"lspci -vv -s {next(iter(known))} | grep -i 'SR-IOV\\|Physical'", "dmesg | grep -i tile"
     )
@@ -246,13 +246,13 @@ def gpu_bar(look: Look) -> Outcome:
         return skip("no discrete GPU with a known memory window (BAR)")
     small = [address for address, size in known.items() if size <= _SMALL_WINDOW]
     if small:
-        told = (
+        shown = (
             f"{machine.named(gpus[name])}: a memory window (BAR) of {known[name] // _MIB} MiB"
             for name in small
         )
         lines = as_root(look, f"lspci -vv -s {small[0]} | grep -i region")
         summary = "enable Above 4G Decoding and Resizable BAR in the machine's firmware settings"
-        return finding("; ".join(told), todo(summary, *lines), bytes=known)
+        return finding("; ".join(shown), todo(summary, *lines), bytes=known)
     return ok(commas(f"{name}: {size // _MIB} MiB" for name, size in known.items()), bytes=known)
 
 

@@ -103,8 +103,8 @@ def _reasons(look: Look, gpu: GpuFacts) -> Iterator[tuple[str, Fix]]:
         yield f"{module} is blacklisted in {place}", fix
     oldest, match = _OLDEST_KERNEL.get(gpu.family), _KERNEL_NUMBER.match(look.host.os.kernel)
     if oldest and match and fits(match[0], f"<{oldest}") == "yes":
-        told = f"kernel {look.host.os.kernel} is older than {oldest}, the first that supports this GPU"
-        yield told, todo(f"use kernel {oldest} or newer, or install Intel's driver module for this one")
+        shown = f"kernel {look.host.os.kernel} is older than {oldest}, the first that supports this GPU"
+        yield shown, todo(f"use kernel {oldest} or newer, or install Intel's driver module for this one")
 
 
 def _keeps_out(word: str, number: str) -> bool:

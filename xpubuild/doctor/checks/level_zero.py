@@ -111,8 +111,8 @@ def level_zero_enumerate(look: Look) -> Outcome:
 
 def unanswered(found: Enumeration) -> Outcome:
     """Return that Level Zero was not tested: an error, so that it is not taken for a pass."""
-    told = f"the subprocess could not be started: {found.ending.words}"
-    return Outcome("error", told, {"ended": "missing"})
+    shown = f"the subprocess could not be started: {found.ending.words}"
+    return Outcome("error", shown, {"ended": "missing"})
 
 
 def _trouble(look: Look, found: Enumeration) -> tuple[str, Fix]:
@@ -120,11 +120,11 @@ def _trouble(look: Look, found: Enumeration) -> tuple[str, Fix]:
     renew = install_need(look, "driver")
     path, code, chosen = found.library("libze_intel_gpu"), found.code, look.environ.get(_ALTERNATIVE, "")
     if found.ending.how in ("crash", "hang", "status"):
-        told = found.ending.told("the device enumeration")
+        shown = found.ending.told("the device enumeration")
         words = f"; its last output: {found.ending.words.splitlines()[-1]}" if found.ending.words else ""
         summary = "install loader and driver from one release; if that does not help, read the kernel log"
         line = as_root(look, "dmesg | grep -iE 'i915|xe ' | tail -30")
-        return f"{told}{words}", todo(summary, *renew, *line)
+        return f"{shown}{words}", todo(summary, *renew, *line)
     summary = "install compatible releases of the loader, the driver and the kernel driver"
     if found.good or code is None:
         ended = (
@@ -210,7 +210,7 @@ def level_zero_pyzes(look: Look) -> Outcome:
 
 
 def recent_loader(look: Look, summary: str) -> Fix:
-    """Return what brings a loader that is new enough, where the distribution or Intel has one."""
+    """Return what installs a loader that is new enough, where the distribution or Intel has one."""
     if why := lacking_here(look, "recent-loader"):
         return todo(why)
     return todo(summary, *install_need(look, "recent-loader"))

@@ -40,17 +40,17 @@ def network_proxy(look: Look) -> Outcome:
     values = {name: value for name in names if (value := look.environ.get(name))}
     wrong = {name: problem for name, value in values.items() if (problem := _problem(value))}
     if wrong:
-        told = "; ".join(f"{name} {text}" for name, text in wrong.items())
+        shown = "; ".join(f"{name} {text}" for name, text in wrong.items())
         lines = (f"export {name}=http://HOST:PORT" for name in wrong)
         fix = todo(f"write them as http://HOST:PORT; {_WITH_USER}", *lines)
-        return finding(told, fix, variables=sorted(wrong))
+        return finding(shown, fix, variables=sorted(wrong))
     spelt = (
         (name, look.environ.get(name), look.environ.get(name.upper())) for name in (*_PROXIES, "no_proxy")
     )
     if differ := [name for name, lower, upper in spelt if lower and upper and lower != upper]:
-        told = "; ".join(f"{name} and {name.upper()} differ" for name in differ)
+        shown = "; ".join(f"{name} and {name.upper()} differ" for name in differ)
         lines = (f'export {name.upper()}="${name}"' for name in differ)
-        return warn(told, todo("set both spellings to the same value", *lines))
+        return warn(shown, todo("set both spellings to the same value", *lines))
     used = sorted({server_of(value if "://" in value else f"http://{value}") for value in values.values()})
     return ok(f"proxy {', '.join(used)}" if used else "no proxy is set")
 
@@ -128,16 +128,16 @@ def network_reach(look: Look) -> Outcome:
         same: dict[str, list[str]] = {}
         for server, (_, detail) in answers.items():
             same.setdefault(detail or "responded", []).append(server)
-        told = "; ".join(f"{', '.join(servers)} {detail}" for detail, servers in same.items())
+        shown = "; ".join(f"{', '.join(servers)} {detail}" for detail, servers in same.items())
         of = f"; these are the servers of {recipe.name}" if recipe and look.recipe is None else ""
-        return ok(told + of, **evidence)
-    told = "; ".join(f"{server}: {detail}" for server, (_, detail) in bad.items())
+        return ok(shown + of, **evidence)
+    shown = "; ".join(f"{server}: {detail}" for server, (_, detail) in bad.items())
     server = min(bad, key=lambda name: list(_FIXES).index(bad[name][0]))
     summary, *commands = _FIXES[bad[server][0]]
     host = shlex.quote(urlsplit(server).hostname or "")
     fix = todo(summary, *(line.replace("{host}", host) for line in commands))
     answer = finding if any(needed[name] for name in bad) else warn
-    return answer(told, fix, **evidence)
+    return answer(shown, fix, **evidence)
 
 
 def _newest() -> Recipe | None:
@@ -181,7 +181,7 @@ _FIXES: dict[str, tuple[str, ...]] = {
             _PROXY_LINE),
     **dict.fromkeys(("refused", "timeout", "server", "unreachable"), _ELSEWHERE),
 }  # fmt: skip
-#: What stands in the exception of a request, with those behind it -> cause, and how it is told.
+#: What is in the exception of a request and in its causes -> cause, and its message.
 _CAUSES = (
     (r"Tunnel connection failed: 407", "proxy-auth", "the proxy requires a user name and a password (407)"),
     (r"Tunnel connection failed: (\d+)", "proxy", "the proxy does not forward: it responded with {1}"),
@@ -281,10 +281,10 @@ def _reach(server: str, environ: Mapping[str, str], deadline_s: float) -> tuple[
     except (OSError, ValueError) as error:
         text = f"{'ProxyError ' if socks else ''}{error!r}"
         words = {"host": place if socks else parts.netloc, "proxy": place, "error": type(error).__name__}
-        match, cause, told = next(
-            (match, cause, told) for pattern, cause, told in _CAUSES if (match := re.search(pattern, text))
+        match, cause, shown = next(
+            (match, cause, shown) for pattern, cause, shown in _CAUSES if (match := re.search(pattern, text))
         )
-        return cause, told.format(match[0], *match.groups(), **words) + through
+        return cause, shown.format(match[0], *match.groups(), **words) + through
     if status == _PROXY_AUTHENTICATION:
         return "proxy-auth", f"the proxy requires a user name and a password (407){through}"
     failed = proxy and status >= _SERVER_ERROR

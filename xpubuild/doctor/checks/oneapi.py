@@ -81,8 +81,8 @@ def oneapi_components(look: Look) -> Outcome:
         detail = f"{chosen.what}: {chosen.why}" if chosen.why else chosen.what
         return finding(detail, todo(chosen.fix or "install the components", *commands), **chosen.evidence)
     versions = {item.name: item.version for item in (*chosen.components, *chosen.beside)}
-    told = commas(f"{name} {version}" for name, version in versions.items())
-    return ok(told, root=look.shown(chosen.place.real), components=versions)
+    listed = commas(f"{name} {version}" for name, version in versions.items())
+    return ok(listed, root=look.shown(chosen.place.real), components=versions)
 
 
 @check("oneapi.mixed")
@@ -124,8 +124,8 @@ def _mixture(now: tuple[Sourced, ...]) -> str:
         by_name.setdefault(item.component, {}).setdefault(item.version, item.variable)
     for name, versions in by_name.items():
         if len(versions) > 1:
-            told = " and ".join(f"{version} ({variable})" for version, variable in sorted(versions.items()))
-            return f"the environment refers to two versions of oneAPI's {name or 'toolkit'}: {told}"
+            listed = " and ".join(f"{version} ({variable})" for version, variable in sorted(versions.items()))
+            return f"the environment refers to two versions of oneAPI's {name or 'toolkit'}: {listed}"
     return ""
 
 
@@ -172,5 +172,5 @@ def oneapi_sourced(look: Look) -> Outcome:
     if wanted is not None and wrong:
         detail = f"oneAPI {' and '.join(wrong)} is sourced, the recipe needs {wanted.versions}"
         return finding(detail, _CLEAN, sourced=compilers, wanted=wanted.versions)
-    told = f"compiler {' and '.join(compilers)}" if compilers else "components without the compiler"
-    return ok(f"sourced: {told}", sourced=compilers)
+    listed = f"compiler {' and '.join(compilers)}" if compilers else "components without the compiler"
+    return ok(f"sourced: {listed}", sourced=compilers)

@@ -96,9 +96,9 @@ def python_runs(look: Look) -> Outcome:
         f"{shlex.quote(facts.executable)} -I -c 'import sys; print(sys.version)'",
         *_other(look),
     )
-    told = f"{facts.executable} is not a working Python: {facts.error}"
+    shown = f"{facts.executable} is not a working Python: {facts.error}"
     # The first python3 on PATH is a guess: it was not selected.
-    return finding(told, fix) if look.python is not None else warn(told, fix)
+    return finding(shown, fix) if look.python is not None else warn(shown, fix)
 
 
 @check("python.version", profiles=BUILD, recipe=True)
@@ -211,10 +211,10 @@ def python_pip_constraints(look: Look) -> Outcome:
         ]
         for name in found
     }
-    told = "; ".join(
+    shown = "; ".join(
         f"pip's setting {name} {meaning} ({', '.join(origins[name])})" for name, meaning in found.items()
     )
     lines = [f"unset {origins[name][-1]}" for name in in_variables]
     fix = todo("remove the settings", *lines, *(["pip config debug"] if in_files else []))
     answer = finding if any(name in _CHANGES for name in in_files) else warn
-    return answer(told, fix, settings=found)
+    return answer(shown, fix, settings=found)

@@ -86,8 +86,8 @@ def sycl_adapters(look: Look) -> Outcome:
         why = found.ending.value("load_error") or found.ending.told("the runtime's loader")
         return finding(f"{found.loader}: {why}", fix, **evidence)
     backends = dict.fromkeys(item["adapter"] for item in found.adapters)
-    told = commas(f"{backend}: {found.devices(backend)} devices" for backend in backends)
-    return ok(told or "no adapter has a device here", **evidence)
+    shown = commas(f"{backend}: {found.devices(backend)} devices" for backend in backends)
+    return ok(shown or "no adapter has a device here", **evidence)
 
 
 @check("torch.import", profiles=RUN, live=True, deadline_s=40)

@@ -55,7 +55,7 @@ def shadow_libraries(look: Look) -> Outcome:
     ]
     if not doubles:
         return ok("no library on LD_LIBRARY_PATH or LD_PRELOAD takes precedence over another build")
-    told = "; ".join(
+    reported = "; ".join(
         f"{item['first']} takes precedence over {item['hidden']} ({item['family']})"
         for item in doubles[:_SHOWN]
     )
@@ -64,7 +64,7 @@ def shadow_libraries(look: Look) -> Outcome:
         "remove these folders from the shell that runs torch; activating a workspace sets what it needs",
         "unset LD_LIBRARY_PATH LD_PRELOAD",
     )
-    return finding(told + more, fix, doubles=doubles)
+    return finding(reported + more, fix, doubles=doubles)
 
 
 def _hiding(look: Look, folders: tuple[Path, ...]) -> Iterator[tuple[Path, Path | None]]:
@@ -148,25 +148,25 @@ def shadow_sycl_soname(look: Look) -> Outcome:
             return skip(nobody if folder else "torch is not installed in the selected Python")
         # Packages that would load two runtimes into one process.
         first = {major: place for place, major in reversed(needing.items())}
-        told = commas(f"libsycl.so.{major} by {place}" for major, place in sorted(first.items()))
+        reported = commas(f"libsycl.so.{major} by {place}" for major, place in sorted(first.items()))
         summary = (
             "import them in different processes, or install builds that were made with one oneAPI release"
         )
         return finding(
-            f"installed packages need more than one SYCL runtime: {told}", todo(summary), found=needing
+            f"installed packages need more than one SYCL runtime: {reported}", todo(summary), found=needing
         )
     majors = {**needing, **dict(_offers(look))}
     others = sorted((place, major) for place, major in majors.items() if major != torch)
     if not others:
         return ok(f"libsycl.so.{torch} everywhere", torch=torch, found=majors)
-    told = commas(f"libsycl.so.{major} by {place}" for place, major in others[:_SHOWN])
+    reported = commas(f"libsycl.so.{major} by {place}" for place, major in others[:_SHOWN])
     fix = todo(
         "run torch in a shell without that oneAPI, or with the release that torch was built with; then"
         " empty the compile caches",
         "unset LD_LIBRARY_PATH CMPLR_ROOT",
         "rm -rf ~/.triton/cache /tmp/torchinductor_$USER",
     )
-    detail = f"torch needs libsycl.so.{torch}, but also found: {told}"
+    detail = f"torch needs libsycl.so.{torch}, but also found: {reported}"
     return finding(detail, fix, torch=torch, found=majors)
 
 
@@ -177,7 +177,7 @@ _USERS = (
     ("intel_extension_for_pytorch", "lib/*.so"), ("triton", "_C/*.so"), ("xpubuild_ops", "*.so"),
     ("vllm_xpu_kernels", "*.so"), ("oneccl_bindings_for_pytorch", "lib/*.so"), ("sgl_kernel", "*.so"),
 )  # fmt: skip
-#: Where auditwheel puts the libraries that a wheel brings along.
+#: Where auditwheel puts the libraries that it copies into a wheel.
 _BROUGHT = "*.libs/lib*sycl*.so*"
 
 

@@ -137,8 +137,8 @@ def shadow_libfabric(look: Look) -> Outcome:
     wanted = {name for elf in elfs if elf for name in elf.versions_needed.get(_FABRIC, ())}
     short = {str(path): lacks for path in loaded if (lacks := sorted(wanted - _has(path)))}
     if short:
-        told = "; ".join(f"{path} lacks {commas(lacks)}" for path, lacks in short.items())
-        return kit.fail(f"{told}, which the providers in {_PROVIDERS} need", fix, **evidence, short=short)
+        reported = "; ".join(f"{path} lacks {commas(lacks)}" for path, lacks in short.items())
+        return kit.fail(f"{reported}, which the providers in {_PROVIDERS} need", fix, **evidence, short=short)
     problems = []
     if len(loaded) > 1:
         lacks = sorted(_has(of_ccl) - _has(first))

@@ -77,8 +77,8 @@ def toolchain_icpx(look: Look) -> Outcome:
     result = probe(argv, env=_environment(path, look), deadline_s=_DEADLINE_S)
     if result.ok:
         return ok(f"icpx {commas(dict.fromkeys(versions.values()))} runs", versions=versions)
-    said = (result.stderr or result.stdout).strip()[-300:] or "it printed nothing"
-    detail = f"{path} reports its version, but cannot parse an empty SYCL source: {said}"
+    printed = (result.stderr or result.stdout).strip()[-300:] or "it printed nothing"
+    detail = f"{path} reports its version, but cannot parse an empty SYCL source: {printed}"
     return warn(detail, todo("run it manually", shlex.join(argv)), versions=versions)
 
 
@@ -97,11 +97,11 @@ def _ask(path: Path, look: Look) -> tuple[str, str]:
         return f"cannot be started: {error.why or error.what}", ""
     if result.timed_out:
         return f"timed out after {_DEADLINE_S:g} s", ""
-    said = (result.stderr or result.stdout).strip()[-300:] or "no output"
+    printed = (result.stderr or result.stdout).strip()[-300:] or "no output"
     if result.returncode != 0:
-        return f"exited with code {result.returncode}: {said}", ""
+        return f"exited with code {result.returncode}: {printed}", ""
     stated = _STATED.search(result.stdout)
-    return ("", stated[1]) if stated else (f"is not Intel's oneAPI compiler: {said}", "")
+    return ("", stated[1]) if stated else (f"is not Intel's oneAPI compiler: {printed}", "")
 
 
 @check("toolchain.sycl_cmake", profiles=BUILD, needs="oneapi.installed")
@@ -173,9 +173,9 @@ def toolchain_gcc(look: Look) -> Outcome:
     name = f"{'GCC' if compiler.kind == 'gcc' else compiler.kind} {compiler.version}"
     against = [item for item in judged(look, "gcc", "host_compiler") if item.answer == "no"]
     if against:
-        told = "; ".join(item.text for item in against)
+        listed = "; ".join(item.text for item in against)
         return finding(
-            f"{compiler.path} is {name}; the recipe: {told}", another_gcc(look), version=compiler.version
+            f"{compiler.path} is {name}; the recipe: {listed}", another_gcc(look), version=compiler.version
         )
     if look.wanted is not None and (lost := lost_with_gcc(look, look.wanted)):
         newer = another_gcc(look)

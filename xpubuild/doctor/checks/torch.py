@@ -17,7 +17,7 @@ from xpubuild.machine.versions import parse
 _NO_TORCH = "torch is not installed in the selected Python"
 _NO_XPU = "no XPU build of torch is installed"
 _FROM = "--index-url https://download.pytorch.org/whl/xpu"
-#: The distributions that all bring the package triton; the two with xpu in their name are Intel's.
+#: The distributions that all contain the package triton; the two with xpu in their name are Intel's.
 _TRITON = ("triton", "triton-xpu", "pytorch-triton-xpu", "pytorch-triton", "pytorch-triton-rocm")
 _TRITON_XPU = ("triton-xpu", "pytorch-triton-xpu")
 
@@ -68,15 +68,15 @@ def torch_one_triton(look: Look) -> Outcome:
     if python is None or torch is None:
         return skip(_NO_TORCH)
     found = [dist for name in _TRITON if (dist := python.get(name)) is not None]
-    told = [f"{dist.name} {dist.version}" for dist in found]
+    labels = [f"{dist.name} {dist.version}" for dist in found]
     if len(found) > 1:
-        detail = f"{' and '.join(told)} are installed, but both contain the package triton"
-        return finding(detail, _one_triton(torch, found), installed=told)
+        detail = f"{' and '.join(labels)} are installed, but both contain the package triton"
+        return finding(detail, _one_triton(torch, found), installed=labels)
     if not torch.xpu:
         return skip(f"torch is built for {torch.kind}")
     if found and (problem := _problem(torch, found[0])):
-        return finding(problem, _one_triton(torch, found), installed=told)
-    return ok(told[0] if told else "triton is not installed; torch.compile needs it", installed=told)
+        return finding(problem, _one_triton(torch, found), installed=labels)
+    return ok(labels[0] if labels else "triton is not installed; torch.compile needs it", installed=labels)
 
 
 def _problem(torch: Torch, dist: InstalledDist) -> str:
@@ -121,10 +121,10 @@ def torch_runtime_packages(look: Look) -> Outcome:
             missing[f"{item.name}{item.specifier}"] = dist.version if dist else "none"
     if not missing:
         return ok("all are installed, or none is required")
-    told = commas(f"{wanted} (installed: {has})" for wanted, has in missing.items())
+    labels = commas(f"{wanted} (installed: {has})" for wanted, has in missing.items())
     again = " ".join(f"'{wanted}'" for wanted in missing)
     fix = todo("install the packages that torch requires", f"{_pip(torch.python)} install {again} {_FROM}")
-    return finding(f"torch {torch.version} requires {told}", fix, missing=missing)
+    return finding(f"torch {torch.version} requires {labels}", fix, missing=missing)
 
 
 #: Libraries of oneAPI that an overlinked torch cannot be imported without, and of its runtime.
@@ -158,8 +158,8 @@ def torch_libraries(look: Look) -> Outcome:
         "xpubuild env --help",
         f"{_pip(torch.python)} check",
     )
-    told = commas(f"{name} (needed by {user})" for name, user in missing.items())
-    return finding(f"not found: {told}", fix, missing=missing)
+    labels = commas(f"{name} (needed by {user})" for name, user in missing.items())
+    return finding(f"not found: {labels}", fix, missing=missing)
 
 
 def _unfound(look: Look, torch: Torch) -> Iterator[tuple[str, str]]:

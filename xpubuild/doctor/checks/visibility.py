@@ -56,18 +56,18 @@ def gpu_hidden(look: Look) -> Outcome:
 
 def _some(look: Look, everything: int, seen: int, evidence: dict[str, object]) -> Outcome:
     names = [name for name in (MASK, SELECTOR) if evidence[name]]
-    told = f"{' and '.join(f'{name}={evidence[name]}' for name in names)}: {seen} of {everything} devices"
+    shown = f"{' and '.join(f'{name}={evidence[name]}' for name in names)}: {seen} of {everything} devices"
     ranks = [value for name in _RANKS if (value := look.environ.get(name, "")).isdigit()]
     if evidence[MASK] and any(int(value) > 1 for value in ranks):
         fix = todo("select the device by its index, xpu:LOCAL_RANK", f"unset {MASK}")
         why = f"a different {MASK} for each rank hides the other ranks' devices from oneCCL, whose"
-        return warn(f"{told}; {why} collectives then hang", fix, **evidence)
+        return warn(f"{shown}; {why} collectives then hang", fix, **evidence)
     if seen >= everything:
         return ok(f"all {everything} devices are visible", **evidence)
     if any(look.environ.get(name) for name in _JOBS):
-        return ok(f"{told}, in a batch job", **evidence)
+        return ok(f"{shown}, in a batch job", **evidence)
     unset = f"unset {' '.join(names)}"
-    return warn(told, todo("unset it to use all devices", unset), **evidence)
+    return warn(shown, todo("unset it to use all devices", unset), **evidence)
 
 
 def _trouble(found: Enumeration) -> str:
@@ -100,10 +100,10 @@ def gpu_hierarchy(look: Look) -> Outcome:
         detail = f"{HIERARCHY}={value} is not one of {commas(_HIERARCHIES)}; the driver uses its default"
         return finding(detail, fix, **counts)
     if value.upper() == "COMPOSITE" and tiles > len(gpus):
-        told = (
+        shown = (
             f"{HIERARCHY}={value}: {len(gpus)} devices, one for each card, instead of {tiles}, one for each"
         )
-        return finding(f"{told} tile", fix, **counts)
+        return finding(f"{shown} tile", fix, **counts)
     return ok(f"{value or 'FLAT, by default'}: {tiles} devices on {len(gpus)} cards", **counts)
 
 
@@ -145,16 +145,16 @@ def gpu_agreement(look: Look) -> Outcome:
     reasons = [reason for reason in reasons if reason]
     evidence = {"counts": counts, "reasons": reasons, "unexplained": wrong}
     because = f" ({'; '.join(reasons)})" if reasons else ""
-    told = commas(f"{name} {count}" for name, count in counts.items() if count is not None)
+    shown = commas(f"{name} {count}" for name, count in counts.items() if count is not None)
     if not wrong:
-        return ok(f"{told}{because}", **evidence)
+        return ok(f"{shown}{because}", **evidence)
     fix = todo(
         "install compatible releases of loader, driver and kernel driver, and check what the SYCL runtime"
         " loads",
         "SYCL_UR_TRACE=1 sycl-ls",
         "ZE_ENABLE_LOADER_DEBUG_TRACE=1 sycl-ls",
     )
-    return finding(f"{'; '.join(wrong)}; {told}{because}", fix, **evidence)
+    return finding(f"{'; '.join(wrong)}; {shown}{because}", fix, **evidence)
 
 
 def _level_zero(look: Look, _counts: dict[str, int | None], _seen: int) -> tuple[list[str], list[str]]:
@@ -172,8 +172,8 @@ def _level_zero(look: Look, _counts: dict[str, int | None], _seen: int) -> tuple
         reasons.append(f"{len(devices)} tiles of {len(cards)} cards are separate devices")
     elif any(len(device.get("tiles", ())) > 1 for device in devices):
         chosen = look.environ.get(HIERARCHY)
-        told = f"{HIERARCHY}={chosen}" if chosen else f"{HIERARCHY} is not set"
-        reasons.append(f"{told}: a card is one device")
+        shown = f"{HIERARCHY}={chosen}" if chosen else f"{HIERARCHY} is not set"
+        reasons.append(f"{shown}: a card is one device")
     return reasons, [f"Level Zero does not list {listed(lost)}"] if lost else []
 
 

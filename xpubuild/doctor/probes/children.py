@@ -60,10 +60,10 @@ class Ending:
 def deadline_s(environ: Mapping[str, str], default: float = DEADLINE_S) -> float:
     """Return the timeout of a subprocess in seconds: the user's, if it is shorter."""
     try:
-        wished = float(environ.get(DEADLINE_VARIABLE, ""))
+        requested = float(environ.get(DEADLINE_VARIABLE, ""))
     except ValueError:
         return default
-    return min(max(wished, 0.1), default)
+    return min(max(requested, 0.1), default)
 
 
 def child(

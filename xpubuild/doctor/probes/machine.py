@@ -74,7 +74,7 @@ def wants_driver(look: Look) -> bool:
 
 def wsl(look: Look) -> bool:
     """Whether this is Linux under Windows, where the GPU is /dev/dxg and no PCI device."""
-    # A container on WSL is told as a container first; the kernel is the one of Windows either way.
+    # A container on WSL is reported as a container first; the kernel is the one of Windows either way.
     return look.host.os.container == "wsl" or "microsoft" in look.host.os.kernel.lower()
 
 

@@ -68,7 +68,7 @@ def sycl_devices(look: Look) -> SyclDevices:
     return SyclDevices(program, ending, lines)
 
 
-# ---- the unified runtime: wheels bring no sycl-ls
+# ---- the unified runtime: wheels have no sycl-ls
 
 LOADER = "libur_loader.so.0"
 # The loader tries each adapter beside itself, then by name alone; those that are not installed are no fault.
@@ -112,7 +112,7 @@ def unified_runtime(look: Look) -> UnifiedRuntime:
 
 
 def failures(log: str) -> tuple[tuple[str, str], ...]:
-    """Return the adapters that are installed and do not load, with what the loader of the system said."""
+    """Return the adapters that are installed and do not load, with the message of the system's loader."""
     found = ((match["adapter"], match["why"].strip()) for match in _FAILED.finditer(log))
     missing = "{}: cannot open shared object file"
     return tuple((name, why) for name, why in found if not why.startswith(missing.format(name)))

@@ -2,7 +2,7 @@
 
 Whatever wrote a lock, xpubuild keeps it in one normal form: sorted, without times, paths of input files and
 credentials. conda-lock reads it (``conda-lock render``, ``conda-lock install``), and rattler does.
-Format: conda-lock's ``lockfile/v1/models.py``; additional data of ours is in its ``custom_metadata``.
+Format: conda-lock's ``lockfile/v1/models.py``; additional data of xpubuild is in its ``custom_metadata``.
 
 conda knows two kinds of credentials in a URL: ``https://USER:PASSWORD@HOST/…`` and ``https://HOST/t/TOKEN/…``.
 Here logins come from ``.netrc`` alone, and ``.condarc`` is not read.

@@ -90,9 +90,9 @@ def missing(doing: str) -> ToolchainError:
 
 
 def rattler_failed(why: str) -> ToolchainError:
-    """Return the error for a py-rattler that failed in a way of its own."""
+    """Return the error for an unexpected failure of py-rattler."""
     fix = "run the same command again; if it fails again, report it with this message"
-    return ToolchainError("py-rattler failed", why=why or "py-rattler said nothing", fix=fix)
+    return ToolchainError("py-rattler failed", why=why or "py-rattler printed nothing", fix=fix)
 
 
 def ask_rattler(
@@ -110,9 +110,9 @@ def ask_rattler(
     try:
         answer = json.loads(result.stdout)
     except ValueError:
-        said = [line for line in result.stderr.splitlines() if line.strip()]
+        printed = [line for line in result.stderr.splitlines() if line.strip()]
         late = f"it timed out after {_DEADLINE_S / 60:.0f} minutes" if result.timed_out else ""
-        raise rattler_failed(late or (said[-1] if said else f"status {result.returncode}")) from None
+        raise rattler_failed(late or (printed[-1] if printed else f"status {result.returncode}")) from None
     if answer.get("error") == "missing":
         raise missing(doing)
     return dict(answer)
@@ -127,7 +127,7 @@ class Wanted:
     glibcxx: str | None = None
 
     def content_hash(self) -> str:
-        """Return one number for the question."""
+        """Return a hash of the request."""
         question = [sorted(self.specs), list(self.channels), VIRTUAL]
         return hashlib.sha256(json.dumps(question).encode()).hexdigest()
 
@@ -221,7 +221,7 @@ def _package(record: Mapping[str, Any], wanted: Wanted) -> CondaPackage:
     if not sha256 or not md5 or parts is None:
         why = f"the channel has no sha256 or md5 for {filename}, so it could not be checked"
         raise _failed("unreachable", wanted, why)
-    # Version only, spelt as conda-lock does it: the lock is the same whoever solved.
+    # Version only, in conda-lock's form: the lock does not depend on the solver.
     depends = (str(item).partition(" ") for item in record["depends"])
     needs = {name: text.strip().partition(" ")[0].removeprefix("==") for name, _, text in depends}
     url = without_credentials(record["url"])
@@ -251,7 +251,7 @@ def _by_conda_lock(
         "--lockfile", str(lock), "--platform", PLATFORM, "--virtual-package-spec", str(virtual),
         "--log-level", "ERROR",
     ]  # fmt: skip
-    # Its cache is below ours, so that nothing is left in the user's home.
+    # Its cache is below that of xpubuild, so that nothing is left in the user's home.
     env = {**environment, "XDG_CACHE_HOME": str(scratch / "cache"), "CONDA_OVERRIDE_CUDA": ""}
     result = query(argv, env=env, cwd=scratch, deadline_s=_DEADLINE_S)
     if result.ok and lock.is_file():

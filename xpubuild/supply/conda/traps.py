@@ -78,7 +78,7 @@ def keep_out(lock: CondaLock, roots: Iterable[str]) -> CondaLock:
     wanted, by_name = list(roots), {package.name: package for package in lock.packages}
 
     def needs(name: str) -> list[str]:
-        """Return what a package brings in; what harms is left out below static MKL only."""
+        """Return the dependencies of a package; harmful ones are left out below static MKL only."""
         below = [need for need in by_name[name].dependencies if need in by_name]
         skipped = name in STATIC_MKL
         return [need for need in below if not (skipped and need not in wanted and kind_of(need))]

@@ -198,7 +198,7 @@ def _unlisted(depot: Depot, index: Index) -> Iterator[Damage]:
 def _foreign(root: Path, folder: str, known: Collection[str]) -> Iterator[tuple[str, bool]]:
     """Yield (path, is harmless) of what is in the folder of an entry and not ``known``.
 
-    Objects and references of ours come before the index lists them; anything else may change what git reads.
+    xpubuild's objects and references come before the index lists them; others may change what git reads.
     Leftovers that git ignores do not count.
     """
     for inside, item in walk(root / folder):

@@ -173,12 +173,12 @@ class WheelKeeper:
             return ("the wheel is not kept in the store: its source tree was not proved before the build",)
         if self.again() != self.identity:
             return ("the wheel is not kept in the store: what decides it changed while it was built",)
-        record, told = self.record(files[0], evidence, commands), list[str]()
+        record, shown = self.record(files[0], evidence, commands), list[str]()
         for store in self.writable:
             why = self._kept(store, record, files[0])
             if why:
-                told.append(f"{files[0].name} is not kept in the store {store.name}: {why}")
-        return told
+                shown.append(f"{files[0].name} is not kept in the store {store.name}: {why}")
+        return shown
 
     def _kept(self, store: FolderStore, record: Record, wheel: Path) -> str:
         try:
@@ -232,10 +232,10 @@ def _row(path: Path, found: Record | str) -> dict[str, Any]:
     if isinstance(found, str):
         unknown = dict.fromkeys(("version", "file", "size_bytes", "created", "recipe"))
         return {**named, **unknown, "problem": found}
-    said = {key: found.built.get(key) for key in ("created", "recipe")}
+    info = {key: found.built.get(key) for key in ("created", "recipe")}
     return {
         **named, "version": found.version, "file": found.file, "size_bytes": found.size,
-        **{key: text if isinstance(text, str) and text.isprintable() else None for key, text in said.items()},
+        **{key: text if isinstance(text, str) and text.isprintable() else None for key, text in info.items()},
         "problem": "",
     }  # fmt: skip
 
@@ -326,10 +326,10 @@ def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             name = entry.name
-            ours = RECORD.fullmatch(name) or WHEEL.fullmatch(name) or name.startswith(DRAFT)
+            owned = RECORD.fullmatch(name) or WHEEL.fullmatch(name) or name.startswith(DRAFT)
             with contextlib.suppress(OSError):
                 status = entry.stat(follow_symlinks=False)
-                if ours and stat.S_ISREG(status.st_mode):
+                if owned and stat.S_ISREG(status.st_mode):
                     yield Path(entry.path), status
 
 

@@ -27,7 +27,7 @@ from xpubuild.supply.depot.location import Trust
 from xpubuild.supply.depot.record import DISTRIBUTION, MOST_BYTES, RECORD, Record, RecordError, read_record
 
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS, errno.EXDEV})
-#: What a folder of ours has of the store's own permissions: group and sticky bits, not set-user-id.
+#: What a folder of xpubuild has of the store's own permissions: group and sticky bits, not set-user-id.
 _INHERITED, _OWN = 0o3777, 0o755
 NOT_A_FOLDER = "it is not a folder"
 NOT_THERE = "it is not there"
@@ -250,7 +250,7 @@ class FolderStore:
         return SourceIntegrityError(
             f"{path} of the store {self.root} is not used",
             why=why,
-            fix="remove it from the store; what it was for is built again and kept anew",
+            fix="remove it from the store; its wheel is then built and kept again",
             evidence={"store": str(self.root), "path": str(path)},
         )
 

@@ -130,7 +130,7 @@ class Toolchain:
     """What a build is given: its whole environment, its compilers, and the folders of oneAPI's components.
 
     ``search_path`` is the PATH of the user's that every build gets.
-    ``python`` is the interpreter, "" where the environment brings its own. ``ocloc`` says whether kernels are
+    ``python`` is the interpreter, "" where the environment has its own. ``ocloc`` says whether kernels are
     compiled ahead of time.
     """
 
@@ -223,7 +223,7 @@ def _includes(tools: Toolchain, contents: Contents) -> Iterator[Path]:
 
 
 def _compilers(tools: Toolchain, search: Mapping[str, Sequence[Path]], contents: Contents) -> dict[str, str]:
-    """Return by name the content of what compilers are made of, with the libraries that they load."""
+    """Return by name the content of the parts of compilers, with the libraries that they load."""
     path = tools.environment.get("PATH", "")
     programs = {"cc": Path(tools.cc), "cxx": Path(tools.cxx)}
     for name in _PROGRAMS:
@@ -253,10 +253,10 @@ def _loaded(program: Path, environment: Mapping[str, str], contents: Contents) -
     try:
         if not is_elf(program):
             return {}
-        told = contents.said([str(program)], {**environment, "LD_TRACE_LOADED_OBJECTS": "1"})
+        shown = contents.said([str(program)], {**environment, "LD_TRACE_LOADED_OBJECTS": "1"})
     except (OSError, ToolchainError):
         return {}
-    return dict(_LOADED.findall(told))
+    return dict(_LOADED.findall(shown))
 
 
 def _interpreter(tools: Toolchain, contents: Contents) -> str:

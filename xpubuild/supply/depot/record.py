@@ -1,9 +1,9 @@
 """A kept wheel: the build identity by which it is found, and its record.
 
-The identity is everything that decides the wheel, free of the workspace's folder: the steps of the plan that
-it rests on, and what of this machine decides a build (``depot.machine``). A step that states what decides its
-result (``relevant``: a pin, the digests of requirement files) counts with that; one that does not, and the
-build itself, counts with its commands too. Words stand for folders that differ from one user to the next.
+The identity covers everything that determines the wheel, but not the workspace's folder: the steps of the
+plan that it depends on, and the parts of this machine that a build depends on (``depot.machine``). A step
+that states its inputs (``relevant``: a pin, the digests of requirement files) counts with these; one that
+does not, and the build itself, with its commands too. Placeholders replace folders that differ by user.
 
 A store has ``wheels/DISTRIBUTION/IDENTITY.json``, one record each, and beside it the wheel as ``SHA256.whl``.
 Both are found by name alone.
@@ -26,7 +26,7 @@ from xpubuild.supply.depot.entries import WHEELS
 from xpubuild.untrusted import json_value
 
 SCHEMA = "xpubuild.kept-wheel/1"
-#: Raised when the meaning of an identity changes; wheels that were kept before are then not found.
+#: Increased when the meaning of an identity changes; wheels that were kept before are then not found.
 FORMAT = 1
 #: The audit of PyTorch's wheel has some 200 kB.
 MOST_BYTES = 32 << 20
@@ -45,13 +45,13 @@ def build_inputs(
 ) -> dict[str, Any]:
     """Return what decides the wheel that a step of the plan builds.
 
-    ``places`` maps paths to the words that stand for them, such as ``{workspace}``; ``dist`` is the name of
+    ``places`` maps paths to their placeholders, such as ``{workspace}``; ``dist`` is the name of
     the distribution, ``machine`` what ``depot.machine`` found.
     """
     return {
         "format": FORMAT,
         "distribution": dist,
-        # Steps that only put in place what another step of the plan built decide nothing.
+        # Steps that only install what another step of the plan built do not affect the wheel.
         "steps": {
             item.id: _decisive(item, places)
             for item in _below(plan, step)
@@ -67,7 +67,7 @@ def identity(inputs: Mapping[str, Any]) -> str:
 
 
 def _below(plan: Plan, name: str) -> Iterator[Step]:
-    """Yield a step and all that it rests on, each once."""
+    """Yield a step and all that it depends on, each once."""
     waiting, seen = [name], set[str]()
     while waiting:
         step = plan.step(waiting.pop())
@@ -86,10 +86,10 @@ def _decisive(step: Step, places: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _moved(value: Any, places: Mapping[str, str]) -> Any:
-    """Return a value with the words of places instead of their paths, in keys too."""
+    """Return a value with placeholders instead of paths, in keys too."""
     if isinstance(value, str):
         for path in sorted(places, key=len, reverse=True):
-            # A path that only begins alike is another one: /usr/bin/gcc and /usr/bin/gcc-12.
+            # A path with the same beginning is another one: /usr/bin/gcc and /usr/bin/gcc-12.
             value = re.sub(re.escape(path) + r"(?![\w.+-])", places[path], value)
         return value
     if isinstance(value, Mapping):
@@ -119,8 +119,8 @@ class RecordError(ValueError):
 class Record:
     """A kept wheel. ``size`` is in bytes; ``inputs`` is what the identity is made from.
 
-    ``read`` and ``searched`` are what must be here as it was for the build (``depot.build_reads``); where
-    they are empty, ``inputs`` has all of the system.
+    ``read`` and ``searched`` are files that must be here as they were for the build (``depot.build_reads``);
+    if they are empty, ``inputs`` covers the whole system.
     ``built`` says when, by which xpubuild and for which recipe; ``audit`` and ``commands`` are those of the
     receipt.
     """

@@ -279,8 +279,8 @@ class _Work:
             git_dir = self._create(node)
         else:
             # Follow a changed URL, unless the user has pointed origin elsewhere.
-            ours, origin = self._get(git_dir, _OURS), self._get(git_dir, "remote.origin.url")
-            if ours and ours == origin and ours != node.url:
+            owned, origin = self._get(git_dir, _OURS), self._get(git_dir, "remote.origin.url")
+            if owned and owned == origin and owned != node.url:
                 self._set(git_dir, "remote.origin.url", node.url)
                 self._set(git_dir, _OURS, node.url)
         if node.parent is not None and self._get(git_dir, _OURS):

@@ -71,7 +71,7 @@ def synchronise(source: Path, into: Path, items: Sequence[ConfigureItem], skip: 
 
 
 def is_copy(tree: Path) -> bool:
-    """Whether a tree is a copy of ours: what somebody works in is elsewhere."""
+    """Whether a tree is a copy of xpubuild's: what somebody works in is elsewhere."""
     return (tree / ".git" / _LIST).is_file()
 
 
@@ -140,12 +140,12 @@ def _copy(file: Path, place: Path) -> int:
     """Make ``place`` the same file or link, unless size, mode and time say that it is."""
     theirs = file.lstat()
     with contextlib.suppress(FileNotFoundError):
-        ours = place.lstat()
-        if _mark(ours) == _mark(theirs) and (
+        own = place.lstat()
+        if _mark(own) == _mark(theirs) and (
             not stat.S_ISLNK(theirs.st_mode) or place.readlink() == file.readlink()
         ):
             return 0
-        if stat.S_ISDIR(ours.st_mode):
+        if stat.S_ISDIR(own.st_mode):
             shutil.rmtree(place)
         else:
             place.unlink()

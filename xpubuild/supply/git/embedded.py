@@ -22,7 +22,7 @@ from xpubuild.supply.git.git import Git, locked
 #: The repository that has the others as submodules.
 TOP = "ops"
 _BRANCH = "refs/heads/main"
-#: The first two lines of a bundle of one branch without anything that it builds on.
+#: The first two lines of a bundle of one branch without prerequisites.
 _HEADER = re.compile(rb"# v2 git bundle\n([0-9a-f]{40}) refs/heads/main\n\n")
 _LONGEST_HEADER = 200
 _END = "XPUBUILD_END"
@@ -39,7 +39,7 @@ class EmbeddedRepos:
 
 
 def expected_commit(project: Path, name: str = TOP) -> str:
-    """Return the commit that a bundle holds, without running git.
+    """Return the commit that a bundle contains, without running git.
 
     Raises:
         SourceIntegrityError: the installation is damaged.
@@ -61,7 +61,7 @@ def root_url(into: Path) -> str:
 
 
 def materialise(project: Path, into: Path, env: Mapping[str, str]) -> EmbeddedRepos:
-    """Write ``into/NAME.git`` for every bundle beside ``project``; what is there and whole stays as it is.
+    """Write ``into/NAME.git`` for every bundle beside ``project``; complete repositories stay as they are.
 
     Safe to call again after a kill and from several processes at once. Earlier commits stay in the
     repositories, so that an older pin can still be checked out.
@@ -104,8 +104,8 @@ def _write(git: Git, bundle: Path, commit: str, place: Path) -> None:
 def shell_lines(project: Path, target_var: str) -> tuple[str, ...]:
     """Return bash lines that write the embedded repositories, with the same commits, below ``$target_var``.
 
-    Plain git and base64 only. The lines hold here-documents: they must not be indented. Repositories that
-    are there already are left alone.
+    Plain git and base64 only. The lines contain here-documents: they must not be indented. Repositories that
+    exist are not changed.
 
     Raises:
         SourceIntegrityError: the installation is damaged.

@@ -147,7 +147,7 @@ def error_for(failure: Failure, url: str, commit: str) -> XpuBuildError:
         )
     why, fix = _EXPLAINED.get(failure.reason, _EXPLAINED["unknown"])
     what = f"commit {commit} is not in {url}" if failure.reason == "commit" else f"{url} could not be fetched"
-    quoted = f" (git said: {failure.cause})" if failure.cause else ""
+    quoted = f" (git reports: {failure.cause})" if failure.cause else ""
     folder = re.search(r"ownership in repository at '(.*)'", failure.cause)
     trust = [f"git config --global --add safe.directory {shlex.quote(folder[1])}"] if folder else []
     return FetchError(what, why=why + quoted, fix=fix, commands=trust, evidence=evidence)

@@ -118,7 +118,7 @@ class Git:
         self, args: Sequence[str], *, git_dir: Path | None = None, work_tree: Path | None = None
     ) -> Answer:
         """Ask a local repository something short. A status other than 0 is an answer, not an exception."""
-        # GitPython lays our environment over that of its own process; what ours lacks must not come through.
+        # GitPython adds this environment to that of its own process; what it lacks must not come through.
         foreign = sorted(name for name in os.environ if name not in self.env)
         unset = [self._env_program, *(word for name in foreign for word in ("-u", name))]
         status, out, err = _argument_layer()(str(work_tree or git_dir or Path("/"))).execute(
@@ -231,13 +231,13 @@ def _argument_layer() -> Any:
     # where the user's configuration has an error, which Git.open describes. GIT_TRACE would name a file.
     with _IMPORT:
         callers = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("GIT_")}
-        ours = dict.fromkeys(("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"), os.devnull)
-        ours["GIT_PYTHON_REFRESH"] = "quiet"
-        os.environ.update(ours)
+        own = dict.fromkeys(("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"), os.devnull)
+        own["GIT_PYTHON_REFRESH"] = "quiet"
+        os.environ.update(own)
         try:
             from git.cmd import Git as Layer  # noqa: PLC0415
         finally:
-            for name in ours:
+            for name in own:
                 os.environ.pop(name, None)
             os.environ.update(callers)
     return Layer

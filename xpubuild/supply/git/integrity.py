@@ -36,7 +36,7 @@ def verify_checkout(
 
     The evidence holds ``url``, ``commit``, ``tree``, ``submodules`` (path, url, commit) and ``digest``: the
     sha256 over ``path NUL mode NUL blob-id NEWLINE`` of every file and submodule of the recursive tree,
-    sorted by the bytes of the path. Nothing else may lie in the tree but what builds of ours have made there.
+    sorted by the bytes of the path. Nothing else may be in the tree but what builds of xpubuild created.
 
     Raises:
         SourceIntegrityError: it is not; the message names the file, submodule or commit.
@@ -151,7 +151,7 @@ def begin_build(
     is the folder for the note about a tree of somebody's own, into which nothing is written.
 
     Raises:
-        SourceIntegrityError: the tree holds what neither the pin nor a build of ours put there.
+        SourceIntegrityError: the tree contains files of neither the pin nor a build of xpubuild.
     """
     git, place = Git.open(), notes or require_git_dir(into)
     place.mkdir(parents=True, exist_ok=True)

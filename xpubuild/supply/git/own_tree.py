@@ -211,10 +211,10 @@ def _clones(
         # A build has put it there: who edits the pin file then, or moves the tree, wants the build to follow.
         builds = f"{item.path}/@{head}" in built.made or head == ids.get(base or "")
         there = asked is not None and ids[asked] == head
-        ours = built.pins.get(pin or "")
+        owned = built.pins.get(pin or "")
         # Where the file is as we wrote it, who moved the clone back to the pin wants it to follow there, too.
-        own = pin is not None and (not builds or asked == ours != base) and _is_word(top / pin)
-        follows = own and not there and asked in (base, ours)
+        own = pin is not None and (not builds or asked == owned != base) and _is_word(top / pin)
+        follows = own and not there and asked in (base, owned)
         yield Clone(
             item.path, head, not builds or there or asked is None or follows,
             pin or "" if follows else "", pin or "" if own and not builds and (there or follows) else "",

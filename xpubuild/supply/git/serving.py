@@ -157,7 +157,7 @@ def serve_tree(
 ) -> list[Served]:  # fmt: skip
     """Make ``into`` serve what the checkout ``tree`` of ``commit`` asks for; return what is served.
 
-    A pin that the tree does not say plainly is left to the build and the network. ``environ`` tells where the
+    A pin that the tree does not state is left to the build and the network. ``environ`` shows where the
     user's own git configuration is, which stays in force.
 
     Raises:

@@ -233,7 +233,7 @@ def require_tree(mirror: BareRepository, pin: Pin) -> None:
 
 
 def _for(node: Node, report: Report) -> Report:
-    """Pass git's own progress on for the top only: percentages of several fetches at once tell nothing."""
+    """Pass git's own progress on for the top only: percentages of several fetches at once mean nothing."""
 
     def quietly(line: str) -> None:
         if "%" not in line and not line.startswith(("remote: ", "From ", " * ")):

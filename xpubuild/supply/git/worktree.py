@@ -216,7 +216,7 @@ def read_done(git_dir: Path) -> str | None:
 
 
 def finished_ns(git_dir: Path) -> int | None:
-    """Return when the checkout was finished (ns); None where it is not ours, or being moved."""
+    """Return when the checkout was finished (ns); None if it is not xpubuild's, or being moved."""
     if read_done(git_dir) is None or (git_dir / _MOVE).exists():
         return None
     return (git_dir / _DONE).lstat().st_ctime_ns
@@ -251,7 +251,7 @@ def _read(path: Path) -> dict[str, object]:
 
 
 def is_untouched(place: Path) -> bool:
-    """Whether ``place`` is a checkout of ours, finished, and nothing in it was written after that."""
+    """Whether ``place`` is a finished checkout of xpubuild, and nothing in it was written after that."""
     git_dir = place / ".git"
     finished = finished_ns(git_dir) if git_dir.is_dir() and not git_dir.is_symlink() else None
     # The folder is renamed after that, and the note itself changes the folder that it is in. git rewrites an

@@ -28,7 +28,7 @@ _SYSTEM_AUTHORITIES = (
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/ssl/ca-bundle.pem",
 )
-# A setting of the caller that would bring in something else; pip takes an empty value as none.
+# A setting of the caller that would install something else; pip takes an empty value as none.
 _EMPTIED = (
     "PIP_INDEX_URL", "PIP_PYPI_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST", "PIP_PROXY", "PIP_CERT",
     "PIP_CLIENT_CERT", "PIP_NO_BINARY", "PIP_ONLY_BINARY", "PIP_PRE", "PIP_UPLOADED_PRIOR_TO",

@@ -128,9 +128,9 @@ def explain(error: requests.RequestException) -> str:
         (requests.exceptions.Timeout, "no answer in time"),
         (requests.exceptions.ConnectionError, "could not be reached"),
     )
-    said = next((words for kind, words in kinds if isinstance(error, kind)), type(error).__name__)
+    stated = next((words for kind, words in kinds if isinstance(error, kind)), type(error).__name__)
     reason = getattr(error.args[0] if error.args else None, "reason", None) or error
-    return f"{said}: {_CONNECTION.sub('', str(reason))}"
+    return f"{stated}: {_CONNECTION.sub('', str(reason))}"
 
 
 def _number(settings: Mapping[str, str], names: tuple[str, ...], default: float) -> float:
@@ -266,7 +266,7 @@ def _receive(
 def _receive_all(
     file: RemoteFile, stream: BinaryIO, session: Session, take: _Take, cancel: Cancel | None
 ) -> None:
-    """Ask a server until the file is whole; tries that bring nothing further are counted."""
+    """Ask a server until the file is whole; tries without progress are counted."""
     furthest, vain = 0, 0
     while True:
         try:

@@ -163,10 +163,10 @@ class Installation:
         extra: tuple[str, ...],
         hear: Callable[[str], None],
     ) -> ProcessResult:
-        said = translated(settings, self.environment, extra=extra)
-        options = () if words[0] == "cache" else said.options
+        stated = translated(settings, self.environment, extra=extra)
+        options = () if words[0] == "cache" else stated.options
         argv = (self.uv, *words, "--cache-dir", str(self.cache), "--no-config", *options)
-        result = run(argv, env=said.environment, cwd=self.env, cancel=self.cancel, on_line=hear)
+        result = run(argv, env=stated.environment, cwd=self.env, cancel=self.cancel, on_line=hear)
         if result.cancelled:
             raise InterruptedByUserError("interrupted")
         return result
@@ -182,7 +182,7 @@ class Installation:
                     raise ToolchainError(what, why=why, fix=_PIP_INSTALLS)
 
     def _settle(self, names: Collection[str]) -> None:
-        """Take distributions that were damaged before, and are again, out of the cache; install them anew."""
+        """Remove distributions that are damaged again from the cache, and reinstall them."""
         damaged = sorted(name for name in names if self._is_damaged(name))
         if not damaged:
             return

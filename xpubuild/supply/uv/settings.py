@@ -80,7 +80,7 @@ def translated(
     *,
     extra: Sequence[str] = (),
 ) -> Said:
-    """Return what tells uv to look where pip looks, in the way in which pip reaches it.
+    """Return the options with which uv looks where pip looks, in the way in which pip reaches it.
 
     ``extra`` are indexes to ask besides. An index without https that pip would leave out (no
     ``trusted-host``) is left out, and so is a folder that is not there: uv would fail. All indexes are asked

@@ -22,7 +22,7 @@ from xpubuild.ui.views import share, why
 Document = Mapping[str, Any]
 #: Results of runs, in the words of ``status``.
 _WORDS = {"ok": "ok", "failed": "failed", "cancelled": "interrupted"}
-#: Word of a status -> how it is drawn, and a sign: colours alone do not tell all readers.
+#: Word of a status -> how it is drawn, and a sign: not all readers see colours.
 _LOOKS = {
     "good": ("✓", ("done", "complete", "pass", "passed", "ok")),
     "bad": ("✗", ("failed", "fail", "crash", "crashed", "timeout", "timed out", "error")),

@@ -1,4 +1,4 @@
-"""Started by ``runtime.no_jit``: runs one kernel after the other and says which of them the driver compiled.
+"""Started by ``runtime.no_jit``: runs one kernel after the other and reports which the driver compiled.
 
 Usage: aot_child.py DEVICE. The driver's compiler cache is in NEO_CACHE_DIR, empty at the start.
 """

@@ -17,7 +17,7 @@ class Backend:
         allocator_statistics: ``memory_allocated`` and its like count (xpu: from torch 2.6 on).
         fused_kernel: xpubuild_ops has its fused kernel for this backend.
         tf32_switches: settings below ``torch.backends`` that decide whether float32 convolutions use TF32;
-            the first that this torch has is used (2.9 brought new names and warns about the old ones).
+            the first that this torch has is used (2.9 has new names and warns about the old ones).
         absent_hint: what to look at when no device is visible.
         tf32_gemm_switches: the same for matrix products.
         dispatch_key: under which the backend's kernels are registered.

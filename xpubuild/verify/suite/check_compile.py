@@ -198,9 +198,9 @@ def triton_kernel(context: SuiteContext) -> None:
     near(context, "the kernel's sum", total, reference, limit)
     require(torch.equal(top.cpu(), total.amax(dim=1).cpu()), "the kernel's row maximum is wrong")
     if seen.names is not None:
-        ours = [name for name in seen.names if "scaled_sum" in name]
+        owned = [name for name in seen.names if "scaled_sum" in name]
         require(
-            ours,
+            owned,
             f"the profiler recorded {', '.join(seen.kernels[:4]) or 'no kernel'}, but not the suite's kernel",
         )
-        context.metric("kernels", len(ours))
+        context.metric("kernels", len(owned))

@@ -157,19 +157,19 @@ def _devices(context: SuiteContext) -> tuple[list[str], dict[str, str]]:
 
 
 def _run(context: SuiteContext, run: _Results, left: list[tuple[str, list[str]]], scratch: Path) -> None:
-    total, told = sum(len(kinds) for _, kinds in left), [time.monotonic(), 0.0]
+    total, shown = sum(len(kinds) for _, kinds in left), [time.monotonic(), 0.0]
     bad = [0]
 
     def on_cell(record: dict[str, Any]) -> None:
         run.add(record)
-        told[1] += 1
+        shown[1] += 1
         bad[0] += record["state"] in BAD
-        if record["state"] in BAD or time.monotonic() - told[0] > _REPORT_S:
-            told[0] = time.monotonic()
-            said = (
+        if record["state"] in BAD or time.monotonic() - shown[0] > _REPORT_S:
+            shown[0] = time.monotonic()
+            stated = (
                 f": {record['operator']} {record['type']} {record['state']}" if record["state"] in BAD else ""
             )
-            context.progress(f"{int(told[1])} of {total}, {bad[0]} bad{said}")
+            context.progress(f"{int(shown[1])} of {total}, {bad[0]} bad{stated}")
 
     minutes = float(context.options.get("minutes", 0) or 0)
     limits = Limits(float(context.options.get("cell", _CELL_S)), minutes * 60 or None)
@@ -191,7 +191,7 @@ def _judge(context: SuiteContext, document: dict[str, Any]) -> None:
     context.metric("total", total)
     context.metric("runs", document["runs"])
     counts = ", ".join(f"{number} {state}" for state, number in document["states"].items() if number)
-    said = f"{document['operators']} operators, {total} pairs of operator and type: {counts}"
+    stated = f"{document['operators']} operators, {total} pairs of operator and type: {counts}"
     if document["unexpected"]:
         context.warn(f"known failures that pass: {_some(document['unexpected'])}")
     if document["accepted"]:
@@ -205,10 +205,10 @@ def _judge(context: SuiteContext, document: dict[str, Any]) -> None:
         )
         more = f"; and {len(new) - _MOST_NAMED} more" if len(new) > _MOST_NAMED else ""
         before = f"; regressions: {_some(document['regressions'])}" if document["regressions"] else ""
-        raise CheckFailedError(f"{said}{before}; {first}{more}")
+        raise CheckFailedError(f"{stated}{before}; {first}{more}")
     if not document["states"]["passed"]:
-        raise CheckSkippedError(f"no pair passed or failed: {said}")
-    context.note(said)
+        raise CheckSkippedError(f"no pair passed or failed: {stated}")
+    context.note(stated)
 
 
 def _some(names: list[str]) -> str:

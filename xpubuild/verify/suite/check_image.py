@@ -14,7 +14,7 @@ from .context import CheckSkippedError, SuiteContext, require
 from .registry import IMAGE, check
 from .runtime_tools import compiler
 
-#: Parts of the driver, which the machine that runs the image brings.
+#: Parts of the driver, which the machine that runs the image provides.
 _DRIVER = re.compile(r"^(libcuda\.so|libnvidia-|libze_intel|libze_loader\.so|libigdrcl|libhsa-runtime)")
 _LOADER = re.compile(r"ld(-linux[-\w]*|64|-[\d.]+)?\.so")
 #: A line of what it lists, as ldd has it do: name, and file or "not found".
@@ -132,15 +132,15 @@ def build(context: SuiteContext) -> None:
     """Compare the backends (XPU, CUDA, CPU) that torch reports with its libraries."""
     torch = context.torch
     own = {path.name for path in (Path(torch.__file__).parent / "lib").glob("*.so*")}
-    said = {"xpu": _is_xpu(context), "cuda": torch.version.cuda is not None}
-    for name, claimed in said.items():
+    stated = {"xpu": _is_xpu(context), "cuda": torch.version.cuda is not None}
+    for name, claimed in stated.items():
         there = f"libtorch_{name}.so" in own
         require(
             there == claimed,
             f"torch reports that it was built {'with' if claimed else 'without'} {name.upper()}, "
             f"but libtorch_{name}.so is {'installed' if there else 'missing'}",
         )
-    kinds = [name.upper() for name, claimed in said.items() if claimed]
+    kinds = [name.upper() for name, claimed in stated.items() if claimed]
     context.metric("built_for", kinds or ["CPU"])
     context.note(f"built for {' and '.join(kinds or ['the CPU only'])}")
 

@@ -14,7 +14,7 @@ from .runtime import leave_by_exception, need_api, need_devices, need_streams
 def _restored(what: str, now: Callable[[], Any], contexts: dict[Any, Callable[[], Any]]) -> None:
     """Enter each context and another one inside, leave them normally and by an exception.
 
-    ``contexts`` has by what is current inside how the context is made; ``now`` says what is current.
+    ``contexts`` maps what is current inside a context to what creates it; ``now`` returns what is current.
     """
     before = now()
 

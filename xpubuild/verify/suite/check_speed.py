@@ -18,8 +18,8 @@ def _against(context: SuiteContext, name: str, value: float, peak: float) -> Non
     """Record a speed and its peak; warn if it is below the given fraction, with causes if far below."""
     context.metric(f"{name}_of_peak", round(value / peak, 4))
     if value < FRACTIONS.get(name, FRACTION) * peak:
-        said = f"{name} is {value:.4g}, {value / peak:.0%} of the device's peak of {peak:.4g}"
-        context.warn(f"{said}: {CAUSES}" if value < FAR_BELOW * peak else said)
+        stated = f"{name} is {value:.4g}, {value / peak:.0%} of the device's peak of {peak:.4g}"
+        context.warn(f"{stated}: {CAUSES}" if value < FAR_BELOW * peak else stated)
 
 
 def _peak(context: SuiteContext) -> Any:

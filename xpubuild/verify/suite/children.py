@@ -38,12 +38,12 @@ class Ended:
     def describe(self, what: str) -> str:
         """Say how ``what`` ended, with the last line that it printed."""
         last = next((line.strip() for line in reversed(self.output.splitlines()) if line.strip()), "")
-        said = f": {last[:400]}" if last else ""
+        printed = f": {last[:400]}" if last else ""
         if self.timed_out:
-            return f"{what} timed out{said}"
+            return f"{what} timed out{printed}"
         if self.status < 0:
-            return f"{what} was killed by {_signal(-self.status)}{said}"
-        return f"{what} exited with code {self.status}{said}"
+            return f"{what} was killed by {_signal(-self.status)}{printed}"
+        return f"{what} exited with code {self.status}{printed}"
 
 
 def _signal(number: int) -> str:

@@ -33,7 +33,7 @@ class SuiteContext:
     ``torch`` is the imported module, ``device`` a ``torch.device`` and ``module`` the backend's own module
     (``torch.xpu``). ``required`` are the optional parts whose absence is a failure, ``options`` are
     command-line options that some checks read (``source``). ``planned`` are the ids of all checks of this
-    process. ``progress`` tells how far a long check is.
+    process. ``progress`` reports how far a long check is.
     """
 
     def __init__(

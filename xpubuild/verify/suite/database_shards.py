@@ -113,23 +113,23 @@ class Pool:
                     self._settle(name, **{key: value for key, value in record.items() if key != "operator"})
         finally:  # one that closed its output is given a moment
             code = process.end(_END_S if line == b"" else 0.0)
-        said = Ended(code, line is None, _tail(log))
+        ended = Ended(code, line is None, _tail(log))
         if given:
-            self._blame(given, kind, said, round(time.monotonic() - began, 3), ready=ready)
+            self._blame(given, kind, ended, round(time.monotonic() - began, 3), ready=ready)
         elif code not in (0, -signal.SIGKILL):  # all is done; one that takes long to end was ended
-            raise RuntimeError(said.describe("a process of operators"))
+            raise RuntimeError(ended.describe("a process of operators"))
 
     def _blame(
-        self, given: collections.deque[Operator], kind: str | None, said: Ended, spent: float, *, ready: bool
+        self, given: collections.deque[Operator], kind: str | None, ended: Ended, spent: float, *, ready: bool
     ) -> None:
         """Settle the operator that a process was in; what it had not begun goes back."""
         if not ready:
-            raise RuntimeError(said.describe("the process that runs operators (at its start)"))
+            raise RuntimeError(ended.describe("the process that runs operators (at its start)"))
         name, left = given.popleft()
         with self._lock:
             self._queue.extendleft(reversed(given))
-        state, at = "timed out" if said.timed_out else "crashed", kind or left[0]
-        detail = said.describe("its process")[:600]
+        state, at = "timed out" if ended.timed_out else "crashed", kind or left[0]
+        detail = ended.describe("its process")[:600]
         self._settle(name, type=at, state=state, detail=detail, runs={}, seconds=spent)
         for other in left:
             if other != at:

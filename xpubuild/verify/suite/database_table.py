@@ -115,8 +115,8 @@ class Table:
         entry = next((one for one in self._known if _covers(one, cell)), None)
         judged, before = dict(cell), self._before(cell)
         if entry is not None and cell["state"] in BAD:
-            said = f"{entry['reason']} ({entry['issue'] or entry['source']}): {cell['detail']}"
-            judged |= {"state": "known failure", "detail": said}
+            stated = f"{entry['reason']} ({entry['issue'] or entry['source']}): {cell['detail']}"
+            judged |= {"state": "known failure", "detail": stated}
         elif entry is not None and cell["state"] == "passed":
             judged["unexpected"] = True
         if judged["state"] in BAD:

@@ -1,13 +1,13 @@
 """Runs operators of the database on the device: a process for trials, each form of an operator, the verdict.
 
-The process reads operators from its standard input, one JSON list ``[name, [type, ...]]`` in a line and the
-one after it before it begins; ``null`` ends it. It writes one JSON object per line to its standard output:
+The process reads operators from its standard input, one JSON list ``[name, [type, ...]]`` per line, each
+before it begins the previous one; ``null`` ends it. It writes one JSON object per line to standard output:
 
     {"event": "ready"}
     {"event": "begin", "operator": name, "type": type}
     {"event": "end", "operator": name, "type": type, "state": ..., "detail": ..., "runs": {...}, "seconds": s}
 
-Where it dies, the last line says in what. References are of another process (``references.py``).
+If it dies, the last line shows in which operator. Another process computes references (``references.py``).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .database_samples import evenly, leaves, rebuilt, samples
 from .references import References, own_output
 from .settling import settle
 
-#: Operators whose arguments are on the CPU on every device, all but the input.
+#: Operators whose arguments, except the input, are on the CPU for every device.
 _STAY = ("tensor_split",)
 
 
@@ -202,8 +202,8 @@ def _longer(torch: Any, dtype: Any, other: Any) -> bool:
 
 #: In-place and out= forms and strided inputs are run for so many samples of a type.
 _FORMS = 5
-#: With such words a kernel refuses what it is not made for. That a type or a dense kernel is missing is not
-#: said with them, and is a failure.
+#: Messages of a kernel that does not support an argument. Those for a missing type or dense kernel are
+#: different, and are failures.
 _REFUSED = re.compile(r"only supports? |not supported on |arguments from the 'Sparse\w+' backend")
 
 
@@ -216,7 +216,7 @@ class Trial:
     left_out: dict[str, str] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
-    """What the device said where it refused a part of a sample."""
+    """Messages of the device for refused parts of a sample."""
     fell_back: bool = False
     """Whether torch said that it computed on the CPU instead."""
 
@@ -230,12 +230,12 @@ class Trial:
         except WrongError as wrong:
             self.problems[aspect] = f"{what}: {wrong}"
         except Exception as error:  # noqa: BLE001 - whatever an operator raises is its result
-            said = str(error).splitlines()[0] if str(error) else ""
-            if isinstance(error, RuntimeError) and _REFUSED.search(said):
+            stated = str(error).splitlines()[0] if str(error) else ""
+            if isinstance(error, RuntimeError) and _REFUSED.search(stated):
                 self.runs[aspect] -= 1
-                self.refused.append(f"{aspect}: {what}: {said}"[:300])
+                self.refused.append(f"{aspect}: {what}: {stated}"[:300])
                 return
-            self.problems[aspect] = f"{what}: {type(error).__name__}: {said}"[:300]
+            self.problems[aspect] = f"{what}: {type(error).__name__}: {stated}"[:300]
 
 
 class Bench:
@@ -320,19 +320,19 @@ def _cell(bench: Bench, info: Any, kind: str, references: References) -> dict[st
     except WrongError as wrong:
         return {"state": "failed", "detail": str(wrong)[:_LONGEST], "runs": {}}
     except Exception as error:  # noqa: BLE001 - samples are made with the torch under test
-        said = f"samples cannot be made: {type(error).__name__}: {error}".splitlines()[0]
-        return {"state": "failed", "detail": said[:_LONGEST], "runs": {}}
+        stated = f"samples cannot be made: {type(error).__name__}: {error}".splitlines()[0]
+        return {"state": "failed", "detail": stated[:_LONGEST], "runs": {}}
     return _verdict(found)
 
 
 def _verdict(found: Trial) -> dict[str, Any]:
-    """Return the state of a cell: one wrong part is a failure; what was compared with nothing is skipped."""
+    """Return the state of a cell: one wrong part is a failure; what has no reference is skipped."""
     runs = dict(+found.runs)
     refused = f"the device refuses {len(found.refused)} runs: {found.refused[0]}" if found.refused else ""
     refused = refused[:_LONGEST]
     if found.problems:
-        said = "; ".join(f"{part}: {problem}" for part, problem in found.problems.items())
-        return {"state": "failed", "detail": said[:_LONGEST], "runs": runs, "parts": list(found.problems)}
+        stated = "; ".join(f"{part}: {problem}" for part, problem in found.problems.items())
+        return {"state": "failed", "detail": stated[:_LONGEST], "runs": runs, "parts": list(found.problems)}
     if refused and "forward" not in runs:
         return {"state": "skipped", "detail": refused, "runs": runs}
     if not runs:

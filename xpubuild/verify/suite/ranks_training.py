@@ -84,10 +84,10 @@ def errors(rank: int, world: int, device: str) -> dict[str, float | str]:
                 network = _sharded(network, device.partition(":")[0], world)
             _train(network, *here)
         except (RuntimeError, ImportError, NotImplementedError) as error:
-            said = str(error).splitlines()[0]
-            if way == "DDP" or not any(words in said for words in _LACKS):
+            stated = str(error).splitlines()[0]
+            if way == "DDP" or not any(words in stated for words in _LACKS):
                 raise
-            found[way] = said[:200]
+            found[way] = stated[:200]
             continue
         found[way] = _error(network, whole)
     return found

@@ -1,8 +1,8 @@
-"""References of the operator tables: in float64 on the CPU, with how much they change with their inputs.
+"""References of the operator tables: in float64 on the CPU, with their sensitivity to changes of the inputs.
 
-Other processes compute them: they are started without ``PYTHONPATH`` and the user's packages, so that what
-changed this process's torch does not change the reference too, and a crash in it is the reference's own.
-(Beside CUDA's libraries, with many threads, the CPU's products of torch 2.11 crashed once.)
+Other processes compute them: they are started without ``PYTHONPATH`` and the user's packages, so that
+modifications of torch in this process do not change the references, and a crash there fails only a reference.
+(Matrix products of torch 2.11 on the CPU crashed once, with CUDA's libraries and many threads.)
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .settling import settle
 #: By how much inputs change, relative to their size, to see how much results change.
 CHANGE = 2.0**-20
 _DEADLINE_S = 840
-#: What torch says about itself in warnings, not about numbers.
+#: Warnings of torch that are not about numbers.
 _NOTES = ".*(NumPy|beta|prototype|deprecated|lower the performance|experimental).*"
 #: Table -> case -> variant -> results, each with its sensitivity.
 STORE: dict[str, dict[str, Any]] = {}
@@ -91,19 +91,19 @@ def _of_case(torch: Any, case: Case) -> dict[str, Any] | None:
     except Warning as error:
         return {"fault": f"{case.name}: its reference warned: {error}"}
     except (AttributeError, RuntimeError, TypeError, NotImplementedError) as error:
-        # An older torch, where the operator or an argument of it came later. What the tables got wrong is
-        # found by the tests, which want none of these.
+        # An older torch, without the operator or one of its arguments. Errors of the tables are
+        # found by the tests, which expect no such result.
         return {"absent": f"{type(error).__name__}: {error}"[:300]}
     return found
 
 
 def _quiet(torch: Any, case: Case, inputs: list[Any], *, grad: bool, seed: int | None = None) -> Any:
-    """Return results and gradients; a warning is an error, but for notes on what will change."""
+    """Return results and gradients; a warning is an error, except for notes on future changes."""
 
     number = itertools.count()
 
     def move(tensor: Any) -> Any:
-        # Each input by other signs: a quotient of two that move alike does not change.
+        # Other signs for each input: a quotient does not change if both inputs change alike.
         return tensor.clone() if seed is None else _moved(torch, tensor, 100 * next(number) + seed)
 
     with warnings.catch_warnings():
@@ -118,7 +118,7 @@ def _quiet(torch: Any, case: Case, inputs: list[Any], *, grad: bool, seed: int |
 def _with_sensitivity(
     torch: Any, case: Case, inputs: list[Any], seeds: tuple[int, ...]
 ) -> list[tuple[Any, Any]]:
-    """Return each result and gradient with the change of it by a relative change of 1 of the inputs."""
+    """Return each result and gradient with its change per relative change of the inputs."""
     results, gradients = _quiet(torch, case, inputs, grad=case.grad)
     both = [*results, *gradients]
     spread = [None if case.exact or not _rounds(one) else torch.zeros_like(one.abs()) for one in results]
@@ -156,7 +156,7 @@ def _moved(torch: Any, tensor: Any, seed: int) -> Any:
 
 
 def _not_a_number(torch: Any, case: Case, inputs: list[Any]) -> list[Any] | None:
-    """Return where results are NaN; None where none is, or the operator does not take it."""
+    """Return where results are NaN; None if none is, or if the operator rejects NaN."""
     try:
         results, _ = _quiet(torch, case, inputs, grad=False)
     except (RuntimeError, ValueError):
@@ -166,7 +166,7 @@ def _not_a_number(torch: Any, case: Case, inputs: list[Any]) -> list[Any] | None
 
 
 def nan_gradients(torch: Any, call: Call, inputs: list[Any]) -> list[Any]:
-    """Return for each gradient whether any element is NaN, where only NaN arrives at the results."""
+    """Return for each gradient whether any element is NaN, if the gradients of the results are all NaN."""
 
     def spoil(weight: Any) -> Any:
         return torch.full_like(weight, float("nan"))
@@ -178,9 +178,9 @@ def nan_gradients(torch: Any, call: Call, inputs: list[Any]) -> list[Any]:
 
 
 def _elsewhere(context: SuiteContext, name: str) -> dict[str, Any]:
-    """Return the references of a table from another process; those that this one will need are begun too.
+    """Return the references of a table from another process; those that are needed later are started too.
 
-    Tables are spread over processes: two cores for each, since the device's checks and they run at once.
+    Tables are spread over processes: two cores for each, since the device's checks run at the same time.
     """
     if not _FOLDER:
         _FOLDER.append(tempfile.mkdtemp(prefix="references-"))
@@ -201,9 +201,9 @@ def _elsewhere(context: SuiteContext, name: str) -> dict[str, Any]:
 
 
 class References:
-    """A process that computes what it is asked for, in this order, while this one goes on.
+    """A process that computes the requested references, in order, while this one continues.
 
-    It is isolated: what changes the torch under test does not change what it is compared with. Where it dies
+    It is isolated: modifications of the torch under test do not change the references. If it dies
     or hangs, another one computes the rest.
     """
 
@@ -211,7 +211,7 @@ class References:
         self._torch, self._device, self._folder, self._deadline_s = torch, device, folder, deadline_s
         self._process: Talking | None = None
         self._asked: dict[tuple[str, ...], int] = {}
-        self._told = -1
+        self._stored = -1
 
     def ask(self, *words: str) -> None:
         """Ask for something: ("table", its name), or ("operator", its name, a type)."""
@@ -219,7 +219,7 @@ class References:
         self._send(number, words)
 
     def get(self, *words: str) -> Any:
-        """Wait for what was asked for and return it.
+        """Wait for a requested reference and return it.
 
         Raises:
             CheckFaultError: there is none; the message says why.
@@ -250,8 +250,8 @@ class References:
             homes = os.pathsep.join(dict.fromkeys(str(Path(one).parent.parent) for one in places))
             script = Path(__file__).with_name("run.py")
             command = python(script, "--references", self._folder, homes, self._device)
-            # As -I does, which would ignore the hash seed too. One thread: the other one of a busy machine
-            # would be waited for at each operator.
+            # Like -I, which would ignore the hash seed too. One thread: on a busy machine each operator
+            # would wait for the others.
             clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
             self._process = Talking(
                 [command[0], "-s", *command[1:]], {**clean, **SAME_ORDER, "OMP_NUM_THREADS": "1"}
@@ -259,13 +259,13 @@ class References:
         self._process.send(json.dumps([number, *words]).encode())
 
     def _wait(self, number: int) -> bool:
-        """Wait until a number is there; the other process says them in the order they were asked for."""
+        """Wait until a reference is stored; the other process reports their numbers in order of request."""
         end = time.monotonic() + self._deadline_s
-        while self._process is not None and self._told != number:
+        while self._process is not None and self._stored != number:
             line = self._process.line(end - time.monotonic())
             if not line:
                 return False
-            self._told = int(line)
+            self._stored = int(line)
         return self._process is not None
 
 
@@ -277,7 +277,7 @@ def own_output() -> IO[str]:
 
 
 def serve(folder: str, device: str) -> None:
-    """Compute what standard input asks ``References`` for, one list in a line; say when it is there."""
+    """Compute what ``References`` requests, one list per line of standard input; report what is stored."""
     output = own_output()
     torch = importlib.import_module("torch")
     settle(torch)
@@ -290,7 +290,7 @@ def serve(folder: str, device: str) -> None:
                 found = importlib.import_module(".database_reference", __package__).compute(
                     torch, *words, device
                 )
-        except Exception as error:  # noqa: BLE001 - upstream's samples may not be to be had here
+        except Exception as error:  # noqa: BLE001 - upstream's samples may not be available here
             found = f"{type(error).__name__}: {error}".splitlines()[0][:_LONGEST]
         path = Path(folder) / f"{number}.pt"
         try:
