@@ -25,7 +25,7 @@ class Error(TypedDict):
     log: str | None
     """The log of the command that failed."""
     evidence: dict[str, Any]
-    """What the finding rests on; its keys depend on the code."""
+    """The facts behind the error; its keys depend on the code."""
     explanation: NotRequired[dict[str, Any] | None]
     """An xpubuild.explain/1 document about the log of the failed command."""
 

@@ -289,7 +289,7 @@ def image(
     base: str, form: Format, program: str, output: str | None, build_it: bool, tag: str | None,
     builder_options: tuple[str, ...], **build: Any,
 ) -> int:  # fmt: skip
-    """Write an image that builds RECIPE, verifies it, and holds what was built, without compilers.
+    """Write an image that builds and verifies RECIPE, and contains the result without compilers.
 
     After -- come options for the builder: '--build -- --secret id=pip,src=pip.conf'.
     """

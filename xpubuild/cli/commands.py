@@ -60,7 +60,7 @@ COMMANDS: Mapping[str, Command] = {
         "| Sources and packages: store store-read-only installer packages conda-lock conda-channel"
         f"| Locks: {_OF_LOCKS} | Results for others: wheel-dir sign-key libtorch module-dir module-default"
         f" module-format depends-on bundle {_ALL}", "recipe"),
-    "rehearse": Command("build", "Configure a build without compiling, and report what it would make.",
+    "rehearse": Command("build", "Configure a build without compiling, and report what would be built.",
         f"workspace {_CHOICE} arch python dry-run | -: {_OF_LOCKS} {_ALL}", "recipe", builds=True),
     "plan": Command("build", "Show what install would do: table, JSON or shell script.",
         f"workspace {_CHOICE} arch python format matrix output | -: {_OF_LOCKS}", "recipe", builds=True),
@@ -68,7 +68,7 @@ COMMANDS: Mapping[str, Command] = {
         f"{_CHOICE} arch python mirror output sbom | Output: json quiet", "recipe", builds=True),
     "fetch": Command("build", "Download everything that an offline install needs.",
         f"{_CHOICE} mirror for-python {_ALL}", "recipe", builds=True),
-    "store": Command("store", "Show, copy and collect the wheels that builds have kept."),
+    "store": Command("store", "List, copy and remove wheels of earlier builds."),
     "store list": Command("store", "List the wheels that are kept.", "store"),
     "store size": Command("store", "Show how large the stores are.", "store"),
     "store push": Command("store", "Copy kept wheels to another store.", "store"),
@@ -86,7 +86,7 @@ COMMANDS: Mapping[str, Command] = {
         " baseline update-baseline only skip require list junit output | Output: json quiet", "workspace"),
     "test": Command("develop", "Run PyTorch's own tests, and compare them with the accepted run.",
         "workspace python device stand-in source select accept junit | Output: json quiet", "tests"),
-    "bisect": Command("develop", "Search the commit with which a command begins to fail.",
+    "bisect": Command("develop", "Find the first commit with which a command fails.",
         f"good bad component workspace {_CHOICE} python jobs mirror offline {_ALL}", "bisected", builds=True),
     "status": Command("workspace", "Show the steps, runs and results of a workspace.",
         "workspace all jobs junit html", "workspace"),

@@ -223,7 +223,7 @@ def write_new(path: Path, text: str) -> None:
 
 
 def _config(recipe: str | None, all_: bool) -> int:
-    """Show each setting that a file or the environment makes, with its value and where it comes from.
+    """Show each setting in files and the environment, with its value and where it comes from.
 
     Files, the later one wins: the site's (xpubuild/config.toml in XDG_CONFIG_DIRS), yours (in
     XDG_CONFIG_HOME), the project's (xpubuild.toml beside a recipe). The environment (XPUBUILD_<OPTION>) and

@@ -24,7 +24,7 @@ def test(
     """Run upstream's tests with the interpreter of a workspace, or with --python.
 
     PATHS are files, folders or node ids of pytest in PyTorch's tree, such as test/test_nn.py. Without any:
-    the tests of torch-xpu-ops, but for those that its lists for this release leave out, and what PyTorch
+    the tests of torch-xpu-ops, except those that its lists for this release exclude, and what PyTorch
     has for the device. benchmarks/dynamo/huggingface.py, or another script there, checks models; -k names
     some.
 
@@ -90,11 +90,11 @@ def test(
 def bisect(
     recipe: str, workspace: Path | None, good: str | None, bad: str | None, component: str, **build: Any
 ) -> int:  # fmt: skip
-    """Search the commit of a component with which COMMAND begins to fail, between --good and --bad.
+    """Find the first commit of a component with which COMMAND fails, between --good and --bad.
 
     Each commit is built in one workspace, with the pins that belong to it; what was built before comes from
     the store of wheels and the compile cache. COMMAND runs in the environment of the workspace: 0 is good,
-    125 cannot be judged, all else is bad. A commit that does not build is skipped, with the reason. After an
+    125 skips the commit, all else is bad. A commit that does not build is skipped, with the reason. After an
     interruption the same command continues.
 
     Exits with code 70 if there is no one first bad commit.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def _store() -> None:
-    """Show, copy and collect the wheels that builds have kept.
+    """List, copy and remove wheels of earlier builds.
 
     Every wheel that is built is kept in your own store, named by everything that decided it. 'install' takes
     it from there, or from a store of --store, instead of building it again.

@@ -161,7 +161,7 @@ def _page(root: Path, html: str) -> int:
 
 @options.command("env")
 def env(recipe: str | None, workspace: Path | None, form: str, depends_on: tuple[str, ...]) -> int:
-    """Print what activates WORKSPACE: a folder, or the recipe that was built there.
+    """Print the shell commands that activate WORKSPACE: a folder, or the recipe that was built there.
 
     For bash, zsh and ksh: eval "$(xpubuild env)". For fish: xpubuild env --format fish | source. For csh:
     eval "`xpubuild env --format csh`".

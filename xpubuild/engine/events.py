@@ -90,7 +90,7 @@ class StepFinished(Event):
 
 @frozen
 class Notice(Event):
-    """Something to tell the user; ``level`` is info, warning or error."""
+    """A message for the user; ``level`` is info, warning or error."""
 
     level: str
     text: str

@@ -19,7 +19,7 @@ _OUTPUT = re.compile(r"\s-o\s+('[^']+'|\"[^\"]+\"|\S+)")
 
 @frozen
 class Estimate:
-    """What a step is expected to take; None where nothing tells."""
+    """What a step is expected to take; None if unknown."""
 
     seconds: float | None = None
     download_bytes: int | None = None

@@ -34,7 +34,7 @@ class ListedRule(TypedDict):
     messages: list[str]
     """What the programs print; {name} is a word that varies, {name#} a number, {name*} any text."""
     confidence: Sure
-    """The most that is said of it."""
+    """The highest confidence that the rule can have."""
     fatal: bool
     """Whether install stops a build in which it shows."""
     sources: list[str]

@@ -203,7 +203,7 @@ class ReceiptWarning(TypedDict):
 
 
 class Libtorch(TypedDict):
-    """The archive of --libtorch, and what the program that was built against it said."""
+    """The archive of --libtorch, and the output of the program that was built against it."""
 
     archive: str
     sha256: str

@@ -81,7 +81,7 @@ class PathChange:
 
 @frozen
 class EnvDiff:
-    """A typed difference: plain values, names taken away, changes of search paths."""
+    """A typed difference: plain values, removed names, changes of search paths."""
 
     set: Mapping[str, str] = field(default_factory=dict)
     unset: tuple[str, ...] = ()

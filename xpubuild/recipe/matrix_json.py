@@ -56,7 +56,7 @@ class MatrixToolkit(TypedDict):
 
 
 class MatrixRelease(TypedDict):
-    """One release; null is what upstream does not tell or the recipe makes no demand on."""
+    """One release; null is what upstream does not state or the recipe does not require."""
 
     release: str
     """The torch version, or the name of the branch."""
@@ -82,7 +82,7 @@ class MatrixRelease(TypedDict):
     refuses: list[MatrixRefusal]
     toolkits: list[MatrixToolkit]
     unknown: list[str]
-    """Paths of the recipe's values that upstream does not tell."""
+    """Paths of the recipe's values that upstream does not state."""
     verdict: Verdict | None
     """Null where no situation was given."""
 

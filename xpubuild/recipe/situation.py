@@ -21,7 +21,7 @@ class Situation:
     """AOT targets of the detected GPU."""
     driver: DriverFamily | None = None
     loader: str | None = None
-    """The version of Level Zero's loader where there is a GPU; each driver family brings a recent one."""
+    """The version of Level Zero's loader where there is a GPU; each driver family provides a recent one."""
     oneapi: tuple[str, ...] | None = None
     """The versions that could be used, in the order of preference where there is one; so with `python`."""
     python: tuple[str, ...] | None = None

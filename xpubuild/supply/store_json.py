@@ -10,7 +10,7 @@ from xpubuild.supply.depot.bytes import Damage
 
 
 class KeptWheel(TypedDict):
-    """A wheel in a store; null is what a damaged record does not tell."""
+    """A wheel in a store; null is what a damaged record does not state."""
 
     identity: str
     """The build identity: sha256 of everything that decided the wheel."""

@@ -50,7 +50,7 @@ class NinjaBuild:
     folder: str
     """Relative to the workspace."""
     step: str
-    """The step that ran it; empty where the times do not tell."""
+    """The step that ran it; empty if no step matches its times."""
     started: float | None
     """Seconds since the epoch; null where no step ran then."""
     span_s: float

@@ -100,7 +100,7 @@ class CheckDocument(TypedDict):
     damaged: list[Damage]
     """Installed, built or kept files that are not what they were."""
     repaired: list[Damage]
-    """What was removed and made anew."""
+    """What was removed and recreated."""
     unowned: list[str]
     """Files that no installed package has, and wheels that were not built here."""
     edited: list[str]
@@ -132,7 +132,7 @@ class CleanDocument(TypedDict):
 
 
 class WorkspaceRow(TypedDict):
-    """One workspace; null is what nothing tells."""
+    """One workspace; null is unknown."""
 
     name: str
     path: str

@@ -70,7 +70,7 @@ def sycl_adapters(look: Look) -> Outcome:
     is missing (`libumf.so.1`, which needs `libhwloc.so.15`) or too old, the runtime skips it without a
     message, and the GPU is not listed. This check asks the runtime's loader, `libur_loader.so.0` of
     `LD_LIBRARY_PATH` or of the selected environment, in a subprocess with its log switched on. It needs no
-    `sycl-ls`, which wheels do not bring.
+    `sycl-ls`, which wheels do not contain.
     """
     found = runtimes.unified_runtime(look)
     if found.loader is None or found.ending is None:
