@@ -145,8 +145,8 @@ def _settled(check: Check, look: Look, selection: Selection, done: Mapping[str, 
             words = {"fail": "failed", "error": "could not complete", "skip": "was skipped"}
             why = words[began.status] if began is not None else "was excluded"
             why = f"{why}: {began.detail}" if began is not None and began.status == "skip" else why
-            listed = why if cause == name else f"was skipped because {cause} {why}"
-            return Outcome("skip", f"needs {name}, which {listed}", {"needs": name, BLOCKED_BY: cause})
+            reason = why if cause == name else f"was skipped because {cause} {why}"
+            return Outcome("skip", f"needs {name}, which {reason}", {"needs": name, BLOCKED_BY: cause})
     return None
 
 
@@ -155,8 +155,8 @@ def _work(check: Check, look: Look, answers: queue.SimpleQueue[Result]) -> None:
     try:
         result = _result(check, check(look), time.monotonic() - began)
     except BaseException as error:  # noqa: BLE001 - the boundary: whatever a check raises is its result
-        listed = f"{type(error).__name__}: {str(error).strip() or 'no message'}"
-        result = _result(check, Outcome("error", listed), time.monotonic() - began)
+        reason = f"{type(error).__name__}: {str(error).strip() or 'no message'}"
+        result = _result(check, Outcome("error", reason), time.monotonic() - began)
     answers.put(result)
 
 

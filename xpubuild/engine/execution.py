@@ -159,8 +159,8 @@ class Execution:
         """Keep the result for others; whatever prevents that is no failure of the step, which is done."""
         try:
             commands = [item for item in self.setting.journal.commands() if item["step"] == self.step.id]
-            for shown in keeper.keep([Path(path) for path in published], evidence, commands):
-                self._notice(shown)
+            for reason in keeper.keep([Path(path) for path in published], evidence, commands):
+                self._notice(reason)
         except XpuBuildError as error:
             self._notice(f"{self.step.id} is not kept in the store: {error.what} ({error.why})")
 

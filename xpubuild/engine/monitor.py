@@ -76,8 +76,8 @@ class Monitor:
                 self._stop = item.error
                 self.cancel.set(item.error.what)
             else:
-                shown = {"id": item.id, "text": item.text, "lines": list(item.lines), **item.evidence}
-                self._warnings.append(shown)
+                warning = {"id": item.id, "text": item.text, "lines": list(item.lines), **item.evidence}
+                self._warnings.append(warning)
                 self._notice("warning", item.text)
 
     def _notice(self, level: str, text: str) -> None:

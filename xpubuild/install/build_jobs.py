@@ -241,11 +241,11 @@ def one_by_one(steps: Sequence[Step]) -> tuple[Step, ...]:
     """
     found, before = list[Step](), list[tuple[str, bool]]()
     for step in steps:
-        shown = {name for command in step.commands for name in command.tuning}
-        if shown.isdisjoint(JOBS_VARIABLES):
+        tuned = {name for command in step.commands for name in command.tuning}
+        if tuned.isdisjoint(JOBS_VARIABLES):
             found.append(step)
             continue
-        waits, known = VARIABLE in shown, {*step.needs, *step.after}
+        waits, known = VARIABLE in tuned, {*step.needs, *step.after}
         alone = [name for name, other in before if not (waits and other) and name not in known]
         found.append(replace(step, after=(*step.after, *alone)))
         before.append((step.id, waits))

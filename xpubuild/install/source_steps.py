@@ -203,8 +203,8 @@ def archives_step(target: Target, name: str) -> Step | None:
 
 
 def _item(key: str, item: Archive) -> str:
-    stated = {"name": key, "url": item.url, "sha256": item.sha256, "folder": item.folder}
-    return json.dumps({name: value for name, value in stated.items() if value is not None})
+    entry = {"name": key, "url": item.url, "sha256": item.sha256, "folder": item.folder}
+    return json.dumps({name: value for name, value in entry.items() if value is not None})
 
 
 def _portable_archives(python: str, into: Path, items: Mapping[str, Archive]) -> Iterator[str]:

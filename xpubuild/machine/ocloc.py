@@ -90,8 +90,8 @@ def try_ocloc(program: str, targets: Sequence[str], environment: Mapping[str, st
 def _named(words: str, targets: Sequence[str]) -> tuple[str, ...]:
     """Return the targets that a message names: some are known alone, but not in a list (dg2 up to 23.43)."""
     found = [match["listed"] or match["single"] for match in _NOT_KNOWN.finditer(words)]
-    shown = {name.rstrip(".:") for name in found}
-    return tuple(name for name in targets if name in shown) or tuple(targets)
+    named = {name.rstrip(".:") for name in found}
+    return tuple(name for name in targets if name in named) or tuple(targets)
 
 
 def _compile(program: str, targets: Sequence[str], environment: Mapping[str, str]) -> str:

@@ -103,8 +103,8 @@ def _environment(cache: Path) -> dict[str, str]:
     for name in ("no-cache-dir", "no-binary", "only-binary", "dest"):
         settings.pop(name, None)
     plain = {name: value for name, value in env.items() if not name.startswith("PIP_")}
-    printed = {f"PIP_{name.upper().replace('-', '_')}": value for name, value in settings.items()}
-    return {**plain, **printed, "PIP_CONFIG_FILE": os.devnull, "PIP_CACHE_DIR": str(cache)}
+    variables = {f"PIP_{name.upper().replace('-', '_')}": value for name, value in settings.items()}
+    return {**plain, **variables, "PIP_CONFIG_FILE": os.devnull, "PIP_CACHE_DIR": str(cache)}
 
 
 def _explained(wheels: Wheels, tail: Sequence[str]) -> AnyError:

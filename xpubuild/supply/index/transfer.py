@@ -128,9 +128,9 @@ def explain(error: requests.RequestException) -> str:
         (requests.exceptions.Timeout, "no answer in time"),
         (requests.exceptions.ConnectionError, "could not be reached"),
     )
-    stated = next((words for kind, words in kinds if isinstance(error, kind)), type(error).__name__)
+    cause = next((words for kind, words in kinds if isinstance(error, kind)), type(error).__name__)
     reason = getattr(error.args[0] if error.args else None, "reason", None) or error
-    return f"{stated}: {_CONNECTION.sub('', str(reason))}"
+    return f"{cause}: {_CONNECTION.sub('', str(reason))}"
 
 
 def _number(settings: Mapping[str, str], names: tuple[str, ...], default: float) -> float:

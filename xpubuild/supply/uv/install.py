@@ -163,10 +163,10 @@ class Installation:
         extra: tuple[str, ...],
         hear: Callable[[str], None],
     ) -> ProcessResult:
-        stated = translated(settings, self.environment, extra=extra)
-        options = () if words[0] == "cache" else stated.options
+        translation = translated(settings, self.environment, extra=extra)
+        options = () if words[0] == "cache" else translation.options
         argv = (self.uv, *words, "--cache-dir", str(self.cache), "--no-config", *options)
-        result = run(argv, env=stated.environment, cwd=self.env, cancel=self.cancel, on_line=hear)
+        result = run(argv, env=translation.environment, cwd=self.env, cancel=self.cancel, on_line=hear)
         if result.cancelled:
             raise InterruptedByUserError("interrupted")
         return result

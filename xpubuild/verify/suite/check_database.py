@@ -157,19 +157,19 @@ def _devices(context: SuiteContext) -> tuple[list[str], dict[str, str]]:
 
 
 def _run(context: SuiteContext, run: _Results, left: list[tuple[str, list[str]]], scratch: Path) -> None:
-    total, shown = sum(len(kinds) for _, kinds in left), [time.monotonic(), 0.0]
+    total, last = sum(len(kinds) for _, kinds in left), [time.monotonic(), 0.0]
     bad = [0]
 
     def on_cell(record: dict[str, Any]) -> None:
         run.add(record)
-        shown[1] += 1
+        last[1] += 1
         bad[0] += record["state"] in BAD
-        if record["state"] in BAD or time.monotonic() - shown[0] > _REPORT_S:
-            shown[0] = time.monotonic()
+        if record["state"] in BAD or time.monotonic() - last[0] > _REPORT_S:
+            last[0] = time.monotonic()
             stated = (
                 f": {record['operator']} {record['type']} {record['state']}" if record["state"] in BAD else ""
             )
-            context.progress(f"{int(shown[1])} of {total}, {bad[0]} bad{stated}")
+            context.progress(f"{int(last[1])} of {total}, {bad[0]} bad{stated}")
 
     minutes = float(context.options.get("minutes", 0) or 0)
     limits = Limits(float(context.options.get("cell", _CELL_S)), minutes * 60 or None)

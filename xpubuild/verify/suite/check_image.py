@@ -132,15 +132,15 @@ def build(context: SuiteContext) -> None:
     """Compare the backends (XPU, CUDA, CPU) that torch reports with its libraries."""
     torch = context.torch
     own = {path.name for path in (Path(torch.__file__).parent / "lib").glob("*.so*")}
-    stated = {"xpu": _is_xpu(context), "cuda": torch.version.cuda is not None}
-    for name, claimed in stated.items():
+    claims = {"xpu": _is_xpu(context), "cuda": torch.version.cuda is not None}
+    for name, claimed in claims.items():
         there = f"libtorch_{name}.so" in own
         require(
             there == claimed,
             f"torch reports that it was built {'with' if claimed else 'without'} {name.upper()}, "
             f"but libtorch_{name}.so is {'installed' if there else 'missing'}",
         )
-    kinds = [name.upper() for name, claimed in stated.items() if claimed]
+    kinds = [name.upper() for name, claimed in claims.items() if claimed]
     context.metric("built_for", kinds or ["CPU"])
     context.note(f"built for {' and '.join(kinds or ['the CPU only'])}")
 

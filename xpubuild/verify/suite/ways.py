@@ -137,12 +137,12 @@ def repeated(context: SuiteContext, run: Callable[[], list[Any]]) -> list[Any]:
     before = torch.are_deterministic_algorithms_enabled()
     torch.use_deterministic_algorithms(True, warn_only=True)
     try:
-        with warnings.catch_warnings(record=True) as stated:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             one, two = run(), run()
     finally:
         torch.use_deterministic_algorithms(before)
-    if not any(_NOT_REPEATABLE in str(warning.message) for warning in stated):
+    if not any(_NOT_REPEATABLE in str(warning.message) for warning in caught):
         different = sum(not torch.equal(a, b) for a, b in zip(one, two))
         require(not different, f"{different} of {len(one)} results differ between two deterministic runs")
     return one
