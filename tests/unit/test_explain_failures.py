@@ -74,6 +74,29 @@ def test_what_was_overcome_is_no_cause(lines: Iterable[str]) -> None:
     assert likely(says(*lines)) == []
 
 
+@pytest.mark.parametrize(
+    "end", ["BUILD RC=0", "Process completed with exit code 0", "Build succeeded.", STEP, "exit status: 0"]
+)
+@pytest.mark.parametrize(
+    "line",
+    [
+        "AttributeError: module 'frob' has no attribute '__version__'",
+        'Lmod has detected the following error: The following module(s) are unknown: "frob/1"',
+        "UserWarning: XPU device count is zero! (Triggered internally)",
+        "/bin/sh: 1: frob: not found",
+    ],
+)
+def test_a_log_that_ends_well_has_no_cause_and_no_first_error(line: str, end: str) -> None:
+    answer = explain_stream(io.BytesIO(f"{line}\nworks\n{end}\n".encode()))
+    assert answer.first_error is None
+    assert not [item for item in answer.findings if item.confidence != "possible"]
+
+
+def test_one_that_fails_after_a_good_part_has_both() -> None:
+    found = says("part 1 RC=0", "AttributeError: module 'triton.x' has no attribute 'frob'", "exit code 1")
+    assert likely(found) == ["python-interface-differs"]
+
+
 def test_a_retried_transfer_is_no_first_error() -> None:
     log = (
         "error: RPC failed; curl 92 HTTP/2 stream 5 was not closed cleanly\nfatal: early EOF\n"
@@ -122,6 +145,54 @@ CARD = "GPU 0 has a total capacity of 12.00 GiB of which"
         ((f"{OOM} 2.00 GiB. {CARD} 9.00 MiB is free.",), ("xpu-memory-full", "certain")),
         ((f"{OOM} 2.00 GiB.", f"{CARD} 9.00 MiB is free."), ("xpu-memory-full", "certain")),
         (("fatal error: 'ATen/native/xpu/Ops.h' file not found",), ("header-not-found", "likely")),
+        (("{standard input}:9: Error: unknown pseudo-op: `.lv'", "{standard input}: Error: open CFI",
+          "c++: fatal error: Killed signal terminated program cc1plus"), ("compiler-killed", "certain")),
+        (("{standard input}:9: Error: no such instruction: `vfrob %ymm0'",),
+         ("assembler-too-old", "certain")),
+        (("error: __spirv_Frob call 2nd argument must be pointer to target extension type",
+          "error: in function 'x'", "  called by kernel 'k':", "  undefined reference to `_Z1x'",
+          "error: backend compiler failed build."), ("spirv-not-accepted", "likely")),
+        (("error: in function 'x'", "  called by kernel 'k':", "  undefined reference to `__devicelib_x'"),
+         ("jit-build-log", "certain")),
+        (("RuntimeError: No device of requested type available",),
+         ("no-device-of-requested-type", "possible")),
+        (("a.cpp:3:4: error: no matching function for call to `at::put(int, long)'",
+          "a.cpp:3:4: note:   deduced conflicting types for parameter `T' (`int' and `long int')"),
+         ("call-types-conflict", "likely")),
+        (("a.cpp:3:4: error: no matching function for call to 'at::put'",
+          "b.h:1:1: note: template ignored: deduced conflicting types for parameter 'T' ('int' vs. 'long')"),
+         ("call-types-conflict", "likely")),
+        (("a.cpp:3:4: error: no matching function for call to `at::put(int, long)'",
+          "b.h:1:1: note: candidate expects 3 arguments, 2 provided"),
+         ("source-and-headers-differ", "likely")),
+        (("a.cpp:3:9: error: too few template arguments for class template 'Frob'",
+          "/opt/frob/include/frob.h:7:1: note: template is declared here"),
+         ("template-of-another-release", "likely")),
+        (('  File "/v/site-packages/vllm/a.py", line 3, in <module>', "    from torch.frob import x",
+          "ImportError: cannot import name 'x' from 'torch.frob' (/v/site-packages/torch/frob.py)"),
+         ("python-interface-differs", "likely")),
+        (("TypeError: canonicalize_version() got an unexpected keyword argument 'strip_trailing_zero'",),
+         ("python-interface-differs", "likely")),
+        (('ImportError: "libmkl_core.so.2": cannot open shared object file: No such file or directory',),
+         ("library-not-found", "certain")),
+        (("ImportError: _C.so undefined symbol _ZNR5torch3Lib",), ("undefined-symbol", "certain")),
+        (("/bin/sh: 1: FROB_TOOL-NOTFOUND: not found",), ("program-not-found", "likely")),
+        (("error: Request failed after 3 retries", "  Caused by: Failed to download https://frob.example/x",
+          "  Caused by: failed to lookup address information: Name or service not known"),
+         ("name-not-resolved", "certain")),
+        (("CMake Error at CMakeLists.txt:1 (install):", "  install TARGETS given target \"frob\" which does",
+          "  not exist."), ("cmake-target-not-found", "likely")),
+        (("oneCCL: coll.cpp:1 f: EXCEPTION: |CCL_SYCL| sched algorithms do not support recording",),
+         ("ccl-error", "likely")),
+        (("AssertionError: expected size 4==4, stride 1==2 at dim=1", "Error in op: torch.ops.frob.default"),
+         ("operator-and-meta-kernel-differ", "likely")),
+        (("[1]: /lib64/libocloc.so(_ZN16SafetyGuardLinux9sigActionEiP9siginfo_tPv+0x1) [0x1]",
+          "llvm-foreach: Aborted (core dumped)"), ("compiler-crashed", "likely")),
+        (("[Mon Jun  1 10:00:00 2026] xe 0000:03:00.0: [drm] GT0: Kernel-submitted job timed out",
+          "[Mon Jun  1 10:00:00 2026] xe 0000:03:00.0: [drm] GT0: Timedout job: seqno=1 in no process [-1]"),
+         ("kernel-own-job-timed-out", "possible")),
+        (("RuntimeError: job failed 3 times: ==> job.log <==",
+          ":: WARNING: setvars.sh has already been run. Skipping re-execution."), ("oneapi-set-u", "likely")),
         (("The device does not have the ext_intel_free_memory aspect -33 (PI_ERROR_INVALID_DEVICE)",),
          ("kernel-incompatible-with-devices", "certain")),
     ],
@@ -143,6 +214,13 @@ def test_a_message_says_no_more_than_its_variable_part_decides(
         (("a.h:622: operator(): global id: [129,0,0], local id: [1,0,0] Assertion `i < n` failed.",), 1),
         (("Size of SLM (656384) larger than available (131072)",
           "terminate called after throwing an instance of 'sycl::_V1::exception'"), 1),
+        (("subprocess.CalledProcessError:", "   Command '['icpx', 'a.cpp']' returned non-zero exit status 1.",
+          "RuntimeError: llvm-foreach: Illegal instruction (core dumped)"), 3),
+        (("cat: old.log: No such file or directory", *["ok"] * 20, "FAILED: [code=127] a.o",
+          "frob -c a.cpp", "/bin/sh: 1: frob: not found", "ninja: build stopped: subcommand failed."), 24),
+        (("a/test_frob 1/1 failed! Received signal: SIGBUS", "cat: x: No such file or directory"), 1),
+        (("1/2 Test #1: frob ..........***Exception: SegFault  0.10 sec",), 1),
+        (("oneCCL: frob.cpp:1 frob: EXCEPTION: no",), 1),
         (("CCL_ERROR: entry: RECV failed. atl_status: FAILURE",
           "terminate called after throwing an instance of 'ccl::v1::exception'"), 1),
     ],
@@ -160,6 +238,52 @@ def test_what_a_program_says_that_it_skips_is_no_failure() -> None:
     assert likely(says("loaded without: No module named 'vllm'", *rest)) == []
 
 
+INSIDE = "ImportError: cannot import name 'x' from 'torch.frob' (/v/site-packages/torch/frob.py)"
+
+
+def test_files_of_one_installed_package_are_of_one_release() -> None:
+    inside = '  File "/v/site-packages/torch/a.py", line 3, in <module>'
+    assert says('  File "/v/app/main.py", line 1, in <module>', inside, INSIDE) == {}
+    outside = '  File "/v/app/main.py", line 1, in <module>'
+    assert "python-interface-differs" in says(inside, outside, INSIDE)
+
+
+@pytest.mark.parametrize(
+    ("line", "cure", "command"),
+    [
+        ("frob needs a path: set FROB_PATH=/x explicitly", "FROB_PATH=/x", "export FROB_PATH=/x"),
+        ("Please use FROB_ARCH environment variable to name it", "FROB_ARCH", "printenv FROB_ARCH"),
+        ("To do it again, use the '--frob' option.", "--frob", "xpubuild doctor --profile run"),
+        ("run 'frob --all' to fix it", "frob --all", "xpubuild doctor --profile run"),
+        ("Please install frob; rm -r /", "frob; rm -r /", "xpubuild doctor --profile run"),
+        ("Please set FROB=$(touch${IFS}x)", "FROB=$(touch${IFS}x", "export NAME"),
+    ],
+)
+def test_a_message_that_names_its_cure_is_taken_at_its_word(line: str, cure: str, command: str) -> None:
+    answer = explain_stream(io.BytesIO(f"RuntimeError: it frobs\n{line}\n".encode()))
+    best = answer.findings[0]
+    assert (best.id, best.confidence, best.next_command) == ("cure-in-message", "likely", command)
+    assert best.title.endswith(cure)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Please run 'git reset --hard' and try again", "try running 'pip install --force-reinstall torch'",
+        "For debugging consider setting FROB_BLOCKING=1", "To see the stack trace, please set FROB_TRACE=1",
+        "If memory is fragmented try setting FROB_CONF=expandable",
+        "to suppress this, please set FROB_QUIET=1",
+    ],
+)  # fmt: skip
+def test_what_harms_or_only_shows_more_is_no_cure(line: str) -> None:
+    assert "cure-in-message" not in says("RuntimeError: it frobs", line)
+
+
+def test_a_cure_is_that_of_the_first_error() -> None:
+    assert "cure-in-message" not in says("please set FROB=1", "RuntimeError: it frobs")
+    assert "cure-in-message" not in says("RuntimeError: it frobs", *["ok"] * 20, "please set FROB=1")
+
+
 def test_a_heading_is_no_evidence() -> None:
     assert "kernel-not-in-program" not in says(
         "The program was built for 1 devices", "Build program log for 'x':"
@@ -174,6 +298,7 @@ def test_a_heading_is_no_evidence() -> None:
         ("node1: rank 256 died from signal 6", "signal"),
         ("Abort was called at 63 line in file:", "signal"),
         ("Bus error (core dumped)", "signal"),
+        ("[host:12] *** Process received signal ***", "signal"),
         ("double free or corruption (!prev)", "signal"),
         ("python: a.cpp:3: void f(): Assertion `x > 0' failed.", "signal"),
         (

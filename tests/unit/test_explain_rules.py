@@ -58,11 +58,13 @@ def test_each_message_is_found_wherever_it_stands(rule: Rule) -> None:
     for message in rule.says:
         near = [line_of(rule.near[0], rule)] if rule.near else []
         text = line_of(message, rule)
-        for name, condition in rule.where.items():
+        sizes = {name: how for name, how in rule.where.items() if not how.startswith("outside ")}
+        for name, condition in sizes.items():
             other = condition[2:] if condition.startswith("> ") else ""
             text = text.replace(f"w{name}", "0.5 GiB").replace(f"w{other}", "0.1 GiB")
             near = [line.replace(f"w{name}", "0.5 GiB").replace(f"w{other}", "0.1 GiB") for line in near]
-        log = "\n".join(["before", *near, text, "Error: it ended", ""]).encode()
+        before = "RuntimeError: it ended" if rule.beside else "before"
+        log = "\n".join([before, *near, text, "Error: it ended", ""]).encode()
         found = explain_stream(io.BytesIO(log), Circumstances(facts=facts)).findings
         at = [item for item in found if item.id == rule.id]
         assert at or any(item.line == 2 + len(near) for item in found), text
@@ -81,7 +83,8 @@ def test_it_says_where_the_message_is_written_and_what_to_do(rule: Rule) -> None
 
 _HARM = re.compile(
     r"\brm\b|\brmdir\b|uninstall|force-reinstall|--reinstall|\bpurge\b|downgrade|autoremove|\bprune\b|mkfs|swapoff"
-    r"|git (?:reset|clean|checkout|stash)|pip install (?:-U|--upgrade|torch)|reboot|\bdd\b|chmod|chown|kill\b"
+    r"|git (?:reset|clean|checkout|stash)|--depth"
+    r"|pip install (?:-U|--upgrade|torch)|reboot|\bdd\b|chmod|chown|kill\b"
 )
 
 

@@ -22,7 +22,7 @@ _DOCTOR = "xpubuild doctor "
 _MOST_FINDINGS = 5
 #: Facts of a log whose packages are of a distribution.
 _OF_LOG = "log-of-"
-_REPORTS = frozenset({"wheel-build-failed", "child-failed", "bad-termination"})
+_REPORTS = frozenset({"wheel-build-failed", "child-failed"})
 _PLACE = re.compile(r"\{([a-z_]+)\}")
 _ASIDE = re.compile(r" \([^(){}]*\{([a-z_]+)\}[^()]*\)")
 _SAFE = re.compile(r"[\w./+@=:,-]{1,200}")
@@ -169,18 +169,21 @@ def _limit(match: Match, outcome: Outcome) -> Sure:
 def _ranked(found: Sequence[tuple[LikelyCause, Match]], outcome: Outcome) -> tuple[LikelyCause, ...]:
     """Return the findings, surest first, then the first in the log; general ones give way to the others."""
     first = outcome.first_error.line if outcome.first_error else 0
+    # What is killed, or cannot write, leaves halves behind of which others complain.
+    cut = outcome.first_error and outcome.first_error.kind in {"memory", "disk"}
     sure = [(item, match.general) for item, match in found if item.confidence != "possible"]
     kept: list[tuple[tuple[int | bool, ...], LikelyCause]] = []
     for item, match in found:
         # Who reports the error of another program says nothing that the first error does not.
-        if (match.general and not all(general for _, general in sure)) or (
-            item.id in _REPORTS and 0 < first < item.line
-        ):
+        told = item.id in _REPORTS and 0 < first < item.line
+        astray = match.rule.beside and not 0 < first <= item.line <= first + NEAR
+        if told or astray or (match.general and not all(general for _, general in sure)):
             continue
         # What is found far before the first error is of a step that went on.
         early = first and item.line < first - MAX_DISTANCE and any(other.line >= first for other, _ in sure)
-        shown = replace(item, confidence="possible") if early and item.confidence == "likely" else item
         far = abs(item.line - first) > NEAR
+        weak = (early and item.confidence == "likely") or (cut and not far and "memory" not in item.family)
+        shown = replace(item, confidence="possible") if weak else item
         kept.append(
             ((_rank(shown), match.general, item.line != first, not match.is_error, far, item.line), shown)
         )

@@ -28,7 +28,7 @@ STEMS: tuple[tuple[str, ...], tuple[str, ...]] = (tuple(_FORMS["stems"]), tuple(
 #: Errors of these are no errors where the same thing is tried again and succeeds.
 _TRANSFERS = frozenset({"git", "curl", "pip", "uv", "docker", "apt", "dnf", "conda"})
 #: Errors of these may be caught: a run that goes on did not fail of them.
-_CAUGHT = frozenset({"python", "tool", "runtime", "distributed"})
+_CAUGHT = frozenset({"python", "tool", "runtime", "distributed", "shell"})
 
 
 _HARMLESS, _STOPS, _FRAME, CALM = (
@@ -49,7 +49,8 @@ def _combined(name: str) -> re.Pattern[str]:
 _ERROR_RULES, _WRAPPER_RULES, _COMPLAINT_RULES = map(_combined, ("errors", "wrappers", "complaints"))
 #: What is described in the lines below.
 _LATER_LINES = re.compile(
-    r"(?:\w{1,80}\.){0,8}\w{1,80}:?$|[^\n]{0,200}terminate called after throwing[^\n]{0,200}"
+    r"(?:\w{1,80}\.){0,8}\w{1,80}:?$|\*\*\* Process received signal \*\*\*|"
+    r"[^\n]{0,200}terminate called after throwing[^\n]{0,200}"
 )
 
 
@@ -101,10 +102,10 @@ class FirstErrorSearch:
         if found := _ERROR_RULES.match(text):
             self._errors.append(_found(found, line, text))
             return True
-        if not (self._complaint or line.text.startswith((" ", "\t"))) and (
-            weak := _COMPLAINT_RULES.match(text)
-        ):
-            self._complaint = _found(weak, line, text)
+        far = self._wrapper and self._complaint and self._wrapper.line - self._complaint.line > _REASON_BEFORE
+        if (far or not self._complaint) and not line.text.startswith((" ", "\t")):
+            weak = _COMPLAINT_RULES.match(text)
+            self._complaint = _found(weak, line, text) if weak else self._complaint
         return False
 
     def stops(self, line: Line) -> bool:
@@ -133,10 +134,10 @@ class FirstErrorSearch:
         weak, report = self._complaint, self._wrapper
         if errors:
             return errors[0]
-        if weak and report and 0 < report.line - weak.line <= _REASON_BEFORE:
-            return weak
+        # What a command says stands before the report that it failed; with ninja, below it.
+        below = _REASON_BEFORE if report and report.text.startswith("FAILED: ") else 0
         if report:
-            return report
+            return weak if weak and -below <= report.line - weak.line <= _REASON_BEFORE else report
         return weak if weak and not self._errors and not overcome(weak.line, False) else None
 
 

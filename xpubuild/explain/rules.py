@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 import typing
 from collections.abc import Iterable, Mapping
@@ -39,7 +40,6 @@ _SHAPES = {
 }
 _SHORTEST = 5
 _SIZE = re.compile(r"([\d.]+) ?([KMGT]?)i?B?")
-_COMPARISON = re.compile(r"([<>]) (\w.*)")
 
 
 @frozen
@@ -107,11 +107,13 @@ class Rule(Row):
 
     One of ``near`` must be in the line or within ``NEAR`` lines of it, none of ``unless_near`` may;
     ``unless`` are what the line itself must not have. ``where`` compares numbers and sizes read from the
-    message (``{free: "> tried"}``). ``rows`` has other texts for known values of the place ``by``; keys are
+    message (``{free: "> tried"}``), or asks for a module of another package than that of a path (``{code:
+    "outside caller"}``). ``rows`` has other texts for known values of the place ``by``; keys are
     patterns of its spellings as of file names, with | between them, and the first that fits holds. A
     ``general`` rule gives way to any other, unless a row fits; ``warning``: its program goes on after the
     message; ``start``: it can only be the cause before the first step of a run; ``transfer``: what failed is
-    often tried again. ``next`` is a command, or one per distribution family with a ``default``, or
+    often tried again; ``beside``: it says something of the first error alone, at it or shortly below it.
+    ``next`` is a command, or one per distribution family with a ``default``, or
     ``install`` with a need of distributions.yaml. ``fatal`` ones stop a build in which they show.
     """
 
@@ -133,6 +135,7 @@ class Rule(Row):
     warning: bool = False
     start: bool = False
     transfer: bool = False
+    beside: bool = False
     needs: tuple[str, ...] = ()
     unless_fact: tuple[str, ...] = ()
     fatal: bool = False
@@ -173,14 +176,13 @@ class Rule(Row):
         return (place, *self.seen)
 
     def fits(self, words: Mapping[str, str]) -> bool:
-        """Whether the numbers that a message has are those of this cause."""
+        """Whether the numbers and packages that a message has are those of this cause."""
         for name, condition in self.where.items():
-            found = _COMPARISON.fullmatch(condition)
-            one = _number(words.get(name, ""))
-            other = _number(words.get(found[2], found[2])) if found else None
-            if found is None or one is None or other is None:
-                return False
-            if not (one < other if found[1] == "<" else one > other):
+            how, _, of = condition.partition(" ")
+            value, other = words.get(name, ""), words.get(of, of)
+            one, two = _number(value), _number(other)
+            outside = f"/{value.partition('.')[0]}/" not in other
+            if not (outside if how == "outside" else one < two if how == "<" else one > two):
                 return False
         return True
 
@@ -212,9 +214,10 @@ class Rules:
         return {rule.id: rule for rule in self.rules}[name]
 
 
-def _number(text: str) -> float | None:
+def _number(text: str) -> float:
     found = _SIZE.match(text.strip())
-    return float(found[1]) * 1024 ** " KMGT".index(found[2] or " ") if found else None
+    # What is no number is neither greater nor less than any.
+    return float(found[1]) * 1024 ** " KMGT".index(found[2] or " ") if found else math.nan
 
 
 def command_for(command: Command, system: System) -> str:

@@ -214,7 +214,8 @@ class Scanner:
             ):
                 self._tried(rule)
                 return None
-            words = {**{k: v for hit in seen for k, v in hit.groupdict().items() if v}, **words}
+            # The nearest line before it counts.
+            words = {**{k: v for hit in reversed(seen) for k, v in hit.groupdict().items() if v}, **words}
         return words if rule.fits(words) else None
 
     def _tried(self, rule: Rule, cost: int = 1) -> None:
