@@ -255,7 +255,7 @@ def test_files_of_one_installed_package_are_of_one_release() -> None:
         ("Please use FROB_ARCH environment variable to name it", "FROB_ARCH", "printenv FROB_ARCH"),
         ("To do it again, use the '--frob' option.", "--frob", "xpubuild doctor --profile run"),
         ("run 'frob --all' to fix it", "frob --all", "xpubuild doctor --profile run"),
-        ("Please install frob; rm -r /", "frob; rm -r /", "xpubuild doctor --profile run"),
+        ("Please install frob; touch x", "frob; touch x", "xpubuild doctor --profile run"),
         ("Please set FROB=$(touch${IFS}x)", "FROB=$(touch${IFS}x", "export NAME"),
     ],
 )
@@ -298,7 +298,7 @@ def test_a_heading_is_no_evidence() -> None:
         ("node1: rank 256 died from signal 6", "signal"),
         ("Abort was called at 63 line in file:", "signal"),
         ("Bus error (core dumped)", "signal"),
-        ("[host:12] *** Process received signal ***", "signal"),
+        ("[node1:12] *** Process received signal ***", "signal"),
         ("double free or corruption (!prev)", "signal"),
         ("python: a.cpp:3: void f(): Assertion `x > 0' failed.", "signal"),
         (

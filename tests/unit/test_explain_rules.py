@@ -167,7 +167,10 @@ def test_a_result_code_has_its_own_cause() -> None:
         item = explain_stream(io.BytesIO(f"RuntimeError: error: 20 ({code})\n".encode())).findings[0]
         return item.title, item.confidence
 
-    assert best("UR_RESULT_ERROR_DEVICE_LOST") == ("The GPU was lost (it hung or was reset)", "certain")
+    assert best("UR_RESULT_ERROR_DEVICE_LOST") == (
+        "The GPU was lost (it hung, its memory ran out, or it was reset)",
+        "certain",
+    )
     assert best("ZE_RESULT_ERROR_DEVICE_LOST") == best("UR_RESULT_ERROR_DEVICE_LOST")
     assert best("UR_RESULT_ERROR_INVALID_VALUE")[1] == "possible"
 
