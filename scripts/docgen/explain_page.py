@@ -26,7 +26,12 @@ The confidence is one of three words. *certain*: the program prints the message 
 What happened afterwards counts. A cause is possible at most where the run went on after the message and
 nothing failed later: steps of a training or a build, "Successfully installed". So is a warning that no
 failure follows, a transfer that a complete one followed, and a distributed run that "did not start" once
-it took a step. A rule for a general message (a wrapped error, a crash, a failed command) gives way to
+it took a step. After the end of a good run (a status of 0, steps, "Build succeeded") there is no first error.
+What complains beside a process that was killed, or could not write, is possible at most: it saw half a file.
+If no rule knows the first error and its message names a setting, an option or a package that is missing, that
+is the likely cause; messages that name a harmful command, or only how to see more, do not count.
+
+A rule for a general message (a wrapped error, a crash, a failed command) gives way to
 one that says more.
 
 `--here` says that the log is of this host, and runs the checks of `doctor` that belong to the findings.

@@ -176,7 +176,7 @@ def _ranked(found: Sequence[tuple[LikelyCause, Match]], outcome: Outcome) -> tup
     for item, match in found:
         # Who reports the error of another program says nothing that the first error does not.
         told = item.id in _REPORTS and 0 < first < item.line
-        astray = match.rule.beside and not 0 < first <= item.line <= first + NEAR
+        astray = match.rule.beside and _rank(item) > 0 and not 0 < first <= item.line <= first + NEAR
         if told or astray or (match.general and not all(general for _, general in sure)):
             continue
         # What is found far before the first error is of a step that went on.

@@ -112,7 +112,7 @@ class Rule(Row):
     patterns of its spellings as of file names, with | between them, and the first that fits holds. A
     ``general`` rule gives way to any other, unless a row fits; ``warning``: its program goes on after the
     message; ``start``: it can only be the cause before the first step of a run; ``transfer``: what failed is
-    often tried again; ``beside``: it says something of the first error alone, at it or shortly below it.
+    often tried again; ``beside``: where it is not certain, it counts at the first error or shortly below it.
     ``next`` is a command, or one per distribution family with a ``default``, or
     ``install`` with a need of distributions.yaml. ``fatal`` ones stop a build in which they show.
     """
