@@ -157,7 +157,7 @@ class Queue(TorchDispatchMode):
             return result
         fits(shape.untyped_storage().nbytes())
         result = torch.empty_strided(shape.shape, shape.stride(), dtype=shape.dtype)
-        result.view(torch.uint8).fill_(0x7f) if shape.dtype == torch.float32 and result.dim() else None
+        result.fill_(3.4e38) if shape.dtype == torch.float32 and result.dim() else None
         count(result)
         State.current.put(lambda target=result.detach(): target.copy_(function(*args, **kwargs)))
         return result
