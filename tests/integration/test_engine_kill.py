@@ -71,7 +71,10 @@ def test_the_tree_dies_with_its_caller(kill: Callable[[int], None], tmp_path: Pa
         assert caller.stdout.readline() == "ready\n"
         assert eventually(lambda: len(marked(mark)) > 8) is not None
         before = marked(mark)
-        sessions = {os.getsid(pid) for pid in before if psutil.pid_exists(pid)}
+        sessions = set[int]()
+        for pid in before:
+            with contextlib.suppress(ProcessLookupError):  # short-lived ones end at any time
+                sessions.add(os.getsid(pid))
         assert len(sessions) >= 4
         kill(caller.pid)
         took = eventually(lambda: not marked(mark), 10)

@@ -375,8 +375,7 @@ class Question(NamedTuple):
 
 
 def remove_asked(
-    would: Mapping[str, Any], remove: Callable[[], Mapping[str, Any]], question: Question | None, *,
-    yes: bool,
+    would: Mapping[str, Any], remove: Callable[[], Mapping[str, Any]], question: Question | None, *, yes: bool
 ) -> int:  # fmt: skip
     """Show what would go, ask unless ``yes``, and remove it; a dry run has no ``question``.
 
