@@ -44,8 +44,8 @@ def test_a_file_arrives_whole_and_is_not_fetched_again(index: PackageIndex, tmp_
     assert place == into / NAME
     assert place.read_bytes() == DATA
     assert place.stat().st_mode & 0o777 == 0o644
-    assert seen == sorted(seen)
-    assert seen[-1] == len(DATA)
+    assert min(seen) >= 0
+    assert sum(seen) == len(DATA)
     assert parts(into) == []
     again: list[int] = []
     assert download(remote(index), into, on_bytes=again.append) == place
@@ -70,7 +70,7 @@ def test_a_server_without_ranges_begins_again(index: PackageIndex, tmp_path: Pat
     index.faults.no_ranges = True
     seen: list[int] = []
     assert download(remote(index), tmp_path, on_bytes=seen.append).read_bytes() == DATA
-    assert seen != sorted(seen)
+    assert min(seen) < 0
 
 
 def test_another_file_than_the_pinned_one_is_refused_and_not_kept(
@@ -116,7 +116,7 @@ def test_a_file_of_a_wheel_folder_is_copied_and_checked(tmp_path: Path) -> None:
     file = RemoteFile("demo", "1.0+cpu", NAME, sha256(DATA), None, (folder / NAME).as_uri())
     seen: list[int] = []
     assert download(file, into, on_bytes=seen.append).read_bytes() == DATA
-    assert seen[-1] == len(DATA)
+    assert sum(seen) == len(DATA)
     (into / NAME).unlink()
     (folder / NAME).write_bytes(DATA[::-1])
     with pytest.raises(SourceIntegrityError):
@@ -135,9 +135,9 @@ def test_a_transfer_can_be_stopped_while_the_server_is_silent(
     cancel = Cancel()
     seen: list[int] = []
 
-    def on_bytes(number: int) -> None:
-        seen.append(number)
-        if number > 200_000:
+    def on_bytes(more: int) -> None:
+        seen.append(more)
+        if sum(seen) > 200_000:
             threading.Timer(0.1, cancel.set, ["test"]).start()
 
     started = time.monotonic()

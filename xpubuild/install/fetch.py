@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,9 @@ from xpubuild.documents import plain
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.events import Sink
 from xpubuild.engine.files import remove_tree
-from xpubuild.engine.fingerprint import digest
-from xpubuild.engine.places import cannot_write
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.reporter import Teller
-from xpubuild.errors import FetchError, SourceIntegrityError, XpuBuildError
+from xpubuild.errors import SourceIntegrityError
 from xpubuild.frozen import frozen
 from xpubuild.install import fetch_packages as packages
 from xpubuild.install.choose import choose
@@ -27,7 +24,7 @@ from xpubuild.install.inputs import Inputs, Tree, inputs_of, trees, unknown_arch
 from xpubuild.install.lock import recipe_of, requirement_file
 from xpubuild.install.lock_file import compare, read_lock
 from xpubuild.install.locked import conda_lock_beside, mismatch, options_of
-from xpubuild.install.options import EnvKind, Options, is_lock
+from xpubuild.install.options import Options, is_lock
 from xpubuild.install.patching import with_patches
 from xpubuild.install.resolve import conda_lock_of, prepare, requirement_texts, resolve_commits
 from xpubuild.install.target import Target
@@ -47,17 +44,15 @@ from xpubuild.supply.depot.entries import (
 )
 from xpubuild.supply.depot.examine import (
     damages,
-    is_indexed,
     list_repository,
     named_in,
     pins_in,
     relisted,
     repositories_in,
 )
-from xpubuild.supply.depot.folder import Depot, damage_error
+from xpubuild.supply.depot.folder import Depot
 from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.git import Git
-from xpubuild.supply.git.pin import is_ref
 from xpubuild.supply.git.serving import remember
 
 
@@ -81,7 +76,7 @@ def wanted(
     """Return what the build of ``options`` takes from outside; that takes no compiler, oneAPI or GPU.
 
     ``for_python`` is "3.10,3.11", "all", or None for the interpreter that ``install`` would take. ``store``
-    looks up the commits of branches: in its stocks, and upstream where it is not offline.
+    looks up the commits of branches: in its stocks, then upstream.
 
     Raises:
         LockMismatchError: RECIPE is a lock, and its recipe says otherwise by now.
@@ -89,19 +84,15 @@ def wanted(
     """
     lock = read_lock(Path(options.recipe)) if options.recipe is not None and is_lock(options.recipe) else None
     if lock is not None:
-        given = Options(None, workspace=options.workspace, python=options.python, report=options.report)
         conda_lock = options.conda_lock or conda_lock_beside(Path(options.recipe or ""), lock)
-        options = replace(options_of(lock, given), conda_lock=conda_lock)
+        options = replace(options_of(lock, replace(options, recipe=None)), conda_lock=conda_lock)
     target = prepare(options, cancel=cancel).target if options.recipe is None else _target(options, store)
     inputs, known = inputs_of(target), dict[str, str]()
     if lock is not None:
         files = {name: requirement_file(text) for name, text in target.requirements.items()}
         locked = {name: file.model_dump(exclude_defaults=True) for name, file in lock.requirements.items()}
-        found = [
-            *compare("recipe", lock.recipe, recipe_of(target)),
-            *compare("requirements", locked, files),
-        ]
-        if found:
+        differ = compare("requirements", locked, files)
+        if found := [*compare("recipe", lock.recipe, recipe_of(target)), *differ]:
             raise mismatch(lock, found)
         # Upstream states no hash of some archives, and the lock has it.
         known = {name: item.sha256 for name, item in lock.archives.items()}
@@ -118,10 +109,8 @@ def _target(options: Options, store: RepositoryStore) -> Target:
     """Return the target without what only a build needs of this machine."""
     choice = choose(options, load(options.recipe or ""))
     resolved = resolve_commits(choice, store)
-    # A given lock asks for conda packages, and the mirror may have one.
-    kind: EnvKind = "conda" if options.conda_lock is not None else options.packages
-    asked = replace(options, packages=kind, mirror=store.cache, offline=store.offline)
-    conda = conda_lock_of(replace(choice, options=asked))
+    # The mirror may have a conda lock.
+    conda = conda_lock_of(replace(choice, options=replace(options, mirror=store.cache)))
     if conda is None:
         python = probe_python(resolve_python(options.python, base_environment()))
         executable, version = python.executable, python.version
@@ -139,8 +128,8 @@ def _target(options: Options, store: RepositoryStore) -> Target:
     return with_patches(target, replace(store, cache=target.cache, stocks=(store.cache, *store.stocks)))
 
 
-_PACKAGES = "Python and conda packages, archives"
 _CHECK = ("check", "files in the mirror")
+_PACKAGES = ("packages", "Python and conda packages, archives")
 _FILE = ("kind", "name", "dist", "version", "sha256", "size", "url")
 
 
@@ -152,203 +141,120 @@ class Fetch:
     wanted: Wanted
     sink: Sink
     cancel: Cancel
-    offline: bool = False
     git: Git = field(default_factory=Git.open)
 
     def run(self) -> dict[str, Any]:
         """Repair the depot, download missing files, and return the ``xpubuild.fetch/1`` document.
 
-        Offline, and in a depot that this user cannot write to and that has everything, nothing is downloaded
-        or repaired: everything must be present and valid.
-
         Raises:
-            FetchError: something cannot be had; offline: it is not here.
-            SourceIntegrityError: what came is not what was asked for; offline: the depot is damaged.
+            FetchError: something cannot be had.
+            SourceIntegrityError: what came is not what was asked for.
             UsageError, NoSpaceError, RecipeError, ToolchainError, InterruptedByUserError.
         """
-        read_only = is_indexed(self.path) and cannot_write(self.path)
-        if self.offline or (read_only and not any(self._missing(Depot.open(self.path).index()))):
-            return self._look()
-        depot, teller = Depot.open(self.path, create=True, damaged=True), Teller(self.sink)
-        repositories, found = self.wanted.inputs.repositories, list[Tree]()
-        sources = [(f"{i.component}.source", f"{i.component} at {i.pin.commit[:12]}") for i in repositories]
-        steps = [_CHECK, *sources, ("packages", _PACKAGES)]
+        depot, inputs = Depot.open(self.path, create=True, damaged=True), self.wanted.inputs
+        teller = Teller(self.sink)
+        steps = {
+            item: (f"{item.component}.source", f"{item.component} at {item.pin.commit[:12]}")
+            for item in inputs.repositories
+        }
         with (
-            teller.run(self.wanted.inputs.recipe, str(self.path), steps),
+            teller.run(inputs.recipe, str(self.path), [_CHECK, *steps.values(), _PACKAGES]),
             depot.writing(cancel=self.cancel, report=teller.notice),
         ):
             with teller.doing(*_CHECK):
-                damaged = _checked(depot, teller)
-                before = self._repaired(depot, damaged, teller) if damaged else depot.index()
+                damaged, before = self._repaired(depot, teller)
             store = RepositoryStore(self.path, self.git, stocks=self.wanted.stocks, cancel=self.cancel)
-            try:
-                for item, step in zip(repositories, sources, strict=True):
-                    with teller.doing(*step):
-                        found += (here := list(trees(item, store, teller.line)))
-                        pins = {(tree.pin.url, tree.pin.commit) for tree in here if tree.pin}
-                        for (url, ref), commit in self.wanted.named.items():
-                            if (url, commit) in pins:
-                                remember(store, url, ref, commit)
-                unknown = [tree.note for tree in found if tree.pin is None]
-                unknown += unknown_archives(self.wanted.inputs)
-                for note in unknown:
-                    teller.notice(f"{note}; it cannot be fetched", "warning")
-                with teller.doing("packages", _PACKAGES):
-                    files = self._fetch_files(depot, before, teller)
-                needed = self._set([use for tree in found for use in tree.uses()], files)
-            except XpuBuildError:
-                if not damaged:
-                    # A repository that was listed, and has more objects now.
-                    uses = [use for tree in found for use in tree.uses() if use.id in before.entries]
-                    depot.publish(self._listed(before, uses))
-                raise
-            every = index_of([*before.entries.values(), *files], ())
-            every = self._listed(every, needed.repositories)
+            found = list[Tree]()
+            for item, step in steps.items():
+                with teller.doing(*step):
+                    found += trees(item, store, teller.line)
+            for (url, ref), commit in self.wanted.named.items():
+                if store.mirror(url, commit).holds(commit):
+                    # For an install without a network.
+                    remember(store, url, ref, commit)
+            unknown = [*(tree.note for tree in found if tree.pin is None), *unknown_archives(inputs)]
+            for note in unknown:
+                teller.notice(f"{note}; it cannot be fetched", "warning")
+            with teller.doing(*_PACKAGES):
+                files = self._fetch_files(depot, before, teller)
+            needed = self._set(found, files)
+            every = self._listed(index_of([*before.entries.values(), *files], ()), needed.repositories)
             earlier = self._whole(every, before.sets.values(), teller)
             after = index_of(every.entries.values(), (*earlier, needed))
             depot.publish(after)
         fetched = {url for tree in found for url in tree.fetched}
-        return self._document(
-            set=needed.name,
-            repositories=[{**plain(use), "new": use.url in fetched} for use in needed.repositories],
-            files=[_file_row(entry, before) for entry in needed.files],
-            unknown=unknown,
-            damaged=plain(tuple(damaged)),
-            summary=_totals(after, before),
-        )
+        return {
+            "schema": "xpubuild.fetch/1",
+            "status": "ok",
+            "mirror": str(self.path),
+            "recipe": inputs.recipe,
+            "pythons": list(self.wanted.pythons),
+            "set": needed.name,
+            "repositories": [{**plain(use), "new": use.url in fetched} for use in needed.repositories],
+            "files": [
+                {**{name: getattr(entry, name) for name in _FILE}, "new": entry.id not in before.entries}
+                for entry in needed.files
+            ],
+            "unknown": unknown,
+            "damaged": plain(tuple(damaged)),
+            "summary": _totals(after, before),
+        }
 
-    def _repaired(self, depot: Depot, damaged: Sequence[Damage], teller: Teller) -> Index:
-        """Return what is sound of a damaged depot; repositories that are not are removed."""
+    def _repaired(self, depot: Depot, teller: Teller) -> tuple[list[Damage], Index]:
+        """Return the damage of a depot, and what is sound of it; repositories that are not are removed."""
+        with contextlib.suppress(SourceIntegrityError):
+            teller.expect(sum(entry.size for entry in depot.index().entries.values()))
+        damaged = damages(depot, progress=teller.count)
+        if not damaged:
+            return [], depot.index()
         for damage in damaged:
             teller.notice(f"damaged: {damage}; repaired or fetched again", "warning")
         index = relisted(depot, damaged, self.git, self.cancel)
         for name in repositories_in(self.path):
             if git_id(name) not in index.entries:
                 remove_tree(self.path / GIT / name)
-        return index
+        return damaged, index
 
     def _fetch_files(self, depot: Depot, before: Index, teller: Teller) -> list[Entry]:
-        inputs, lock, cancel = self.wanted.inputs, self.wanted.conda_lock, self.cancel
-        entries = packages.fetch_wheels(
-            depot, inputs, self.wanted.pythons, before.files(), teller, cancel=cancel
-        )
-        remotes = packages.remote_files(inputs, lock)
-        entries += packages.fetch_files(depot, remotes, before.files(), teller, cancel=cancel)
-        return entries + ([packages.keep_conda_lock(depot, inputs.recipe, lock)] if lock is not None else [])
+        inputs, lock, present = self.wanted.inputs, self.wanted.conda_lock, before.files()
+        needs, remotes = packages.needs_of(inputs, self.wanted.pythons), packages.remote_files(inputs, lock)
+        return [
+            *packages.fetch_wheels(depot, needs, present, teller, self.cancel),
+            *packages.fetch_files(depot, remotes, present, teller, self.cancel),
+            *([packages.keep_conda_lock(depot, inputs.recipe, lock)] if lock is not None else []),
+        ]
 
-    def _asked(self) -> str:
-        """Return one number for what is asked for."""
-        inputs = self.wanted.inputs
-        asked = {
-            "repositories": [
-                [one.component, one.pin.url, one.pin.key(), [i.model_dump() for i in one.configure_time]]
-                for one in inputs.repositories
-            ],
-            "requirements": [[one.name, one.text] for one in inputs.requirements],
-            # Not the hash: a recipe often has none where a lock of it does.
-            "archives": [[one.key, one.url] for one in inputs.archives],
-            "conda": self.wanted.conda_lock,
-        }
-        return digest(asked)
-
-    def _set(self, uses: Iterable[RepositoryUse], files: Iterable[Entry]) -> DepotSet:
-        ordered = sorted(set(uses), key=lambda use: (use.component, use.configure_time, use.url, use.path))
+    def _set(self, found: Iterable[Tree], files: Iterable[Entry]) -> DepotSet:
+        uses = {use for tree in found for use in tree.uses()}
         return DepotSet(
             recipe=self.wanted.inputs.recipe,
             pythons=self.wanted.pythons,
-            repositories=tuple(ordered),
+            repositories=tuple(
+                sorted(uses, key=lambda use: (use.component, use.configure_time, use.url, use.path))
+            ),
             files=tuple({entry.id: entry for entry in files}.values()),
-            inputs=self._asked(),
         )
 
     def _whole(self, index: Index, sets: Iterable[DepotSet], teller: Teller) -> Iterator[DepotSet]:
         """Yield the sets of earlier fetches that have all they need; the others have to be fetched again."""
         for one in sets:
-            pins = {use.id: index.entries[use.id].pins for use in one.repositories if use.id in index.entries}
-            lost = one.needs - index.entries.keys()
-            if lost or any(use.commit not in pins[use.id] for use in one.repositories):
+            if one.needs <= index.entries.keys() and all(map(index.has, one.repositories)):
+                yield one
+            else:
                 teller.notice(f"{one.path} lacks what was damaged: fetch {one.recipe} again", "warning")
                 remove_tree(self.path / one.path)
-            else:
-                yield one
 
     def _listed(self, index: Index, uses: Iterable[RepositoryUse]) -> Index:
         """Return an index with the repositories of ``uses`` as they are now."""
-        by_id: dict[str, list[RepositoryUse]] = {}
-        for use in uses:
-            by_id.setdefault(use.id, []).append(use)
         entries = dict(index.entries)
-        for identifier, its in by_id.items():
-            name = identifier.partition("-")[2]
-            tags = ((use.ref, use.commit) for use in its if use.ref and is_ref(use.ref))
-            named, pins = (*tags, *named_in(self.path, name)), tuple(pins_in(self.path, name))
-            sketch = Entry("git", name, (), its[0].url, pins=pins, named=named)
-            entry = list_repository(self.path, sketch, entries.get(identifier))
+        for use in {use.id: use for use in uses}.values():
+            name = use.id.partition("-")[2]
+            pins, named = tuple(pins_in(self.path, name)), tuple(named_in(self.path, name))
+            sketch = Entry("git", name, (), use.url, pins=pins, named=named)
+            entry = list_repository(self.path, sketch, entries.get(use.id))
             if entry is not None:
-                entries[identifier] = entry
+                entries[use.id] = entry
         return replace(index, entries=entries)
-
-    def _look(self) -> dict[str, Any]:
-        """Refuse a depot that is damaged or lacks something."""
-        depot, teller = Depot.open(self.path), Teller(self.sink)
-        with teller.run(self.wanted.inputs.recipe, str(self.path), [_CHECK]), teller.doing(*_CHECK):
-            if damaged := _checked(depot, teller):
-                raise damage_error(self.path, damaged)
-            index = depot.index()
-            for name in self._missing(index):
-                raise self._lacks(name)
-            if self._asked() not in {one.inputs for one in index.sets.values()}:
-                # Submodules, and what builds clone, are known to a fetch alone.
-                raise self._lacks(f"all of {self.wanted.inputs.recipe}, as it is asked for,")
-        return self._document(summary=_totals(index, index))
-
-    def _lacks(self, what: str) -> FetchError:
-        recipe, mirror = shlex.quote(self.wanted.inputs.recipe), shlex.quote(str(self.path))
-        return FetchError(
-            f"{what} is not in the mirror {self.path}",
-            why="it was not fetched",
-            fix="fetch the recipe on a machine with a network",
-            commands=(f"xpubuild fetch {recipe} --mirror {mirror}",),
-            evidence={"reason": "offline", "mirror": str(self.path)},
-        )
-
-    def _missing(self, index: Index) -> Iterator[str]:
-        """Yield what the depot lacks: repositories, wheels, conda packages and archives."""
-        inputs = self.wanted.inputs
-        for item in inputs.repositories:
-            use = RepositoryUse(item.component, item.pin.url, item.pin.commit)
-            entry = index.entries.get(use.id)
-            if entry is None or use.commit not in entry.pins:
-                yield f"{use.url} at {use.commit}"
-        needs = [need for some in packages.needs_of(inputs, self.wanted.pythons) for need in some]
-        yield from (need.name for need in packages.lacking(index.files(), needs))
-        for file in packages.remote_files(inputs, self.wanted.conda_lock):
-            if packages.entry_of(index.files(), file) is None:
-                yield file.filename
-
-    def _document(self, **parts: Any) -> dict[str, Any]:
-        return {
-            "schema": "xpubuild.fetch/1",
-            "status": "ok",
-            "mirror": str(self.path),
-            "recipe": self.wanted.inputs.recipe,
-            "pythons": list(self.wanted.pythons),
-            "set": None,
-            **{name: [] for name in ("repositories", "files", "unknown", "damaged")},
-            **parts,
-        }
-
-
-def _checked(depot: Depot, teller: Teller) -> list[Damage]:
-    """Return the damage of a depot, and show how far the check is."""
-    with contextlib.suppress(SourceIntegrityError):
-        teller.expect(sum(entry.size for entry in depot.index().entries.values()))
-    return damages(depot, progress=teller.count)
-
-
-def _file_row(entry: Entry, before: Index) -> dict[str, Any]:
-    """Return a file that is needed; ``new`` where it was not listed before."""
-    return {**{name: getattr(entry, name) for name in _FILE}, "new": entry.id not in before.entries}
 
 
 def _totals(index: Index, before: Index) -> dict[str, int]:

@@ -280,7 +280,7 @@ def _before_the_steps(
         layout.pip_report("", "").parent.mkdir(parents=True, exist_ok=True)
     if downloads.mirror is not None or downloads.offline:
         # What reads mirrors and package indexes takes a quarter of a second to import.
-        from xpubuild.install.fetch_packages import take_stock
+        from xpubuild.install.offline import take_stock
 
         done = [step.id for step in plan.steps if states[step.id].done]
         take_stock(prepared, done, report=lambda text: notify(sink, text), cancel=cancel)
@@ -339,7 +339,7 @@ def foreseen(prepared: Prepared, todo: Collection[str], cancel: Cancel) -> tuple
     found: list[XpuBuildError] = [full] if full else []
     if prepared.target.downloads.offline:
         # What reads mirrors and package indexes takes a quarter of a second to import.
-        from xpubuild.install.fetch_packages import require_all
+        from xpubuild.install.offline import require_all
 
         done = [step.id for step in prepared.plan.steps if step.id not in todo]
         try:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from xpubuild.engine.model import Plan
+from xpubuild.engine.places import cannot_write
 from xpubuild.errors import UsageError
 from xpubuild.frozen import frozen
 from xpubuild.install.install import prepare_as_asked
@@ -75,8 +76,10 @@ class Asked:
             require_place(self.output)
         cells = _distinct([self._cell(replace(options, **row)) for row in rows])
         folder = self.output or Path(f"{_name(cells)}-{self.scheduler}").absolute()
-        # A server's mirror is read-only, and without network nothing is fetched.
-        fetched = not options.offline and (options.mirror is None or isinstance(options.mirror, Path))
+        # A mirror of a server or of somebody else is read-only, and without network nothing is fetched.
+        given = options.mirror
+        own = given is None or (isinstance(given, Path) and not (given.is_dir() and cannot_write(given)))
+        fetched = not options.offline and own
         request = Request(
             self.scheduler, str(folder), cells, nodes, self.xpubuild,
             mirror=str(options.mirror or folder / "mirror"), fetched=fetched, cache=self.cache,

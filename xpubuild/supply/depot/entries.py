@@ -24,7 +24,7 @@ from xpubuild.untrusted import json_value
 
 Kind = Literal["git", "wheel", "sdist", "conda", "archive"]
 
-SCHEMA, SET_SCHEMA = "xpubuild.depot/1", "xpubuild.depot-set/1"
+SCHEMA, SET_SCHEMA = "xpubuild.depot/2", "xpubuild.depot-set/2"
 GIT, FILES, SETS, WHEELS = "git", "files", "sets", "wheels"
 PAGE, INDEX = "wheels.html", "index.json"
 PINS, NAMED = "refs/xpubuild/pins/", "refs/xpubuild/named/"
@@ -141,13 +141,12 @@ class RepositoryUse:
 
 @frozen
 class DepotSet:
-    """What the build of ``recipe`` needs for these Python versions; ``inputs`` is a digest of the request."""
+    """What the build of ``recipe`` needs for these Python versions."""
 
     recipe: str
     pythons: tuple[str, ...]
     repositories: tuple[RepositoryUse, ...]
     files: tuple[Entry, ...]
-    inputs: str = ""
 
     @property
     def needs(self) -> frozenset[str]:
@@ -185,6 +184,11 @@ class Index:
     def of(self, recipe: str) -> list[DepotSet]:
         """Return the sets of a recipe."""
         return [one for one in self.sets.values() if one.recipe == recipe]
+
+    def has(self, use: RepositoryUse) -> bool:
+        """Whether a commit is listed."""
+        entry = self.entries.get(use.id)
+        return entry is not None and use.commit in entry.pins
 
     def files(self) -> list[Entry]:
         """Return the entries of files, repositories left out."""

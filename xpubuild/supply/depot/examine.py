@@ -167,8 +167,7 @@ def _set(root: Path, one: DepotSet, index: Index) -> Iterator[Damage]:
         yield Damage(one.path, "is damaged", why, one.name)
     needs = f"an earlier fetch ({one.name}) needs"
     for use in {(use.id, use.commit): use for use in one.repositories}.values():
-        entry = index.entries.get(use.id)
-        if entry is None or use.commit not in entry.pins:
+        if not index.has(use):
             why = f"{needs} commit {use.commit} of {use.url}, which is missing"
             yield Damage(f"{GIT}/{use.id.partition('-')[2]}", f"lacks {use.commit}", why, use.id)
     for entry in one.files:

@@ -155,17 +155,13 @@ class Served:
         """
 
         def fetch(record: FileRecord) -> None:
-            seen = 0
-
-            def on_bytes(here: int) -> None:
-                nonlocal seen
-                count(here - seen, record.path)
-                seen = here
-
             shown, link = self._links(record.path)
             file = RemoteFile("", "", record.sha256, record.sha256, record.size, shown, origin=link)
             try:
-                download(file, into, on_bytes=on_bytes, cancel=self._cancel, session=self._patient)
+                download(
+                    file, into, on_bytes=lambda more: count(more, record.path), cancel=self._cancel,
+                    session=self._patient,
+                )  # fmt: skip
             except FetchError as error:
                 raise self._lacks(record.path, error.why) from None
             except SourceIntegrityError as error:
@@ -296,8 +292,7 @@ def _chosen(served: Served, index: Index, recipe: str | None) -> Index:
     sets = index.of(recipe) if recipe is not None else []
     for one in sets:
         for use in one.repositories:
-            entry = index.entries.get(use.id)
-            if entry is None or use.commit not in entry.pins:
+            if not index.has(use):
                 raise served.damaged(INDEX, f"{one.name} needs {use.commit} of {use.url}, which it lacks")
     needed = set().union(*(one.needs for one in sets))
     for name in sorted(needed - index.entries.keys()):

@@ -11,25 +11,23 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from packaging.tags import compatible_tags, cpython_tags
-from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion
 from virtualenv.seed.wheels.embed import get_embed_wheel  # type: ignore[import-untyped]
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import Cancel, run
-from xpubuild.errors import FetchError, SourceIntegrityError, ToolchainError, UnsatisfiableError, UsageError
-from xpubuild.errors import XpuBuildError as AnyError
+from xpubuild.errors import FetchError, SourceIntegrityError, ToolchainError, UnsatisfiableError
 from xpubuild.frozen import frozen
 from xpubuild.machine.pip_failures import explain_pip_failure
 from xpubuild.supply.index.pipconf import pip_settings
+from xpubuild.supply.requirements import HashedPin
 
-_PYTHON = re.compile(r"3\.\d+(\.\d+)?t?")
 _NEWEST_GLIBC = 50
 #: Of the platforms that it is given, pip takes the first that has a file: the oldest C library first, so that
 #: what is fetched can be installed on as many machines as possible.
@@ -45,55 +43,76 @@ _EXTRA = ("--timeout", "15", "--retries", "1")
 
 
 @frozen
-class Wheels:
-    """What is fetched at once for one interpreter: requirement lines without markers.
+class Need:
+    """A pin for one interpreter ("3.11"); its ``indexes`` are asked after the configured ones have failed."""
 
-    ``indexes`` are the recipe's, each tried after the configured ones have failed.
-    """
-
-    lines: tuple[str, ...]
+    pin: HashedPin
     python: str
     indexes: tuple[str, ...] = ()
 
+    @property
+    def name(self) -> str:
+        """What it is, in words."""
+        return f"{self.pin.name}=={self.pin.version} for Python {self.python}"
+
+    @property
+    def line(self) -> str:
+        """The pin as a line of a requirement file, without its marker."""
+        hashes = " ".join(f"--hash=sha256:{digest}" for digest in sorted(self.pin.hashes))
+        return f"{self.pin.name}=={self.pin.version} {hashes}\n"
+
+    def met_by(self, name: str, sha256: str) -> bool:
+        """Return whether a wheel of this name and hash is what pip may install for it."""
+        try:
+            dist, version, _, tags = parse_wheel_filename(name)
+        except (InvalidWheelFilename, InvalidVersion):
+            return False
+        named = dist == canonicalize_name(self.pin.name) and self.pin.specifier.contains(version, True)
+        return named and sha256 in self.pin.hashes and not tags.isdisjoint(_tags(self.python))
+
 
 def pip_download(
-    wheels: Wheels, into: Path, cache: Path, *, cancel: Cancel, on_line: Callable[[str], None]
+    needs: Sequence[Need], into: Path, cache: Path, *, cancel: Cancel, on_line: Callable[[str], None]
 ) -> list[Path]:
-    """Put a wheel for each line into the folder ``into``; ``cache`` keeps what came whole for the next try.
+    """Put a wheel for each need into the folder ``into``; all are of one requirement file and interpreter.
+
+    ``cache`` keeps what came whole for the next try.
 
     Raises:
         FetchError: one cannot be had.
         SourceIntegrityError: one has another hash than those of its line.
         NoSpaceError, ToolchainError, InterruptedByUserError.
     """
-    into.mkdir(parents=True, exist_ok=True)
-    requirements = into / "requirements.txt"
-    requirements.write_text("".join(f"{line}\n" for line in wheels.lines), "utf-8")
-    ahead: list[tuple[str, ...]] = [("--extra-index-url", url, *_EXTRA) for url in wheels.indexes]
-    words: tuple[str, ...] = ()
-    while True:
-        argv = [*_argv(wheels, into, requirements), *words]
-        result = run(argv, env=_environment(cache), cwd=into, cancel=cancel, on_line=on_line)
+    requirements, env, first = into / "requirements.txt", _environment(cache), needs[0]
+    requirements.write_text("".join(need.line for need in needs), "utf-8")
+    argv = _argv(first.python, into, requirements)
+    more: list[tuple[str, ...]] = [(), *(("--extra-index-url", url, *_EXTRA) for url in first.indexes)]
+    for words in more:
+        result = run([*argv, *words], env=env, cwd=into, cancel=cancel, on_line=on_line)
         cancel.stop_here()
         if result.ok:
             return sorted(into.glob("*.whl"))
-        error = _explained(wheels, result.tail)
-        if not ahead or isinstance(error, SourceIntegrityError):
+        error = explain_pip_failure(result.tail, indexes=first.indexes)
+        if isinstance(error, SourceIntegrityError):
             raise error
-        words = ahead.pop(0)
+    if isinstance(error, (ToolchainError, UnsatisfiableError)):
+        what, more_known = (
+            f"{error.what} (for Python {first.python})",
+            {**error.evidence, "python": first.python},
+        )
+        raise FetchError(what, why=error.why, fix=error.fix, commands=error.commands, evidence=more_known)
+    raise error
 
 
-def _argv(wheels: Wheels, into: Path, requirements: Path) -> Sequence[str]:
-    release = wheels.python.removesuffix("t")
-    full = release if release.count(".") > 1 else f"{release}.{_LAST_MICRO}"
+def _argv(python: str, into: Path, requirements: Path) -> list[str]:
     pip = get_embed_wheel("pip", f"{sys.version_info.major}.{sys.version_info.minor}").path
-    return (
+    return [
         sys.executable, "-I", "-u", f"{pip}/pip", "download", "--no-deps", "--only-binary", ":all:",
-        "--no-input", "--disable-pip-version-check", "--progress-bar", "raw",
-        "--require-hashes", "--python-version", full, "--implementation", "cp", "--abi", _abi(wheels.python),
+        "--no-input", "--disable-pip-version-check", "--progress-bar", "raw", "--require-hashes",
+        "--python-version", f"{python}.{_LAST_MICRO}", "--implementation", "cp", "--abi", _abi(python),
         *(word for platform in PLATFORMS for word in ("--platform", platform)),
         "--dest", str(into), "--requirement", str(requirements),
-    )  # fmt: skip
+    ]  # fmt: skip
 
 
 def _environment(cache: Path) -> dict[str, str]:
@@ -107,51 +126,16 @@ def _environment(cache: Path) -> dict[str, str]:
     return {**plain, **variables, "PIP_CONFIG_FILE": os.devnull, "PIP_CACHE_DIR": str(cache)}
 
 
-def _explained(wheels: Wheels, tail: Sequence[str]) -> AnyError:
-    found = explain_pip_failure(tail, indexes=wheels.indexes)
-    if not isinstance(found, (ToolchainError, UnsatisfiableError)):
-        return found
-    return FetchError(
-        f"{found.what} (for Python {wheels.python})", why=found.why, fix=found.fix, commands=found.commands,
-        evidence={**found.evidence, "python": wheels.python},
-    )  # fmt: skip
-
-
-def checked_pythons(pythons: Iterable[str]) -> tuple[str, ...]:
-    """Return the interpreters without repetition.
-
-    Raises:
-        UsageError: one is no version of CPython 3 ("3.11", "3.11.7", "3.13t").
-    """
-    found = tuple(dict.fromkeys(pythons))
-    for python in found:
-        if not _PYTHON.fullmatch(python):
-            raise UsageError(
-                f"'{python}' is not a version of Python",
-                fix="write it as 3.11, 3.11.7, or 3.13t for a free-threaded build",
-            )
-    return found
-
-
-def can_install(filename: str, python: str) -> bool:
-    """Return whether ``python`` on a glibc Linux of x86_64 can install the wheel of this name."""
-    try:
-        tags = parse_wheel_filename(filename)[3]
-    except (InvalidWheelFilename, InvalidVersion):
-        return False
-    return not tags.isdisjoint(_tags(python))
-
-
 @functools.cache
 def _tags(python: str) -> frozenset[object]:
-    abi, (major, minor) = _abi(python), map(int, python.removesuffix("t").split(".")[:2])
+    """Return the tags of wheels that a Python ("3.11" or "3.11.2") on a glibc Linux of x86_64 can install."""
+    abi, (major, minor) = _abi(python), map(int, python.split(".")[:2])
     return frozenset({
         *cpython_tags((major, minor), abis=[abi], platforms=PLATFORMS),
-        *compatible_tags((major, minor), interpreter=abi.removesuffix("t"), platforms=PLATFORMS),
+        *compatible_tags((major, minor), interpreter=abi, platforms=PLATFORMS),
     })  # fmt: skip
 
 
 def _abi(python: str) -> str:
-    """Return the ABI tag of a CPython: cp313t for 3.13t."""
-    major, minor = python.removesuffix("t").split(".")[:2]
-    return f"cp{major}{minor}{'t' if python.endswith('t') else ''}"
+    """Return the ABI tag of a CPython."""
+    return "cp" + "".join(python.split(".")[:2])

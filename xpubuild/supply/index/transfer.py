@@ -197,8 +197,9 @@ def download(
 ) -> Path:
     """Fetch ``file`` into the folder ``into`` and return its place; one that is there and right is kept.
 
-    ``on_bytes`` gets the number of bytes of this file that are here so far, in another thread, one call at a
-    time. A connection that is cut is carried on with. ``session`` is one whose connections are used again.
+    ``on_bytes`` gets how many bytes more are here, a negative number where some are discarded, in another
+    thread, one call at a time. A connection that is cut is carried on with. ``session`` is one whose
+    connections are used again.
 
     Raises:
         RecipeError: the file's name is none.
@@ -213,7 +214,14 @@ def download(
             why="it would be outside the download folder, or hidden in it",
             fix="correct the lock or list that has it",
         )
-    place, tell = into / file.filename, on_bytes or (lambda _: None)
+    place, seen = into / file.filename, 0
+
+    def tell(now: int) -> None:
+        nonlocal seen
+        if on_bytes is not None:
+            on_bytes(now - seen)
+        seen = now
+
     with explained(into, f"fetching {shlex.quote(file.filename)}"):
         if file.sha256 and place.is_file() and file_sha256(place) == file.sha256:
             tell(place.stat().st_size)

@@ -1,0 +1,137 @@
+"""What an install that uses a mirror will find there, or lack."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
+
+from xpubuild.engine.environment import base_environment
+from xpubuild.engine.process import Cancel
+from xpubuild.errors import FetchError
+from xpubuild.install.fetch_packages import needs_of
+from xpubuild.install.inputs import Inputs, inputs_of, trees
+from xpubuild.install.resolve import git_store
+from xpubuild.install.target import Prepared
+from xpubuild.supply.archives import Archive, Supply, require_here
+from xpubuild.supply.conda.lockfile import read_lock
+from xpubuild.supply.depot.entries import Entry
+from xpubuild.supply.depot.examine import require_sound
+from xpubuild.supply.depot.folder import Depot, archives_in
+from xpubuild.supply.index.pip_download import Need
+from xpubuild.supply.index.pipconf import pip_settings
+
+
+def take_stock(
+    prepared: Prepared, done: Collection[str], *, report: Callable[[str], None], cancel: Cancel
+) -> None:
+    """Prove that what the steps other than ``done`` will take from outside is here, as far as it must be.
+
+    With a mirror, every byte of it that this recipe can use is compared with its index. Offline, all
+    repositories are brought into the user's own mirrors, each object hashed, and all packages are looked up.
+
+    Raises:
+        FetchError: offline, the first thing that is missing.
+        SourceIntegrityError: the mirror is damaged; everything damaged is named.
+        RecipeError, NoSpaceError, ToolchainError, InterruptedByUserError.
+    """
+    downloads = prepared.target.downloads
+    inputs, conda = _still_needed(prepared, done)
+    if not (inputs.repositories or inputs.requirements or inputs.archives or conda):
+        return
+    if downloads.mirror is not None:
+        mirror = Depot.open(downloads.mirror)
+        report(f"checking the mirror {mirror.path}")
+        sets = mirror.index().of(prepared.plan.recipe)
+        # All of it where no fetch of this recipe is known here.
+        require_sound(mirror, {name for one in sets for name in one.needs} if sets else None)
+    if downloads.offline:
+        report("looking up all required files")
+        require_all(prepared, done, cancel=cancel)
+
+
+def require_all(prepared: Prepared, done: Collection[str], *, cancel: Cancel, bring: bool = True) -> None:
+    """Look up everything that the steps other than ``done`` will take from outside, offline.
+
+    Without ``bring`` nothing is copied from the mirror into the user's own repositories, so those are looked
+    up only where there is no mirror. What pip's wheel folders lack, pip and uv say.
+
+    Raises:
+        FetchError: the first thing that is missing.
+        SourceIntegrityError, RecipeError, NoSpaceError, ToolchainError, InterruptedByUserError.
+    """
+    target, folder = prepared.target, prepared.target.downloads.mirror
+    inputs, conda = _still_needed(prepared, done)
+    packages = read_lock(conda).packages if conda is not None else ()
+    try:
+        if inputs.repositories and (bring or folder is None):
+            store = git_store(target, cancel=cancel)
+            for tree in [tree for item in inputs.repositories for tree in trees(item, store, _silent)]:
+                if tree.pin is None:
+                    raise _unknown(tree.url, tree.note, f"{tree.component}.source.configure_time")
+        supply = Supply(target.cache / "conda", archives_in(folder), offline=True, cancel=cancel)
+        require_here((package.archive for package in packages), supply)
+        if folder is not None or "find-links" not in pip_settings(base_environment()):
+            needs = needs_of(inputs, [inputs.python_version])
+            listed = Depot.open(folder).files() if folder is not None else []
+            require_wheels(listed, (need for some in needs for need in some))
+        supply = replace(supply, cache=target.cache / "archives")
+        for item in inputs.archives:
+            if item.url is None:
+                note = f"it is not known from where the build of {item.component} downloads it"
+                raise _unknown(f"the {item.name}", note, f"{item.component}.build.archives.{item.name}.url")
+            require_here([Archive(item.name, item.url, item.sha256)], supply)
+    except FetchError as error:
+        if folder is None:
+            error.fix = (
+                "fill a mirror with xpubuild fetch where there is a network, and pass it with --mirror;"
+                " or remove --offline"
+            )
+            error.commands = (f"xpubuild fetch {prepared.plan.recipe} --mirror DIR", *error.commands)
+        raise
+
+
+def require_wheels(files: Sequence[Entry], needs: Iterable[Need]) -> None:
+    """Look for a wheel of each need among the files of a depot.
+
+    Raises:
+        FetchError: there is none; the message names the first need.
+    """
+    for need in needs:
+        if not any(need.met_by(entry.name, entry.sha256) for entry in files):
+            raise FetchError(
+                f"{need.name} is missing, and the run is offline",
+                why="no mirror or wheel folder has a wheel of it for this Python with a hash of the recipe",
+                fix="fetch the recipe on a machine with a network, and pass that mirror with --mirror",
+                evidence={"reason": "offline"},
+            )
+
+
+def _unknown(what: str, note: str, key: str) -> FetchError:
+    return FetchError(
+        f"{what} cannot be in a mirror",
+        why=note,
+        fix=f"write a recipe that extends this one and sets components.{key}, then fetch again",
+        evidence={"reason": "offline", "what": what},
+    )
+
+
+def _silent(_: str) -> None:
+    """Say nothing: git tells the progress of every small repository."""
+
+
+def _still_needed(prepared: Prepared, done: Collection[str]) -> tuple[Inputs, str | None]:
+    """Return the inputs of the steps that will run, and the conda lock if the environment is to be made."""
+    target, whole = prepared.target, inputs_of(prepared.target)
+    todo = {step.id: step for step in prepared.plan.steps if step.id not in done}
+    read = {path for step in todo.values() for path in step.inputs}
+
+    def runs(component: str, *steps: str) -> bool:
+        return any(f"{component}.{step}" in todo for step in steps)
+
+    needed = replace(
+        whole,
+        repositories=tuple(i for i in whole.repositories if runs(i.component, "source", "repositories")),
+        requirements=tuple(i for i in whole.requirements if str(target.requirement_path(i.name)) in read),
+        archives=tuple(i for i in whole.archives if runs(i.component, "archives", "wheel", "install")),
+    )
+    return needed, target.conda_lock if "env" in todo else None
