@@ -2,7 +2,7 @@
 
 Real conda packages are not to be had where the tests run. ``python`` of this channel is a stand-in: its
 ``bin/python`` links to the interpreter that runs the tests, with a ``pyvenv.cfg`` that makes the prefix an
-environment of its own. ``mkl-static`` holds empty archives of the right names.
+environment of its own.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from typing import Any
 _STAMP = 1_700_000_000
 VERSION = ".".join(map(str, sys.version_info[:3]))
 MINOR = ".".join(map(str, sys.version_info[:2]))
-EMPTY_ARCHIVE = b"!<arch>\n" + b"stand-in of a library".ljust(60)
 SITE = f"lib/python{MINOR}/site-packages"
 
 
@@ -67,32 +66,10 @@ def script(text: str) -> bytes:
     return f"#!/bin/sh\n# installed in PREFIX_PLACE\necho '{text}'\n".encode()
 
 
-def mkl(version: str = "2026.0.0") -> list[Tiny]:
-    year, update, _ = version.split(".")
-    names = ("core", "intel_lp64", "sequential", "gnu_thread")
-    macros = f"#define __INTEL_MKL__ {year}\n#define __INTEL_MKL_UPDATE__ {update}\n"
-    return [
-        Tiny(
-            "mkl-static",
-            version,
-            depends=[f"mkl-include {version}", "tbb"],
-            files={f"lib/libmkl_{name}.a": EMPTY_ARCHIVE for name in names},
-        ),
-        Tiny(
-            "mkl-include",
-            version,
-            files={"include/mkl.h": b"/* stand-in */\n", "include/mkl_version.h": macros.encode()},
-            format="tar.bz2",
-        ),
-        Tiny("tbb", "2022.3.0", files={"lib/libtbb.so.12": b"shadows oneAPI\n"}),
-    ]
-
-
 def usual() -> list[Tiny]:
     """Return the packages that a recipe's toolchain asks for, with their dependencies."""
     return [
         python_stand_in(),
-        *mkl(),
         Tiny("libstdcxx-ng", "15.2.0", files={"share/libstdcxx.txt": b"no library in this stand-in\n"}),
         Tiny("pip", "25.0", depends=["python"], files={"share/pip.txt": b"x\n"}, subdir="noarch"),
         Tiny(

@@ -7,12 +7,11 @@ import hashlib
 from pathlib import Path
 
 from support.conda_channel import SITE, Tiny, make_channel, usual
-from support.conda_tools import RATTLER, TOOLCHAIN, solved
+from support.conda_tools import TOOLCHAIN, solved
 from xpubuild.engine.environment import base_environment
 from xpubuild.supply.archives import Supply
 from xpubuild.supply.conda.environment import Installation
 from xpubuild.supply.conda.lockfile import read_lock
-from xpubuild.supply.conda.solve import Engines
 
 #: What ``channel_and_lock`` makes.
 CHANNEL, LOCK = "chän nel", "conda-lock.yml"
@@ -24,7 +23,7 @@ def channel_and_lock(folder: Path) -> None:
         "setuptools", "80.0.0", depends=["python"], subdir="linux-64", files=dist("setuptools", "80.0.0")
     )
     channel = make_channel(folder / CHANNEL, [*usual(), python_package])
-    text = solved((*TOOLCHAIN, "setuptools"), [str(channel)], RATTLER, folder / "cache")
+    text = solved((*TOOLCHAIN, "setuptools"), [str(channel)], folder / "cache")
     (folder / LOCK).write_text(text, "utf-8")
 
 
@@ -44,8 +43,8 @@ def dist(name: str, version: str) -> dict[str, bytes | Path]:
     }
 
 
-def work(env: Path, text: str, cache: Path, engines: Engines = RATTLER, **supply: object) -> Installation:
+def work(env: Path, text: str, cache: Path, **supply: object) -> Installation:
     supply.setdefault("offline", True)
     return Installation(
-        env, read_lock(text), Supply(cache=cache, **supply), engines, base_environment(), lambda line: None  # type: ignore[arg-type]
+        env, read_lock(text), Supply(cache=cache, **supply), base_environment(), lambda line: None  # type: ignore[arg-type]
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What the tests of the conda route share: solving, a stand-in for conda, a channel over http."""
+"""What the tests of the conda route share: solving, a channel over http."""
 
 from __future__ import annotations
 
@@ -13,30 +13,15 @@ from threading import Thread
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.supply.conda.lockfile import resolve
-from xpubuild.supply.conda.solve import Engines, Wanted, make_lock
+from xpubuild.supply.conda.solve import Wanted, make_lock
 
-TOOLCHAIN = ("python", "pip", "cmake >=3.27,<4", "ninja", "mkl-static ==2026.0.0", "mkl-include ==2026.0.0")
-FRONT = Path(__file__).with_name("conda_front.py")
+TOOLCHAIN = ("python", "pip", "cmake >=3.27,<4", "ninja")
 CONDA_LOCK = Path(sys.executable).parent / "conda-lock"
 
 
-RATTLER = Engines(rattler=sys.executable)
-
-
-def front(folder: Path) -> str:
-    """Return a program ``conda``: the stand-in over rattler, no real conda."""
-    folder.mkdir(parents=True, exist_ok=True)
-    program = folder / "conda"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{FRONT}" "$@"\n')
-    program.chmod(0o755)
-    return str(program)
-
-
-def solved(
-    specs: tuple[str, ...], channels: list[str], engines: Engines, cache: Path, needs: str | None = None
-) -> str:
-    wanted = Wanted(specs, resolve(channels), needs)
-    return make_lock(wanted, engines, environment=base_environment(), cache=cache, report=lambda line: None)
+def solved(specs: tuple[str, ...], channels: list[str], cache: Path) -> str:
+    wanted = Wanted(specs, resolve(channels))
+    return make_lock(wanted, environment=base_environment(), cache=cache, report=lambda line: None)
 
 
 @contextmanager

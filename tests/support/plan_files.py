@@ -56,8 +56,8 @@ _LOCK = CondaLock(
     tuple(
         CondaPackage(name, version, "h0", f"{name}-{version}-h0.conda", f"{_CONDA}/{name}-{version}-h0.conda",
                      "0" * 64, "0" * 32)
-        for name, version in (("cmake", "3.31.2"), ("mkl-static", "2026.0.0"), ("python", "3.12.4"))
-    ), ("conda-forge",), "0" * 64, (),
+        for name, version in (("cmake", "3.31.2"), ("python", "3.12.4"))
+    ), ("conda-forge",), "0" * 64,
 )  # fmt: skip
 _OPEN = {
     name: Resolved("main", digit * 40, f"https://git.example.invalid/{name}", "2026-01-01T00:00:00Z")

@@ -9,7 +9,7 @@ import pytest
 
 from xpubuild.errors import RecipeError, UnsatisfiableError
 from xpubuild.supply.conda.lockfile import CondaLock, CondaPackage, resolve, without_credentials
-from xpubuild.supply.conda.traps import keep_out, refuse
+from xpubuild.supply.conda.traps import refuse
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_what_is_no_channel_is_refused(bad: str) -> None:
     assert "secret1" not in str(caught.value.to_json())
 
 
-# ---- Packages that harm an XPU build: left out where static MKL alone asks for them, refused otherwise
+# ---- Packages that harm an XPU build
 
 
 def lock(**needs: str) -> CondaLock:
@@ -62,28 +62,14 @@ def lock(**needs: str) -> CondaLock:
     return CondaLock(tuple(packages), (), "")
 
 
-def test_what_static_mkl_alone_asks_for_is_left_out_with_what_only_that_needs() -> None:
-    whole = lock(
-        python="libgcc", mkl_static="mkl-include tbb-devel intel-openmp libgcc", mkl_include="", libgcc="",
-        tbb_devel="tbb", tbb="libhwloc libgcc", libhwloc="", intel_openmp="intel-cmplr-lib-ur",
-        intel_cmplr_lib_ur="umf", umf="tcmlib", tcmlib="",
-    )  # fmt: skip
-    kept = keep_out(whole, ["python", "mkl-static", "mkl-include"])
-    assert [item.name for item in kept.packages] == ["python", "mkl-static", "mkl-include", "libgcc"]
-    assert kept.left_out == (
-        "intel-cmplr-lib-ur", "intel-openmp", "libhwloc", "tbb", "tbb-devel", "tcmlib", "umf",
-    )  # fmt: skip
-    refuse(kept.packages)
-
-
-def test_a_package_that_something_else_needs_is_refused_and_the_way_is_shown() -> None:
-    whole = lock(mkl_static="tbb", numpy="libblas", libblas="mkl", mkl="tbb", tbb="")
+def test_a_harmful_package_is_refused_and_what_needs_it_is_named() -> None:
+    whole = lock(mkl_static="tbb", numpy="libblas", tbb="")
     with pytest.raises(UnsatisfiableError) as caught:
-        keep_out(whole, ["mkl-static", "numpy"])
+        refuse(whole.packages)
     assert caught.value.exit_code == 22
-    assert "the conda package mkl 1 must not be" in caught.value.what
-    assert "numpy -> libblas -> mkl" in caught.value.why
-    assert caught.value.evidence["through"] == ["numpy", "libblas", "mkl"]
+    assert "the conda package tbb 1 must not be" in caught.value.what
+    assert "required by mkl-static" in caught.value.why
+    assert caught.value.evidence["through"] == ["mkl-static"]
 
 
 @pytest.mark.parametrize(
@@ -94,7 +80,5 @@ def test_one_that_is_asked_for_is_refused(name: str) -> None:
     asked = CondaLock(
         (CondaPackage(name, "1", "0", f"{name}-1-0.conda", "file:///c/linux-64/x", "", ""),), (), ""
     )
-    with pytest.raises(UnsatisfiableError, match=name):
-        keep_out(asked, [name])
     with pytest.raises(UnsatisfiableError, match=name):
         refuse(asked.packages)

@@ -223,7 +223,7 @@ WRONG = [
     ('variants: {v: {env: {ops: {B: "{jobs}"}}}}', "variants.v.env.ops.B: '{jobs}' is not a placeholder"),
     (
         'toolchain: {conda: {packages: ["cmake", "python={pyhton}"]}}',
-        "toolchain.conda.packages.1: '{pyhton}' is not a placeholder; placeholders are {mkl}, {python}",
+        "toolchain.conda.packages.1: '{pyhton}' is not a placeholder; placeholders are {python}",
     ),
 ]  # fmt: skip
 

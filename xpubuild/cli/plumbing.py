@@ -239,14 +239,12 @@ def conda_env(
     from xpubuild.supply.archives import Supply
     from xpubuild.supply.conda.environment import Installation, make_conda_env
     from xpubuild.supply.conda.lockfile import read_lock
-    from xpubuild.supply.conda.solve import find_engines
     from xpubuild.supply.depot.folder import archives_in
 
     document = read_lock(lock.read_text("utf-8"), name=str(lock))
     find = archives_in(mirror and mirror.absolute())
     supply = Supply(cache, find, offline)
-    engines, environment = find_engines(os.environ), base_environment()
-    done = make_conda_env(Installation(env, document, supply, engines, environment, _say))
+    done = make_conda_env(Installation(env, document, supply, base_environment(), _say))
     _say(f"{env} {'was created' if done else 'exists'}")
 
 

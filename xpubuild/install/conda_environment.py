@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import sys
@@ -20,10 +19,9 @@ from xpubuild.install.environment_steps import toolchain_step
 from xpubuild.install.target import Choice, Target
 from xpubuild.machine.envmark import MARK
 from xpubuild.recipe.model import Toolchain
-from xpubuild.supply.conda.environment import CondaEnvironmentProof, mkl_proof
-from xpubuild.supply.conda.lockfile import CondaLock, read_lock, resolve, split_filename
-from xpubuild.supply.conda.solve import Wanted, find_engines, make_lock
-from xpubuild.supply.conda.traps import kind_of, machine_need
+from xpubuild.supply.conda.environment import CondaEnvironmentProof
+from xpubuild.supply.conda.lockfile import CondaLock, read_lock, resolve
+from xpubuild.supply.conda.solve import Wanted, make_lock
 from xpubuild.supply.depot.folder import Depot
 
 NAME = "conda-lock.yml"
@@ -59,7 +57,6 @@ def conda_lock(choice: Choice) -> str:
         )
     return make_lock(
         wanted,
-        find_engines(os.environ),
         environment=base_environment(),
         cache=platformdirs.user_cache_path("xpubuild") / "conda",
         report=options.report,
@@ -87,17 +84,15 @@ def _known(choice: Choice) -> Iterator[str]:
 
 def _wanted(choice: Choice) -> Wanted:
     tools = choice.recipe.toolchain
-    if tools.conda is None or not tools.conda.packages:
+    if tools.conda is None or not tools.conda.packages or not tools.conda.channels:
         raise UnsatisfiableError(
-            f"recipe '{choice.recipe.name}' lists no conda packages",
+            f"recipe '{choice.recipe.name}' lists no conda packages or no channels",
             why="--packages conda installs the packages of toolchain.conda in the recipe",
             fix="use --packages venv, or write a recipe that extends this one and has toolchain.conda",
         )
-    need = machine_need()
     return Wanted(
         specifications(tools, _minor(choice.options.python)),
         resolve(choice.options.conda_channel or tools.conda.channels),
-        need.version if need else None,
     )
 
 
@@ -126,8 +121,8 @@ def _read(path: Path) -> str:
     return text
 
 
-#: What conda installs as a program or library that pip has a wheel of, too.
-_FROM_CONDA = frozenset({"cmake", "ninja", "mkl-static", "mkl-include", "onemkl-license"})
+#: What conda installs as a program that pip has a wheel of, too.
+_FROM_CONDA = frozenset({"cmake", "ninja"})
 _ENTRY = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:==|===)", re.MULTILINE)
 
 
@@ -151,43 +146,29 @@ def conda_digest(target: Target) -> str:
 
 
 def specifications(tools: Toolchain, python: str) -> tuple[str, ...]:
-    """Return what is asked of the solver; ``python`` is a version such as 3.12 or 3.12.4.
-
-    ``{python}`` stands for the minor version, ``{mkl}`` for the recipe's MKL, any
-    where it names none.
-    """
-    values = {"{python}": ".".join(python.split(".")[:2]), "{mkl}": f"=={tools.mkl}" if tools.mkl else "*"}
-    found = list(tools.conda.packages if tools.conda else ())
-    for name, value in values.items():
-        found = [item.replace(name, value) for item in found]
-    return tuple(found)
+    """Return what is asked of the solver; ``{python}`` stands for the version of Python, such as 3.12."""
+    return tuple(item.replace("{python}", python) for item in (tools.conda.packages if tools.conda else ()))
 
 
 def _environment_step(target: Target, lock: CondaLock) -> Step:
     env, path = target.layout.env, str(target.layout.root / NAME)
     cache, python = str(target.cache / "conda"), lock.python
-    mkl = mkl_proof(str(env), lock)
     command = Command(
         argv=(XPUBUILD, "plumbing", "conda-env", str(env), "--lock", path, "--cache", cache),
         tuning=target.downloads.environment(),
         portable=(shlex.join(["conda-lock", "install", "--prefix", str(env), path]),),
     )
-    records = (
-        package.filename.removesuffix(".conda").removesuffix(".tar.bz2")
-        for package in lock.packages
-        if split_filename(package.filename)
-    )
     return Step(
         id="env",
         title=f"create conda environment with Python {python}",
         commands=(command,),
-        proofs=(CondaEnvironmentProof(str(env), lock), *([mkl] if mkl else [])),
+        proofs=(CondaEnvironmentProof(str(env), lock),),
         inputs=(path,),
         outputs=(str(env), str(env.parent / f".{env.name}.conda")),
         witnesses=(
             str(target.layout.python),
             str(env / MARK),
-            *(str(env / "conda-meta" / f"{stem}.json") for stem in records),
+            *(str(env / "conda-meta" / f"{p.name}-{p.version}-{p.build}.json") for p in lock.packages),
         ),
         relevant={"python": python, "lock": lock.digest},
     )
@@ -199,11 +180,11 @@ def _rest_step(target: Target, lock: CondaLock) -> Step | None:
     names = [name for name in left if _ENTRY.search(left[name])]
     if not names:
         return None
-    tools = target.recipe.toolchain.model_copy(update={"mkl": None, "requirements": names, "leave_out": []})
+    tools = target.recipe.toolchain.model_copy(update={"requirements": names})
     recipe = target.recipe.model_copy(update={"toolchain": tools})
     loaded = target.loaded.model_copy(update={"recipe": recipe})
     step = toolchain_step(replace(target, loaded=loaded, requirements={**target.requirements, **left}))
-    return replace(step, title="install build tools that conda does not provide")
+    return replace(step, title="install build tools and MKL that conda does not provide")
 
 
 def _left(target: Target, lock: CondaLock) -> dict[str, str]:
@@ -213,22 +194,17 @@ def _left(target: Target, lock: CondaLock) -> dict[str, str]:
 
 
 def remaining(text: str, lock: CondaLock) -> str:
-    """Return a hashed requirements file without what conda installed and what shadows oneAPI.
+    """Return a hashed requirements file without the programs that conda installed.
 
     Python packages that conda installed stay in it (setuptools): the file's pin is the one to build with.
     """
-    there = {canonicalize_name(package.name) for package in lock.packages}
-    gone = {name for name in _FROM_CONDA if name in there}
-    if "mkl-static" in there:
-        # pip's MKL is not installed, and so nothing that only it needs.
-        gone |= {"onemkl-license", "mkl-devel"}
+    gone = _FROM_CONDA.intersection(package.name for package in lock.packages)
     kept, dropping = [], False
     for line in text.splitlines(keepends=True):
         entry = _ENTRY.match(line)
         if entry:
-            name = canonicalize_name(entry[1])
-            dropping = name in gone or ("mkl-static" in there and kind_of(name) is not None)
-        elif line.startswith("#") and not line[:1].isspace():
+            dropping = canonicalize_name(entry[1]) in gone
+        elif line.startswith("#"):
             dropping = False
         if not dropping:
             kept.append(line)

@@ -74,7 +74,7 @@ def remote_files(inputs: Inputs, conda_lock: str | None) -> list[RemoteFile]:
     """
     packages = read_lock(conda_lock).packages if conda_lock is not None else ()
     return [
-        *(RemoteFile(i.name, i.version, i.filename, i.sha256, i.size, i.url) for i in packages),
+        *(RemoteFile(i.name, i.version, i.filename, i.sha256, None, i.url) for i in packages),
         *(
             remote_file(Archive(item.name, item.url, item.sha256), item.component)
             for item in inputs.archives

@@ -14,7 +14,7 @@ from xpubuild.recipe.switches import Switch, is_on, switches
 #: What ``{...}`` in a value may be; ``install.target`` fills them in.
 PLACEHOLDERS = frozenset({"cxx11_abi", "env", "arch", "build", "xpu"})
 #: In the specifications of conda packages; ``install.conda_environment`` fills them in.
-CONDA_PLACEHOLDERS = frozenset({"python", "mkl"})
+CONDA_PLACEHOLDERS = frozenset({"python"})
 _PLACEHOLDER = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_-]*)\}")
 _PAIR = re.compile(r"\{[^{}]*\}")
 _TAG = re.compile(r"(?:refs/tags/)?v(\d+(?:\.\d+)+(?:-?rc\d+)?)")

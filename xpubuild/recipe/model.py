@@ -266,7 +266,7 @@ class CondaToolchain(Strict):
     )
     packages: list[Word] = Field(
         default_factory=list,
-        description="specifications; {python} is the minor version of Python, {mkl} ==VERSION of its MKL",
+        description="specifications; {python} is the minor version of Python",
     )
 
 

@@ -104,19 +104,20 @@ def look(archive: Archive, supply: Supply) -> Held | None:
     expected = archive.sha256 or _first(folder)
     here = local_path(archive.url) if archive.sha256 else None
     for place in (folder / file_name(archive.url), here):
-        if expected is not None and place is not None and place.is_file() and file_sha256(place) == expected:
+        if place is not None and _is_file(place) and file_sha256(place) == expected:
             return Held(archive, place, expected, place.stat().st_size)
     return None
 
 
 def require_here(archives: Iterable[Archive], supply: Supply) -> None:
-    """Look for archives, of which nothing is downloaded.
+    """Look for archives, of which nothing is downloaded; a file of this machine is compared when it is used.
 
     Raises:
         FetchError: some are not here; names the first.
         SourceIntegrityError: the mirror's copy of one is damaged.
     """
-    missing = [archive for archive in archives if look(archive, supply) is None]
+    elsewhere = (item for item in archives if not (item.sha256 and _is_file(local_path(item.url))))
+    missing = [archive for archive in elsewhere if look(archive, supply) is None]
     if missing:
         more = f" and {len(missing) - 1} others" if len(missing) > 1 else ""
         raise FetchError(
@@ -125,6 +126,10 @@ def require_here(archives: Iterable[Archive], supply: Supply) -> None:
             fix="fill a mirror with 'xpubuild fetch' on a machine with a network; pass it with --mirror",
             evidence={"reason": "offline", "url": missing[0].url, "sha256": missing[0].sha256},
         )
+
+
+def _is_file(path: Path | None) -> bool:
+    return path is not None and path.is_file()
 
 
 def bring(archive: Archive, supply: Supply, report: Callable[[str], None]) -> Held:

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import base64
 import csv
-import errno
 import hashlib
 import io
 import json
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +23,12 @@ from xpubuild.engine.files import explained, remove_tree, write_atomic
 from xpubuild.errors import ToolchainError
 from xpubuild.frozen import frozen
 from xpubuild.machine.envmark import MARK, check_name, read_mark, require_ours, write_mark
-from xpubuild.machine.mkl import DISTRIBUTIONS, MklStaticProof
 from xpubuild.machine.python_environment import env_python
 from xpubuild.machine.pythons import PATIENT_S, probe_python
 from xpubuild.supply.archives import Supply, bring, require_here
 from xpubuild.supply.conda import traps
 from xpubuild.supply.conda.lockfile import CondaLock, CondaPackage
-from xpubuild.supply.conda.solve import Engines, ask_rattler, missing, rattler_failed
+from xpubuild.supply.conda.solve import ask_rattler, rattler_failed
 
 # Where and when something was unpacked; another machine or run has other values.
 _INCIDENTAL = ("extracted_package_dir", "indexed_timestamp", "link", "requested_spec")
@@ -45,7 +42,6 @@ class Installation:
     env: Path
     lock: CondaLock
     supply: Supply
-    engines: Engines
     environment: Mapping[str, str]
     report: Callable[[str], None]
 
@@ -76,28 +72,19 @@ def make_conda_env(work: Installation) -> bool:
         # A run that was killed after its mark left it.
         remove_tree(work.scratch)
         return False
-    if not work.engines.rattler:
-        raise missing("installed")
     require_ours(env)
     with explained(env, "making the conda environment"):
         remove_tree(work.scratch)
         for name in ("linux-64", "noarch"):
             (work.scratch / "channel" / name).mkdir(parents=True)
     try:
-        here = [package.archive for package in packages if package.url.startswith("file:")]
         if work.supply.offline:
-            require_here((item.archive for item in packages if item.archive not in here), work.supply)
+            require_here((package.archive for package in packages), work.supply)
         for package in packages:
-            # Every hash is checked here, and once more by rattler's index of the folder. Offline, a channel
-            # that is a folder of this machine stays.
-            offline = work.supply.offline and package.archive not in here
-            held = bring(package.archive, replace(work.supply, offline=offline), work.report)
-            copy = work.scratch / "channel" / package.subdir / package.filename
-            with explained(copy, f"copying {package.filename}"):
-                try:
-                    os.link(held.path, copy)
-                except OSError:  # another file system, or a file of another user
-                    shutil.copyfile(held.path, copy)
+            # Every hash is checked here, and once more by rattler's index of the folder.
+            held = bring(package.archive, work.supply, work.report)
+            with explained(work.scratch, f"copying {package.filename}"):
+                shutil.copyfile(held.path, work.scratch / "channel" / package.subdir / package.filename)
         with explained(env, "making the conda environment"):
             env.mkdir(parents=True, exist_ok=True)
             write_mark(env, {"state": "making", **wanted})
@@ -108,8 +95,6 @@ def make_conda_env(work: Installation) -> bool:
         _link(work)
         _tidy(env, packages)
         _mend_records(env)
-        if wrong := problems(env, packages):
-            raise _another(str(env), wrong)
         write_mark(env, {"state": "ready", **wanted})
     finally:
         remove_tree(work.scratch)
@@ -122,13 +107,9 @@ def _link(work: Installation) -> None:
         "sha256": {item.filename: item.sha256 for item in work.lock.packages},
         "cache": str(work.scratch / "unpacked"),
     }  # fmt: skip
-    answer = ask_rattler(job, "installed", work.engines, work.environment)
+    answer = ask_rattler(job, "installed", work.environment)
     if "ok" not in answer:
-        message = str(answer.get("message", ""))
-        with explained(work.env, "installing conda packages"):
-            if "No space left on device" in message:
-                raise OSError(errno.ENOSPC, message)
-        raise rattler_failed(message)
+        raise rattler_failed(str(answer.get("message", "")))
 
 
 def installed(env: Path) -> dict[str, dict[str, Any]]:
@@ -244,7 +225,6 @@ class CondaEnvironmentProof:
         return {
             "python": facts.version,
             "packages": {item.filename: item.sha256 for item in self.lock.packages},
-            "left_out": list(self.lock.left_out),
             "activation_scripts_not_run": sorted(path.name for path in env.glob("etc/conda/activate.d/*")),
             "libstdcxx": self._libstdcxx(env),
         }
@@ -255,7 +235,7 @@ class CondaEnvironmentProof:
             return {}
         has, need = traps.provided(library) or "no GLIBCXX version", traps.machine_need(Path(self.root))
         if need is not None and traps.glibcxx(has) < traps.glibcxx(need.version):
-            gcc, files = traps.gcc_for(need.version), f"lib/{traps.STDLIB}"
+            files = f"lib/{traps.STDLIB}"
             owners = (item for item in installed(env).values() if files in (item.get("files") or ()))
             owner = next((f"{item['name']} {item['version']}" for item in owners), f"that has {files}")
             raise ToolchainError(
@@ -265,8 +245,7 @@ class CondaEnvironmentProof:
                     "environment's Python loads its own libstdc++ first, and the Level Zero driver then "
                     "fails to load"
                 ),
-                fix=f"add 'libstdcxx-ng{f' >={gcc}' if gcc else ''}' to toolchain.conda.packages, from a"
-                " channel that has a newer one, and create the lock again",
+                fix="add a newer one ('libstdcxx-ng >=13') to toolchain.conda.packages, and lock again",
                 evidence={"package": owner, "has": has, "needs": need.version, "by": need.source},
             )
         return {"has": has, "needs": need.version if need else "", "by": need.source if need else ""}
@@ -279,21 +258,3 @@ def _another(env: str, wrong: Sequence[str]) -> ToolchainError:
         fix="run the same command again: the step that creates it will run again",
         evidence={"env": env, "problems": list(wrong[:50])},
     )
-
-
-class CondaMklProof(MklStaticProof):
-    """Static MKL of conda packages, which are recorded in ``conda-meta`` instead of ``.dist-info``."""
-
-    def key(self) -> dict[str, Any]:
-        """Return what the check depends on."""
-        return {**super().key(), "packages": "conda"}
-
-    def _distributions(self, root: Path) -> dict[str, str]:
-        found = ((name.replace("-", "_"), str(item["version"])) for name, item in installed(root).items())
-        return {name: version for name, version in found if name in DISTRIBUTIONS}
-
-
-def mkl_proof(env: str, lock: CondaLock) -> CondaMklProof | None:
-    """Return the proof for a lock with static MKL in it; None where it has none."""
-    version = next((item.version for item in lock.packages if item.name == "mkl-static"), None)
-    return CondaMklProof(env, version) if version else None

@@ -2,7 +2,7 @@
 
 Whatever wrote a lock, xpubuild keeps it in one normal form: sorted, without times, paths of input files and
 credentials. conda-lock reads it (``conda-lock render``, ``conda-lock install``), and rattler does.
-Format: conda-lock's ``lockfile/v1/models.py``; additional data of xpubuild is in its ``custom_metadata``.
+Format: conda-lock's ``lockfile/v1/models.py``.
 
 conda knows two kinds of credentials in a URL: ``https://USER:PASSWORD@HOST/…`` and ``https://HOST/t/TOKEN/…``.
 Here logins come from ``.netrc`` alone, and ``.condarc`` is not read.
@@ -34,9 +34,8 @@ VIRTUAL = (
     ("__unix", "0", "0"), ("__linux", "5.10", "0"), ("__glibc", "2.28", "0"), ("__archspec", "1", "x86_64"),
 )  # fmt: skip
 _HEAD = "# conda-lock.yml, format version 1; kept in order by xpubuild, read by conda-lock and rattler.\n"
-_SIZE, _LEFT_OUT = "size/", "xpubuild.left_out"
-_FILENAME = re.compile(r"(?P<name>.+)-(?P<version>[^-]+)-(?P<build>[^-]+)(?:\.conda|\.tar\.bz2)")
-_URL = re.compile(r"(?:https?|file)://.*/(?:linux-64|noarch)/(?P<filename>[^/]+)")
+_FILENAME = r"(?P<name>[^/]+)-(?P<version>[^-/]+)-(?P<build>[^-/]+)(?:\.conda|\.tar\.bz2)"
+_URL = re.compile(rf"(?:https?|file)://.*/(?:linux-64|noarch)/(?P<filename>{_FILENAME})")
 _TOKEN = re.compile(r"/t/[^/]+(?=/|$)")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_.-]+)*")
 _FIX = "correct it in the recipe's toolchain.conda.channels or in --conda-channel"
@@ -91,7 +90,7 @@ def _split(url: str) -> SplitResult:
 
 @frozen
 class CondaPackage:
-    """One package archive of a lock. ``size`` is in bytes, None where the lock does not say.
+    """One package archive of a lock.
 
     ``dependencies`` are package name -> version constraint ('' for any), virtual packages (``__glibc``)
     among them. ``url`` carries no credentials.
@@ -104,7 +103,6 @@ class CondaPackage:
     url: str
     sha256: str
     md5: str
-    size: int | None = None
     dependencies: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
@@ -130,12 +128,11 @@ class CondaPackage:
 
 @frozen
 class CondaLock:
-    """A lock: packages by name, the channels that were asked, and what was left out of the solution."""
+    """A lock: packages by name, and the channels that were asked."""
 
     packages: tuple[CondaPackage, ...]
     channels: tuple[str, ...]
     content_hash: str
-    left_out: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -179,7 +176,6 @@ class _Meta(BaseModel):
     content_hash: dict[str, str]
     channels: list[dict[str, Any]]
     platforms: list[str]
-    custom_metadata: dict[str, str] | None = None
 
 
 class _Document(BaseModel):
@@ -202,8 +198,7 @@ def read_lock(text: str, *, name: str = "conda-lock.yml") -> CondaLock:
     except ValidationError as error:
         first = error.errors()[0]
         raise _invalid(name, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
-    extra = document.metadata.custom_metadata or {}
-    packages = [_package(entry, extra, name) for entry in document.package if entry.platform == PLATFORM]
+    packages = [_package(entry, name) for entry in document.package if entry.platform == PLATFORM]
     names = sorted(item.name for item in packages)
     if not packages:
         raise _invalid(name, f"it has no packages for {PLATFORM}")
@@ -214,20 +209,15 @@ def read_lock(text: str, *, name: str = "conda-lock.yml") -> CondaLock:
         packages=tuple(sorted(packages, key=lambda item: item.name)),
         channels=tuple(without_credentials(url) if "://" in url else url for url in urls),
         content_hash=document.metadata.content_hash.get(PLATFORM, ""),
-        left_out=tuple((extra.get(_LEFT_OUT) or "").split()),
     )
 
 
 def write_lock(lock: CondaLock) -> str:
     """Return the text of a lock; the same lock gives the same bytes."""
-    extra = {f"{_SIZE}{item.filename}": str(item.size) for item in lock.packages if item.size is not None}
-    if lock.left_out:
-        extra[_LEFT_OUT] = " ".join(sorted(lock.left_out))
     metadata: dict[str, Any] = {
         "content_hash": {PLATFORM: lock.content_hash},
         "channels": [{"url": url, "used_env_vars": []} for url in lock.channels],
         "platforms": [PLATFORM], "sources": [],
-        **({"custom_metadata": dict(sorted(extra.items()))} if extra else {}),
     }  # fmt: skip
     packages = [
         {
@@ -241,26 +231,16 @@ def write_lock(lock: CondaLock) -> str:
     return _HEAD + yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=4096)
 
 
-def split_filename(filename: str) -> tuple[str, str, str] | None:
-    """Return (name, version, build) of an archive's file name; None where it is none."""
-    found = _FILENAME.fullmatch(filename)
-    return (found["name"], found["version"], found["build"]) if found else None
-
-
-def _package(entry: _Package, sizes: Mapping[str, str], name: str) -> CondaPackage:
+def _package(entry: _Package, name: str) -> CondaPackage:
     url = without_credentials(entry.url)
-    address = _URL.fullmatch(url)
-    filename = address["filename"] if address else ""
-    parts = split_filename(filename)
-    if parts is None:
+    found = _URL.fullmatch(url)
+    if found is None:
         raise _invalid(name, f"{url} is not the address of a package archive")
-    if parts[:2] != (entry.name, entry.version):
+    filename = found["filename"]
+    if (found["name"], found["version"]) != (entry.name, entry.version):
         raise _invalid(name, f"{filename} is not {entry.name} {entry.version}, which the entry is for")
-    size = sizes.get(f"{_SIZE}{filename}", "")
-    return CondaPackage(
-        *parts, filename, url, entry.hash.sha256, entry.hash.md5,
-        size=int(size) if size.isdecimal() else None, dependencies=entry.dependencies,
-    )  # fmt: skip
+    parts = (entry.name, entry.version, found["build"], filename, url)
+    return CondaPackage(*parts, entry.hash.sha256, entry.hash.md5, entry.dependencies)
 
 
 def _invalid(name: str, why: str) -> RecipeError:

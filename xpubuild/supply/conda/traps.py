@@ -1,33 +1,27 @@
-"""Packages that conflict with an XPU build: which ones, and whether they can be excluded or are an error.
+"""Packages that conflict with an XPU build, and a libstdc++ that is too old for the driver.
 
-Three kinds. Compilers, binutils, sysroots of conda: PyTorch's CMake and ``distutils`` would compile against
-another C library than the host's, and host objects would not link. Copies of oneAPI's libraries: the loader
-finds them first through the environment's ``lib`` folder, so another libsycl, Level Zero loader or MKL is
-loaded than the one of the build (facts: the list that Argonne's Aurora build scripts remove by force).
+Compilers, binutils, sysroots of conda: PyTorch's CMake and ``distutils`` would compile against another C
+library than the host's, and host objects would not link. Copies of oneAPI's libraries: the loader finds them
+first through the environment's ``lib`` folder, so another libsycl, Level Zero loader or MKL is loaded than
+the one of the build (facts: the list that Argonne's Aurora build scripts remove by force). conda's
+``mkl-static`` brings such copies: static MKL comes from pip, as in a virtual environment.
 
-``mkl-static`` is needed and declares a dependency on the runtime of TBB and of Intel's OpenMP. A static link
-with sequential or GNU threads does not use them, so packages that only ``mkl-static`` and ``mkl-include``
-require are excluded from the lock; those scripts remove them afterwards.
-
-The third is an old libstdc++. The environment's Python loads the environment's first. One that is older than
-what the GPU driver was built with makes the Level Zero driver fail to load, and torch then reports no
-XPU (known failures of family A-conda-or-mixed-libstdcxx). The packages carry GCC's version.
+The environment's Python loads the environment's libstdc++ first. One that is older than what the GPU driver
+was built with makes the Level Zero driver fail to load, and torch then reports no XPU (known failures of
+family A-conda-or-mixed-libstdcxx).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from xpubuild.artifacts.elf import is_elf, read_shared_object
 from xpubuild.errors import AuditError, UnsatisfiableError
 from xpubuild.frozen import frozen
-from xpubuild.supply.conda.lockfile import CondaLock, CondaPackage
+from xpubuild.supply.conda.lockfile import CondaPackage
 
-#: Their declared dependencies are not needed by a static link.
-STATIC_MKL = ("mkl-static", "mkl-include")
 # Harmless, and needed by python itself: ld_impl (only the linker, never on PATH under its plain name),
 # libgcc, libgomp, libstdcxx without -devel.
 _COMPILER = re.compile(
@@ -50,13 +44,6 @@ STDLIB = "libstdc++.so.6"
 FOLDERS = ("usr/lib/x86_64-linux-gnu", "usr/lib64", "usr/lib", "usr/local/lib", "usr/local/lib64", "lib64")
 #: The Level Zero driver and loader: what fails to load beside an older libstdc++ (known failures, family A).
 DRIVER = ("libze_intel_gpu.so.1*", "libze_loader.so.1*")
-#: Newest symbol version of libstdc++ by the GCC release that has it first. Source: the ABI chapter of the
-#: libstdc++ manual ("GLIBCXX_3.4.30: GCC 12.1" and so on).
-FIRST_GCC = {
-    (3, 4, 25): "8.1", (3, 4, 26): "9.1", (3, 4, 27): "9.2", (3, 4, 28): "9.3", (3, 4, 29): "11.1",
-    (3, 4, 30): "12.1", (3, 4, 31): "13.1", (3, 4, 32): "13.2", (3, 4, 33): "14.1", (3, 4, 34): "15.1",
-}  # fmt: skip
-_PACKAGES = ("libstdcxx", "libstdcxx-ng")
 _VERSION = re.compile(r"GLIBCXX_(\d+(?:\.\d+)*)")
 
 
@@ -69,63 +56,29 @@ def kind_of(name: str) -> str | None:
     return None
 
 
-def keep_out(lock: CondaLock, roots: Iterable[str]) -> CondaLock:
-    """Return the lock without what only static MKL asks for; ``roots`` are the names that were asked for.
-
-    Raises:
-        UnsatisfiableError: a harmful package was asked for, or something needs it.
-    """
-    wanted, by_name = list(roots), {package.name: package for package in lock.packages}
-
-    def needs(name: str) -> list[str]:
-        """Return the dependencies of a package; harmful ones are left out below static MKL only."""
-        below = [need for need in by_name[name].dependencies if need in by_name]
-        skipped = name in STATIC_MKL
-        return [need for need in below if not (skipped and need not in wanted and kind_of(need))]
-
-    came_by: dict[str, str | None] = {name: None for name in wanted if name in by_name}
-    ahead = list(came_by)
-    while ahead:
-        parent = ahead.pop(0)
-        for need in needs(parent):
-            if need not in came_by:
-                came_by[need] = parent
-                ahead.append(need)
-    for name in sorted(filter(kind_of, came_by)):
-        chain: list[str] = []
-        step: str | None = name
-        while step is not None:
-            chain.insert(0, step)
-            step = came_by[step]
-        raise _refused(by_name[name], chain)
-    gone = set(by_name) - set(came_by)
-    packages = tuple(package for package in lock.packages if package.name in came_by)
-    return replace(lock, packages=packages, left_out=tuple(sorted({*lock.left_out, *gone})))
-
-
 def refuse(packages: Sequence[CondaPackage]) -> None:
-    """Refuse a finished lock with a harmful package in it, whoever wrote it.
+    """Refuse a lock with a harmful package in it, whoever wrote it.
 
     Raises:
         UnsatisfiableError: there is one.
     """
     for package in packages:
         if kind_of(package.name):
-            askers = sorted(item.name for item in packages if package.name in item.dependencies)
-            raise _refused(package, [*askers[:1], package.name])
+            raise _refused(
+                package, sorted(item.name for item in packages if package.name in item.dependencies)
+            )
 
 
-def _refused(package: CondaPackage, chain: Sequence[str]) -> UnsatisfiableError:
-    through = f" (required by {' -> '.join(chain)})" if len(chain) > 1 else ""
+def _refused(package: CondaPackage, askers: Sequence[str]) -> UnsatisfiableError:
+    through = f" (required by {', '.join(askers)})" if askers else ""
     return UnsatisfiableError(
         f"the conda package {package.title} must not be in an environment that builds for XPU",
         why=f"{kind_of(package.name)}{through}",
         fix=(
             "remove the package that requires it from toolchain.conda.packages, or install that with pip "
-            "or from the system; compilers come from the host, SYCL and MKL's dynamic libraries from "
-            "oneAPI"
+            "or from the system; compilers come from the host, SYCL from oneAPI, static MKL from pip"
         ),
-        evidence={"package": package.name, "through": list(chain)},
+        evidence={"package": package.name, "through": list(askers)},
     )
 
 
@@ -146,26 +99,6 @@ def glibcxx(name: str) -> tuple[int, ...]:
 def newest(names: Iterable[str]) -> str | None:
     """Return the newest of GLIBCXX symbol versions; None where there is none."""
     return max(filter(glibcxx, names), key=glibcxx, default=None)
-
-
-def gcc_for(needed: str) -> str | None:
-    """Return the oldest GCC whose libstdc++ has a symbol version; None where that is not known."""
-    wanted = glibcxx(needed)
-    known = sorted(version for version in FIRST_GCC if version >= wanted) if wanted else []
-    return FIRST_GCC[known[0]] if known else None
-
-
-def too_old(packages: Sequence[CondaPackage], needed: str | None) -> tuple[CondaPackage, str] | None:
-    """Return the first libstdc++ of a lock that is too old, and the version that it must have at least."""
-    gcc = gcc_for(needed) if needed else None
-    old = (
-        item for item in packages if gcc and item.name in _PACKAGES and _numbers(item.version) < _numbers(gcc)
-    )
-    return next(((item, gcc or "") for item in old), None)
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
 
 
 def machine_need(root: Path = Path("/")) -> CxxNeed | None:
