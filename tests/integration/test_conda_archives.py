@@ -23,7 +23,7 @@ from xpubuild.errors import (
     UnsatisfiableError,
 )
 from xpubuild.supply.archives import Archive, Supply, bring
-from xpubuild.supply.conda.environment import CondaEnvironmentProof, make_conda_env
+from xpubuild.supply.conda.environment import CondaEnvironmentProof
 from xpubuild.supply.conda.lockfile import read_lock, resolve, write_lock
 from xpubuild.supply.conda.solve import Wanted, make_lock
 from xpubuild.supply.conda.traps import CxxNeed, machine_need, provided
@@ -34,7 +34,7 @@ def test_a_mirror_is_enough(conda: tuple[Path, str], env: Path, tmp_path: Path) 
     elsewhere = text.replace(channel.as_uri(), "https://conda.example.invalid/forge")
     packages = read_lock(elsewhere).packages
     with pytest.raises(FetchError, match=f"{packages[0].filename} and {len(packages) - 1} others") as caught:
-        make_conda_env(work(env, elsewhere, tmp_path))
+        work(env, elsewhere, tmp_path)
     assert caught.value.exit_code == 30
     assert not env.exists()
     for package in packages[:-1]:
@@ -47,11 +47,11 @@ def test_a_mirror_is_enough(conda: tuple[Path, str], env: Path, tmp_path: Path) 
         return found if found.is_file() else None
 
     with pytest.raises(FetchError, match=packages[-1].filename):
-        make_conda_env(work(env, elsewhere, tmp_path, find=find))
+        work(env, elsewhere, tmp_path, find=find)
     place = tmp_path / "mirror" / packages[-1].sha256 / packages[-1].filename
     place.parent.mkdir()
     shutil.copy(channel / packages[-1].subdir / packages[-1].filename, place)
-    assert make_conda_env(work(env, elsewhere, tmp_path, find=find)) is True
+    assert work(env, elsewhere, tmp_path, find=find) is True
     CondaEnvironmentProof(str(env), read_lock(elsewhere)).check()
 
 
@@ -71,11 +71,11 @@ def test_a_wrong_archive_in_a_folder_is_found_where_rattler_would_take_it(
     path = channel / "linux-64" / "cmake-3.31.2-0.conda"
     path.write_bytes(DAMAGE[damage](path.read_bytes()))
     with pytest.raises(SourceIntegrityError, match=r"cmake-3\.31\.2-0\.conda is another file") as caught:
-        make_conda_env(work(env, text, tmp_path))
+        work(env, text, tmp_path)
     assert caught.value.exit_code == 31
     assert not (env / "bin").exists()
     shutil.copy(conda[0] / "linux-64" / path.name, path)
-    assert make_conda_env(work(env, text, tmp_path)) is True
+    assert work(env, text, tmp_path) is True
 
 
 class TestOverHttp:
@@ -85,14 +85,14 @@ class TestOverHttp:
         channel, text = conda
         with served(channel) as url:
             text = text.replace(channel.as_uri(), url)
-            assert make_conda_env(work(env, text, tmp_path / "cache", offline=False)) is True
+            assert work(env, text, tmp_path / "cache", offline=False) is True
             copies = sorted((tmp_path / "cache").glob("*/*"))
             assert len(copies) == len(read_lock(text).packages)
             copies[0].write_bytes(copies[0].read_bytes()[:-3])
             shutil.rmtree(env)
-            assert make_conda_env(work(env, text, tmp_path / "cache", offline=False)) is True
+            assert work(env, text, tmp_path / "cache", offline=False) is True
         shutil.rmtree(env)
-        assert make_conda_env(work(env, text, tmp_path / "cache")) is True
+        assert work(env, text, tmp_path / "cache") is True
 
 
 # ---- The proofs of a conda environment: what was changed afterwards, libstdc++
@@ -109,7 +109,7 @@ class TestProof:
     def test_what_was_changed_afterwards_is_found(
         self, conda: tuple[Path, str], env: Path, tmp_path: Path, record: dict[str, object], said: str
     ) -> None:
-        make_conda_env(work(env, conda[1], tmp_path))
+        work(env, conda[1], tmp_path)
         (env / "conda-meta" / "zz.json").write_text(json.dumps(record))
         with pytest.raises(ToolchainError) as caught:
             CondaEnvironmentProof(str(env), read_lock(conda[1])).check()
@@ -134,7 +134,7 @@ class TestProof:
         packages = [replace(p, files=brings) if p.name == "libstdcxx-ng" else p for p in usual()]
         channel = make_channel(tmp_path / "channel", packages)
         text = solved(("python",), [str(channel)], tmp_path / "cache")
-        make_conda_env(work(env, text, tmp_path))
+        work(env, text, tmp_path)
         proof = CondaEnvironmentProof(str(env), read_lock(text), root=str(host))
         with pytest.raises(ToolchainError, match=r"libstdcxx-ng 15\.2\.0 is older") as caught:
             proof.check()

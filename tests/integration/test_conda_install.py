@@ -19,7 +19,7 @@ from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import run
 from xpubuild.errors import UnsatisfiableError
 from xpubuild.machine.envmark import MARK
-from xpubuild.supply.conda.environment import CondaEnvironmentProof, make_conda_env
+from xpubuild.supply.conda.environment import CondaEnvironmentProof
 from xpubuild.supply.conda.lockfile import read_lock, write_lock
 
 
@@ -37,7 +37,7 @@ def test_an_environment_is_made_once_and_is_proved(
     conda: tuple[Path, str], env: Path, tmp_path: Path
 ) -> None:
     channel, text = conda
-    assert make_conda_env(work(env, text, tmp_path)) is True
+    assert work(env, text, tmp_path) is True
     lock = read_lock(text)
     evidence = CondaEnvironmentProof(str(env), lock).check()
     assert evidence["python"] == VERSION
@@ -46,7 +46,7 @@ def test_an_environment_is_made_once_and_is_proved(
     said = subprocess.run([env / "bin/cmake"], capture_output=True, text=True, check=True).stdout
     assert said == "cmake version 3.31.2\n"
     assert str(env) in (env / "bin/cmake").read_text()
-    assert make_conda_env(work(env, text, tmp_path)) is False
+    assert work(env, text, tmp_path) is False
     assert [path.name for path in env.parent.iterdir()] == ["env"]
     records = "".join(path.read_text() for path in (env / "conda-meta").iterdir())
     assert channel.as_uri() in records
@@ -65,10 +65,7 @@ from xpubuild.engine.environment import base_environment
 lock = read_lock(Path(sys.argv[2]).read_text())
 supply = Supply(cache=Path(sys.argv[3]), offline=True)
 threading.Timer(float(sys.argv[4]), os.kill, (os.getpid(), signal.SIGKILL)).start()
-work = install.Installation(
-    Path(sys.argv[1]), lock, supply, base_environment(), print
-)
-install.make_conda_env(work)
+install.make_conda_env(Path(sys.argv[1]), lock, supply, base_environment(), print)
 """
 
 
@@ -77,7 +74,7 @@ def test_killed_at_any_moment_and_run_again_it_is_the_same(
     conda: tuple[Path, str], env: Path, tmp_path: Path, after_s: float
 ) -> None:
     whole = tmp_path / "my wörk space" / "env"
-    make_conda_env(work(whole, conda[1], tmp_path))
+    work(whole, conda[1], tmp_path)
     expected = content(whole)
     shutil.rmtree(whole)
     (tmp_path / "lock.yml").write_text(conda[1])
@@ -88,7 +85,7 @@ def test_killed_at_any_moment_and_run_again_it_is_the_same(
     # As a step runs it: what the killed process started is gone before anything else happens.
     killed = run(argv, env=base_environment())
     assert killed.returncode == -signal.SIGKILL, killed.tail
-    make_conda_env(work(env, conda[1], tmp_path))
+    work(env, conda[1], tmp_path)
     assert content(env) == expected
     assert [path.name for path in env.parent.iterdir()] == ["env"]
 
@@ -97,7 +94,7 @@ def test_killed_at_any_moment_and_run_again_it_is_the_same(
 def test_one_that_is_not_whole_is_made_again(
     conda: tuple[Path, str], env: Path, tmp_path: Path, damage: str
 ) -> None:
-    make_conda_env(work(env, conda[1], tmp_path))
+    work(env, conda[1], tmp_path)
     expected = content(env)
     mark = json.loads((env / MARK).read_text())
     (env / "left over").write_text("x")
@@ -113,7 +110,7 @@ def test_one_that_is_not_whole_is_made_again(
         (env / "bin/python").unlink()
     else:
         (env / MARK).write_text(json.dumps({"state": "ready", "base": sys.executable, "version": MINOR}))
-    assert make_conda_env(work(env, conda[1], tmp_path)) is True
+    assert work(env, conda[1], tmp_path) is True
     assert content(env) == expected
 
 
@@ -124,5 +121,5 @@ def test_a_lock_with_a_harmful_package_is_refused_whoever_wrote_it(env: Path, tm
     bad = replace(lock.packages[0], name="gxx_linux-64", version="1.0", filename="gxx_linux-64-1.0-0.conda",
                   url=f"{channel.as_uri()}/linux-64/gxx_linux-64-1.0-0.conda")  # fmt: skip
     with pytest.raises(UnsatisfiableError, match="gxx_linux-64") as caught:
-        make_conda_env(work(env, write_lock(replace(lock, packages=(*lock.packages, bad))), tmp_path))
+        work(env, write_lock(replace(lock, packages=(*lock.packages, bad))), tmp_path)
     assert caught.value.exit_code == 22

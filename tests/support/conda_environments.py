@@ -10,7 +10,7 @@ from support.conda_channel import SITE, Tiny, make_channel, usual
 from support.conda_tools import TOOLCHAIN, solved
 from xpubuild.engine.environment import base_environment
 from xpubuild.supply.archives import Supply
-from xpubuild.supply.conda.environment import Installation
+from xpubuild.supply.conda.environment import make_conda_env
 from xpubuild.supply.conda.lockfile import read_lock
 
 #: What ``channel_and_lock`` makes.
@@ -43,8 +43,8 @@ def dist(name: str, version: str) -> dict[str, bytes | Path]:
     }
 
 
-def work(env: Path, text: str, cache: Path, **supply: object) -> Installation:
+def work(env: Path, text: str, cache: Path, **supply: object) -> bool:
+    """Make an environment from the text of a lock."""
     supply.setdefault("offline", True)
-    return Installation(
-        env, read_lock(text), Supply(cache=cache, **supply), base_environment(), lambda line: None  # type: ignore[arg-type]
-    )  # fmt: skip
+    found = Supply(cache=cache, **supply)  # type: ignore[arg-type]
+    return make_conda_env(env, read_lock(text), found, base_environment(), lambda line: None)

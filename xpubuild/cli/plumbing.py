@@ -237,14 +237,14 @@ def conda_env(
     """Create an environment from a conda-lock.yml; the hash of every package is checked."""
     from xpubuild.engine.environment import base_environment
     from xpubuild.supply.archives import Supply
-    from xpubuild.supply.conda.environment import Installation, make_conda_env
+    from xpubuild.supply.conda.environment import make_conda_env
     from xpubuild.supply.conda.lockfile import read_lock
     from xpubuild.supply.depot.folder import archives_in
 
     document = read_lock(lock.read_text("utf-8"), name=str(lock))
     find = archives_in(mirror and mirror.absolute())
     supply = Supply(cache, find, offline)
-    done = make_conda_env(Installation(env, document, supply, base_environment(), _say))
+    done = make_conda_env(env, document, supply, base_environment(), _say)
     _say(f"{env} {'was created' if done else 'exists'}")
 
 

@@ -8,10 +8,6 @@ settings of the user and runs no scripts of packages.
 
 from __future__ import annotations
 
-import base64
-import csv
-import hashlib
-import io
 import json
 import os
 import shutil
@@ -32,26 +28,11 @@ from xpubuild.supply.conda.solve import ask_rattler, rattler_failed
 
 # Where and when something was unpacked; another machine or run has other values.
 _INCIDENTAL = ("extracted_package_dir", "indexed_timestamp", "link", "requested_spec")
-_REMOVED = frozenset({"REQUESTED", "direct_url.json"})
 
 
-@frozen
-class Installation:
-    """What is to be made and with what."""
-
-    env: Path
-    lock: CondaLock
-    supply: Supply
-    environment: Mapping[str, str]
-    report: Callable[[str], None]
-
-    @property
-    def scratch(self) -> Path:
-        """Beside the environment, on the same file system; gone when the installation has ended."""
-        return self.env.parent / f".{self.env.name}.conda"
-
-
-def make_conda_env(work: Installation) -> bool:
+def make_conda_env(
+    env: Path, lock: CondaLock, supply: Supply, environment: Mapping[str, str], report: Callable[[str], None]
+) -> bool:
     """Make the environment; return whether anything had to be done.
 
     Raises:
@@ -60,9 +41,9 @@ def make_conda_env(work: Installation) -> bool:
         ToolchainError, NoSpaceError: py-rattler is missing or failed, or the disk is full.
         UsageError: the folder holds something that xpubuild did not make, or has an unusable name.
     """
-    env, packages = work.env, work.lock.packages
+    packages, scratch = lock.packages, env.parent / f".{env.name}.conda"
     traps.refuse(packages)
-    wanted = {"conda": work.lock.digest, "python": work.lock.python}
+    wanted = {"conda": lock.digest, "python": lock.python}
     check_name(env)
     if (
         read_mark(env) == {"state": "ready", **wanted}
@@ -70,44 +51,42 @@ def make_conda_env(work: Installation) -> bool:
         and not probe_python(Path(env_python(env))).error
     ):
         # A run that was killed after its mark left it.
-        remove_tree(work.scratch)
+        remove_tree(scratch)
         return False
     require_ours(env)
     with explained(env, "making the conda environment"):
-        remove_tree(work.scratch)
+        remove_tree(scratch)
         for name in ("linux-64", "noarch"):
-            (work.scratch / "channel" / name).mkdir(parents=True)
+            (scratch / "channel" / name).mkdir(parents=True)
     try:
-        if work.supply.offline:
-            require_here((package.archive for package in packages), work.supply)
+        if supply.offline:
+            require_here((package.archive for package in packages), supply)
         for package in packages:
             # Every hash is checked here, and once more by rattler's index of the folder.
-            held = bring(package.archive, work.supply, work.report)
-            with explained(work.scratch, f"copying {package.filename}"):
-                shutil.copyfile(held.path, work.scratch / "channel" / package.subdir / package.filename)
+            held = bring(package.archive, supply, report)
+            with explained(scratch, f"copying {package.filename}"):
+                shutil.copyfile(held.path, scratch / "channel" / package.subdir / package.filename)
         with explained(env, "making the conda environment"):
             env.mkdir(parents=True, exist_ok=True)
             write_mark(env, {"state": "making", **wanted})
             for entry in env.iterdir():
                 if entry.name != MARK:
                     remove_tree(entry)
-        work.report(f"py-rattler links {len(packages)} packages")
-        _link(work)
+        report(f"py-rattler links {len(packages)} packages")
+        _link(lock, scratch, env, environment)
         _tidy(env, packages)
-        _mend_records(env)
         write_mark(env, {"state": "ready", **wanted})
     finally:
-        remove_tree(work.scratch)
+        remove_tree(scratch)
     return True
 
 
-def _link(work: Installation) -> None:
+def _link(lock: CondaLock, scratch: Path, env: Path, environment: Mapping[str, str]) -> None:
     job = {
-        "action": "install", "folder": str(work.scratch / "channel"), "prefix": str(work.env),
-        "sha256": {item.filename: item.sha256 for item in work.lock.packages},
-        "cache": str(work.scratch / "unpacked"),
+        "action": "install", "folder": str(scratch / "channel"), "prefix": str(env),
+        "sha256": {item.filename: item.sha256 for item in lock.packages}, "cache": str(scratch / "unpacked"),
     }  # fmt: skip
-    answer = ask_rattler(job, "installed", work.environment)
+    answer = ask_rattler(job, "installed", environment)
     if "ok" not in answer:
         raise rattler_failed(str(answer.get("message", "")))
 
@@ -133,29 +112,6 @@ def _tidy(env: Path, packages: Sequence[CondaPackage]) -> None:
         write_atomic(path, json.dumps(record, indent=1, sort_keys=True).encode() + b"\n")
     # conda takes a folder for an environment by this file; rattler writes the time into it.
     write_atomic(meta / "history", b"")
-
-
-def _mend_records(env: Path) -> None:
-    """Make the RECORD of Python packages true: conda's builders change files after pip wrote it.
-
-    They write ``conda`` into INSTALLER and remove what says where pip had the wheel from. Otherwise the
-    packages would look like what an interrupted pip left.
-    """
-    for record in sorted((env / "lib").glob("python3*/site-packages/*.dist-info/RECORD")):
-        rows, kept, site = list(csv.reader(io.StringIO(record.read_text("utf-8")))), [], record.parent.parent
-        for row in filter(None, rows):
-            path = site / row[0]
-            if path.name == "INSTALLER" and path.is_file():
-                data = path.read_bytes()
-                checksum = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
-                kept.append([row[0], f"sha256={checksum}", str(len(data))])
-            elif path.name not in _REMOVED or path.exists():
-                kept.append(row)
-        if kept != rows:
-            out = io.StringIO()
-            csv.writer(out, lineterminator="\n").writerows(kept)
-            # A file of its own: the one there may be a second name of a file in a package cache.
-            write_atomic(record, out.getvalue().encode())
 
 
 def problems(env: Path, packages: Sequence[CondaPackage]) -> list[str]:
