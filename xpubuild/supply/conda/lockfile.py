@@ -17,11 +17,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 import yaml
 from pydantic import BaseModel, Field, ValidationError
 
+from xpubuild.engine.redact import recordable
 from xpubuild.errors import RecipeError
 from xpubuild.frozen import frozen
 from xpubuild.safe_yaml import read_yaml
@@ -38,15 +38,14 @@ _FILENAME = r"(?P<name>[^/]+)-(?P<version>[^-/]+)-(?P<build>[^-/]+)(?:\.conda|\.
 _URL = re.compile(rf"(?:https?|file)://.*/(?:linux-64|noarch)/(?P<filename>{_FILENAME})")
 _TOKEN = re.compile(r"/t/[^/]+(?=/|$)")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_.-]+)*")
-_FIX = "correct it in the recipe's toolchain.conda.channels or in --conda-channel"
+_CHANNEL = re.compile(r"file:///\S+|https?://(?:[A-Za-z0-9_.-]+|\[[0-9a-fA-F:.]+\])(?::\d+)?(?:/\S*)?")
 
 
 def without_credentials(url: str) -> str:
     """Return a URL without user, password, token, query and fragment."""
-    parts = _split(url)
+    bare = recordable(url)
     # A folder of this machine may well be named "t".
-    path = parts.path if parts.scheme == "file" else _TOKEN.sub("", parts.path, count=1)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], path, "", ""))
+    return bare if bare.startswith("file:") else _TOKEN.sub("", bare, count=1)
 
 
 def resolve(names: Iterable[str]) -> tuple[str, ...]:
@@ -63,29 +62,20 @@ def _address(text: str) -> str:
     given = text.strip()
     if given.startswith(("/", "./", "../", "~")):
         return Path(given).expanduser().absolute().as_uri()
-    parts = _split(given)
-    if "://" in given and given != without_credentials(given):
+    shown = without_credentials(given) if "://" in given else given
+    if shown != given:
         raise RecipeError(
-            f"the conda channel {without_credentials(given)} has a login or a token in its URL",
+            f"the conda channel {shown} has a login or a token in its URL",
             why="it would be in locks, plans and logs",
             fix="put the login into .netrc, and pass the URL without it",
         )
-    if parts.scheme in ("http", "https", "file") and (parts.hostname or parts.scheme == "file"):
+    if _NAME.fullmatch(given) or _CHANNEL.fullmatch(given):
         return given.rstrip("/")
-    if "://" not in given and _NAME.fullmatch(given):
-        return given
     raise RecipeError(
-        f"'{without_credentials(given) if '://' in given else given}' is not a conda channel",
+        f"'{shown}' is not a conda channel",
         why="a channel is a name such as conda-forge, a folder, or a URL with http, https or file",
-        fix=_FIX,
+        fix="correct it in the recipe's toolchain.conda.channels or in --conda-channel",
     )
-
-
-def _split(url: str) -> SplitResult:
-    try:
-        return urlsplit(url)
-    except ValueError as error:
-        raise RecipeError("a conda channel cannot be read as a URL", why=str(error), fix=_FIX) from error
 
 
 @frozen

@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from pathlib import Path
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit
 
 from xpubuild.errors import ToolchainError
 from xpubuild.untrusted import read_text
@@ -89,12 +89,6 @@ def local_path(place: str) -> Path | None:
     if place.startswith("file:"):
         return Path(unquote(urlsplit(place).path))
     return None if "://" in place else Path(place)
-
-
-def without_login(url: str) -> str:
-    """Return ``url`` without user and password."""
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
 def _files(env: Mapping[str, str]) -> Iterator[Path]:

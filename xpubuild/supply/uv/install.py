@@ -41,11 +41,11 @@ from xpubuild.artifacts.site_packages import (
 from xpubuild.engine.files import explained, write_atomic
 from xpubuild.engine.places import WRITABLE_BY_OTHERS
 from xpubuild.engine.process import Cancel, ProcessResult, run
-from xpubuild.engine.redact import Redactor
+from xpubuild.engine.redact import Redactor, recordable
 from xpubuild.errors import InterruptedByUserError, ToolchainError
 from xpubuild.frozen import frozen
 from xpubuild.machine.python_environment import env_python
-from xpubuild.supply.index.pipconf import local_path, pip_settings, without_login
+from xpubuild.supply.index.pipconf import local_path, pip_settings
 from xpubuild.supply.requirements import HashedPin, hashed_pins, marker_environment
 from xpubuild.supply.uv.settings import translated
 
@@ -289,7 +289,7 @@ def wheel_of(cache: Path, dist: InstalledDist, allowed: Collection[str]) -> Whee
         sha256 = next((item for item in sorted(allowed) if item.encode() in data), None)
         if sha256 is not None and _is_of(dist, unpacked):
             url, name = _URL.search(data), _FILE.search(data)
-            place = without_login(url[0].decode()) if url else ""
+            place = recordable(url[0].decode()) if url else ""
             return Wheel(sha256, name[0].decode() if name else place.rpartition("/")[2], place)
     return None
 

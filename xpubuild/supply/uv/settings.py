@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from xpubuild.errors import ToolchainError
 from xpubuild.frozen import frozen
-from xpubuild.supply.index.pipconf import authorities, local_path, switched_on, without_login
+from xpubuild.supply.index.pipconf import authorities, local_path, switched_on
 
 #: What ``translated`` says to uv.
 _SAID = frozenset({
@@ -153,7 +153,7 @@ def _find_links(place: str, hosts: Sequence[str]) -> tuple[str, ...]:
         if not full.exists():
             return ()
         return ("--find-links", place if place.startswith("file:") else str(full))
-    if without_login(place) != place:
+    if "@" in urlsplit(place).netloc:
         raise ToolchainError(
             "uv is not used: a page of links (find-links) needs a login",
             why="uv takes such a page as an argument, which others on this machine can read",
