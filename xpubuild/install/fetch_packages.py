@@ -58,7 +58,7 @@ def fetch_wheels(
                 for path in pip_download(left, folder, waiting / "pip", cancel=cancel, on_line=teller.line):
                     size, digest = digest_of(path)
                     files.append(file_entry(path.name, digest, size))
-                    depot.add_file(path, files[-1], move=True)
+                    depot.add_file(path, files[-1])
     # Complete downloads are kept only while a fetch is interrupted.
     remove_tree(waiting / "pip")
     every = [need for some in needs for need in some]
@@ -118,7 +118,7 @@ def fetch_files(
             )  # fmt: skip
             size, digest = digest_of(place)
             entry = file_entry(file.filename, digest, size)
-            depot.add_file(place, entry, move=True)
+            depot.add_file(place, entry)
         return entry
 
     with explained(waiting, "fetching files"):

@@ -202,10 +202,10 @@ class Depot:
         sync_filesystems([self.path])
         _replace(self.path / INDEX, index.text())
 
-    def add_file(self, source: Path, entry: Entry, *, move: bool = False) -> Path:
-        """Put a file in the place that its entry names, and return it; ``publish`` lists it.
+    def add_file(self, source: Path, entry: Entry) -> Path:
+        """Move a file to the place that its entry names, and return that; ``publish`` lists it.
 
-        ``move`` removes ``source``, which must be on the file system of the depot; else it is copied.
+        ``source`` must be on the file system of the depot.
 
         Raises:
             SourceIntegrityError: ``source`` has another sha256.
@@ -225,10 +225,7 @@ class Depot:
                     evidence={"file": entry.name, "found": found, "expected": expected, "url": entry.url},
                 )
             target.parent.mkdir(parents=True)
-            if not move:
-                write_changed(target, source.read_bytes())
-            else:
-                source.replace(target)
+            source.replace(target)
         return target
 
     def found_file(self, sha256: str) -> Entry | None:
