@@ -77,8 +77,8 @@ class Asked:
         cells = _distinct([self._cell(replace(options, **row)) for row in rows])
         folder = self.output or Path(f"{_name(cells)}-{self.scheduler}").absolute()
         # A mirror of a server or of somebody else is read-only, and without network nothing is fetched.
-        given = options.mirror
-        own = given is None or (isinstance(given, Path) and not (given.is_dir() and cannot_write(given)))
+        mirror = options.mirror
+        own = mirror is None or (isinstance(mirror, Path) and not (mirror.is_dir() and cannot_write(mirror)))
         fetched = not options.offline and own
         request = Request(
             self.scheduler, str(folder), cells, nodes, self.xpubuild,
