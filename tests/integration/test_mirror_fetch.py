@@ -133,7 +133,6 @@ def test_the_packages_of_a_conda_lock_come_too(here: World, tmp_path: Path) -> N
     package = CondaPackage(
         name="_tool", version="1.0", build="0", filename=name, url=(channel / name).as_uri(),
         sha256=hashlib.sha256(data).hexdigest(), md5=hashlib.md5(data, usedforsecurity=False).hexdigest(),
-        size=len(data),
     )  # fmt: skip
     lock = write_lock(CondaLock((package,), ((tmp_path / "channel").as_uri(),), "0" * 64))
     place = tmp_path / "mirror"

@@ -153,19 +153,19 @@ class Fetch:
         """
         depot, inputs = Depot.open(self.path, create=True, damaged=True), self.wanted.inputs
         teller = Teller(self.sink)
-        steps = {
-            item: (f"{item.component}.source", f"{item.component} at {item.pin.commit[:12]}")
+        steps = [
+            (f"{item.component}.source", f"{item.component} at {item.pin.commit[:12]}")
             for item in inputs.repositories
-        }
+        ]
         with (
-            teller.run(inputs.recipe, str(self.path), [_CHECK, *steps.values(), _PACKAGES]),
+            teller.run(inputs.recipe, str(self.path), [_CHECK, *steps, _PACKAGES]),
             depot.writing(cancel=self.cancel, report=teller.notice),
         ):
             with teller.doing(*_CHECK):
                 damaged, before = self._repaired(depot, teller)
             store = RepositoryStore(self.path, self.git, stocks=self.wanted.stocks, cancel=self.cancel)
             found = list[Tree]()
-            for item, step in steps.items():
+            for item, step in zip(inputs.repositories, steps, strict=True):
                 with teller.doing(*step):
                     found += trees(item, store, teller.line)
             for (url, ref), commit in self.wanted.named.items():
