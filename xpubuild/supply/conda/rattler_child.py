@@ -46,7 +46,7 @@ async def solve(job: dict[str, Any]) -> list[dict[str, Any]]:
     for record in records:
         hashes = {name: (getattr(record, name) or b"").hex() for name in ("sha256", "md5")}
         named = {"name": record.name.normalized, "version": str(record.version), "url": record.url}
-        more = {"build": record.build, "filename": record.file_name, "depends": list(record.depends)}
+        more = {"build": str(record.build), "filename": record.file_name, "depends": list(record.depends)}
         found.append({**hashes, **named, **more})
     return found
 
