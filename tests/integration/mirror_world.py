@@ -8,7 +8,7 @@ import io
 import os
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -21,8 +21,8 @@ from xpubuild.engine.process import Cancel
 from xpubuild.install.fetch import Fetch, Wanted
 from xpubuild.install.inputs import Inputs, Repository, RequirementFile
 from xpubuild.recipe.model import ConfigureTime
-from xpubuild.supply.depot.examine import damages
 from xpubuild.supply.depot.folder import Depot
+from xpubuild.supply.git.git import Git
 from xpubuild.supply.git.pin import Pin
 
 
@@ -76,15 +76,13 @@ class World:
             requirements=(RequirementFile("requirements/demo.txt", "".join(lines)),),
         )
 
-    def fetch(self, mirror: Path, inputs: Inputs | None = None) -> Fetch:
-        return Fetch(mirror, Wanted(inputs or self.inputs(), ("3.11",), {}), NullSink(), Cancel())
+    def fetch(self, mirror: Path, inputs: Inputs | None = None, *, offline: bool = False) -> Fetch:
+        wanted = Wanted(inputs or self.inputs(), ("3.11",), {})
+        return Fetch(mirror, wanted, NullSink(), Cancel(), offline=offline)
 
-    def has_all(self, mirror: Path, inputs: Inputs | None = None) -> bool:
-        """Whether a mirror is whole, and another fetch finds nothing to ask for."""
-        damaged = damages(Depot.open(mirror))
-        self.asked()
-        document = self.fetch(mirror, inputs).run()
-        return not damaged and summary(document) == (0, 0) and not self.asked()
+    def fetch_with(self, mirror: Path, git: Git) -> Fetch:
+        """Return an offline fetch with a git that was found before: many of them take less time."""
+        return replace(self.fetch(mirror, offline=True), git=git)
 
     def filled(self, mirror: Path, inputs: Inputs | None = None) -> Depot:
         """Return a mirror that was filled."""

@@ -1,4 +1,4 @@
-"""Every file of a mirror damaged in turn: found and named each time, refused, repaired alone."""
+"""Every file of a mirror damaged in turn: found and named each time, repaired alone, refused offline."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import pytest
 from integration.mirror_world import World, content, world
 
 from xpubuild.errors import FetchError, SourceIntegrityError
-from xpubuild.supply.depot.examine import damages, require_sound
+from xpubuild.supply.depot.examine import damages
 from xpubuild.supply.depot.folder import Depot
+from xpubuild.supply.git.git import Git
 
 _FLIPS = 3
 
@@ -44,13 +45,13 @@ def _put(file: Path, data: bytes | None) -> None:
         file.write_bytes(data)
 
 
-def test_every_damage_to_every_file_is_found_named_and_refused(here: World, tmp_path: Path) -> None:
+def test_every_damage_to_every_file_is_found_named_and_refused_offline(here: World, tmp_path: Path) -> None:
     mirror = here.filled(tmp_path / "mirror")
     here.asked()
     files = content(mirror.path)
     kinds = {Path(path).suffix or Path(path).name for path in files}
     assert kinds >= {".pack", ".idx", "HEAD", "config", "shallow", ".json", ".whl", ".html"}
-    cases = 0
+    git, cases = Git.open(), 0
     for path, data in files.items():
         for name, damaged in _damages(path, data):
             cases += 1
@@ -61,7 +62,7 @@ def test_every_damage_to_every_file_is_found_named_and_refused(here: World, tmp_
                 continue
             # Those who build from it say so too, and never go on.
             with pytest.raises(SourceIntegrityError) as caught:
-                require_sound(Depot.open(mirror.path))
+                here.fetch_with(mirror.path, git).run()
             assert caught.value.exit_code == 31
             assert path in {item["path"] for item in caught.value.evidence["damaged"]}, (path, name)
         _put(mirror.path / path, data)
@@ -127,7 +128,7 @@ def test_online_only_what_is_damaged_is_fetched_again(here: World, tmp_path: Pat
         assert {name for name in now if "/pack-" not in name} == {
             name for name in files if "/pack-" not in name
         }
-        assert here.has_all(mirror.path)
+        assert here.fetch(mirror.path, offline=True).run()["status"] == "ok"
 
 
 def test_recipes_that_a_lost_commit_belongs_to_are_fetched_again(here: World, tmp_path: Path) -> None:
@@ -141,11 +142,11 @@ def test_recipes_that_a_lost_commit_belongs_to_are_fetched_again(here: World, tm
     here.fetch(mirror.path, second).run()
     assert here.asked() == {"top"}
     assert damages(mirror) == []
-    assert here.has_all(mirror.path, second)
+    assert here.fetch(mirror.path, second, offline=True).run()["status"] == "ok"
     here.fetch(mirror.path, first).run()
     assert {one.recipe for one in mirror.index().sets.values()} == {"demo", "second"}
     for inputs in (first, second):
-        assert here.has_all(mirror.path, inputs)
+        assert here.fetch(mirror.path, inputs, offline=True).run()["status"] == "ok"
 
 
 def test_a_repair_that_fails_is_made_by_the_next_fetch(here: World, tmp_path: Path) -> None:

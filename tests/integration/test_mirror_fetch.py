@@ -1,4 +1,4 @@
-"""Filling a mirror: all of it, only what is new, nothing twice."""
+"""Filling a mirror: all of it, only what is new, nothing twice, nothing on a dry run, nothing offline."""
 
 from __future__ import annotations
 
@@ -18,9 +18,6 @@ from xpubuild.install.fetch import Fetch
 from xpubuild.supply.conda.lockfile import CondaLock, CondaPackage, write_lock
 from xpubuild.supply.depot.examine import damages
 from xpubuild.supply.depot.folder import Depot
-from xpubuild.supply.git.bare import RepositoryStore
-from xpubuild.supply.git.git import Git
-from xpubuild.supply.git.serving import named_commit
 
 
 @pytest.fixture
@@ -77,8 +74,32 @@ def test_a_second_recipe_adds_only_what_is_new(here: World, tmp_path: Path) -> N
     for recipe, commit in (("demo", here.commits["top"]), ("second", here.commits["next"])):
         wheels = ("demo-1.0-py3-none-any.whl",) if recipe == "demo" else ()
         inputs = here.inputs(*wheels, commit=commit, recipe=recipe)
-        assert here.has_all(place, inputs)
+        assert here.fetch(place, inputs, offline=True).run()["status"] == "ok"
     assert here.asked() == set()
+
+
+def test_offline_names_the_first_missing_thing(here: World, tmp_path: Path) -> None:
+    place = tmp_path / "mirror"
+    with pytest.raises(FetchError, match="is not a mirror"):
+        here.fetch(place, offline=True).run()
+    here.filled(place, here.inputs("demo-1.0-py3-none-any.whl"))
+    here.asked()
+    with pytest.raises(FetchError, match=here.commits["next"]):
+        here.fetch(place, here.inputs(commit=here.commits["next"]), offline=True).run()
+    with pytest.raises(FetchError, match="tool") as caught:
+        here.fetch(place, offline=True).run()
+    assert caught.value.exit_code == 30
+    assert here.asked() == set()
+    for lock in place.rglob("*.lock"):
+        lock.unlink()
+
+    def state() -> list[tuple[str, int]]:
+        return [(str(path), path.stat().st_mtime_ns) for path in sorted(place.rglob("*"))]
+
+    # As on a file system that is mounted read-only: nothing is written, not even a lock.
+    before = state()
+    assert here.fetch(place, here.inputs("demo-1.0-py3-none-any.whl"), offline=True).run()["status"] == "ok"
+    assert state() == before
 
 
 def test_a_tag_that_the_build_asks_for_is_remembered(here: World, tmp_path: Path) -> None:
@@ -91,8 +112,7 @@ def test_a_tag_that_the_build_asks_for_is_remembered(here: World, tmp_path: Path
     assert (found["commit"], found["ref"]) == (here.commits["ops"], "v1")
     assert damages(Depot.open(place)) == []
     here.server.faults.fail = 99
-    store = RepositoryStore(tmp_path / "cache", Git.open(), offline=True, stocks=(place,))
-    assert named_commit(store, here.server.url("ops.git"), "v1") == here.commits["ops"]
+    assert here.fetch(place, here.inputs(commit=commit), offline=True).run()["status"] == "ok"
 
 
 def test_a_fetch_that_was_cut_leaves_what_the_next_one_takes_up(here: World, tmp_path: Path) -> None:
@@ -136,11 +156,15 @@ def test_the_packages_of_a_conda_lock_come_too(here: World, tmp_path: Path) -> N
     )  # fmt: skip
     lock = write_lock(CondaLock((package,), ((tmp_path / "channel").as_uri(),), "0" * 64))
     place = tmp_path / "mirror"
+    with pytest.raises(FetchError, match="is not a mirror"):
+        _with_conda(here.fetch(place, offline=True), lock).run()
     here.filled(place)
+    with pytest.raises(FetchError, match=name):
+        _with_conda(here.fetch(place, offline=True), lock).run()
     document = _with_conda(here.fetch(place), lock).run()
     new = [item["name"] for item in document["files"] if item["new"]]
     assert new == [name, "demo.conda-lock.yml"]
-    assert summary(_with_conda(here.fetch(place), lock).run()) == (0, 0)
+    assert _with_conda(here.fetch(place, offline=True), lock).run()["status"] == "ok"
     assert name not in (place / "wheels.html").read_text()
     other = lock.replace(package.sha256, "f" * 64)
     with pytest.raises(SourceIntegrityError, match=name):

@@ -68,7 +68,7 @@ def test_a_copy_is_a_mirror_of_its_own(
     assert _BIG not in {entry.name for entry in found.files()}
     here = filled[0]
     here.asked()
-    assert here.has_all(found.path)
+    assert here.fetch(found.path, offline=True).run()["status"] == "ok"
     assert here.asked() == set()
     # Nothing has changed: the index, and no word.
     index.requests.clear()
@@ -135,7 +135,7 @@ def test_a_mirror_that_changes_while_it_is_read(
     copy(url, tmp_path / "copy")
     found = Depot.open(tmp_path / "copy")
     assert damages(found) == []
-    assert here.has_all(found.path, here.inputs())
+    assert here.fetch(found.path, here.inputs(), offline=True).run()["status"] == "ok"
 
 
 @pytest.mark.parametrize("kind", [".pack", "sets/", "index.json"])

@@ -212,11 +212,11 @@ def test_an_index_with_a_wrong_field_is_refused(change: Callable[[Any], None]) -
 
 
 def test_an_index_of_another_version_is_no_damage() -> None:
-    for schema in ("xpubuild.depot/1", "xpubuild.mirror-index/2"):
+    for schema in ("xpubuild.depot/2", "xpubuild.mirror-index/2"):
         with pytest.raises(OtherVersionError):
             read_index(sealed({**json.loads(INDEX.text()), "schema": schema}))
-    for data in (b"", b"[]", b"{", b"\xff", b'{"schema":"xpubuild.depot/2","x":"\\ud800"}',
-                 b'{"schema":"xpubuild.depot/2","x":' + b"[" * 100_000 + b"]" * 100_000 + b"}"):  # fmt: skip
+    for data in (b"", b"[]", b"{", b"\xff", b'{"schema":"xpubuild.depot/1","x":"\\ud800"}',
+                 b'{"schema":"xpubuild.depot/1","x":' + b"[" * 100_000 + b"]" * 100_000 + b"}"):  # fmt: skip
         with pytest.raises(EntryError) as caught:
             read_index(data)
         assert not isinstance(caught.value, OtherVersionError)

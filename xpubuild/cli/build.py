@@ -268,13 +268,6 @@ def fetch(for_python: str | None, mirror: Any, offline: bool, **build: Any) -> i
     from xpubuild.supply.git.git import Git
     from xpubuild.ui.supply_views import fetch_view
 
-    if offline:
-        raise UsageError(
-            "fetch needs a network",
-            why="--offline forbids it",
-            fix="omit --offline; to check a mirror without a network, run the first command below",
-            commands=("xpubuild check DIR",),
-        )
     if not isinstance(mirror, Path):
         shown = f"not {mirror}: a mirror on a server is read-only" if mirror else "as --mirror DIR"
         raise UsageError(
@@ -284,10 +277,10 @@ def fetch(for_python: str | None, mirror: Any, offline: bool, **build: Any) -> i
         )
     with options.interruptible() as cancel, options.new_sink() as sink:
         git = Git.open()
-        stocks = () if build["update"] else (mirror,)
-        store = RepositoryStore(mirror, git, stocks=stocks, cancel=cancel)
+        stocks = () if build["update"] and not offline else (mirror,)
+        store = RepositoryStore(mirror, git, offline=offline, stocks=stocks, cancel=cancel)
         found = wanted(Options(**build), for_python, store=store, cancel=cancel)
-        document = Fetch(mirror, found, sink, cancel, git).run()
+        document = Fetch(mirror, found, sink, cancel, offline=offline, git=git).run()
     return options.answer(document, fetch_view, silent=options.speech().quiet)
 
 

@@ -165,7 +165,8 @@ OPTIONS: Mapping[str, Option] = {
     "extra-library-path": O(FOLDERS, "Folders to add to LD_LIBRARY_PATH there: those of the GPU driver."),
     "mirror": O(PLACE, "Mirror to use before the network: a folder, http or https URL.",
         of={"fetch": "Folder of the mirror to fill."}),
-    "offline": O(FLAG, "Do not use the network; fail if something is not in the mirror."),
+    "offline": O(FLAG, "Do not use the network; fail if something is not in the mirror.",
+        of={"fetch": "Download nothing; fail if the mirror does not have everything."}),
     "store": O(STORES, "Store of wheels to reuse, besides your own; repeatable.", of={
         **dict.fromkeys(("store list", "store size", "store gc"),
             "Another store than your own: a folder; repeatable."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from pathlib import Path
@@ -14,9 +15,11 @@ from xpubuild.documents import plain
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.events import Sink
 from xpubuild.engine.files import remove_tree
+from xpubuild.engine.fingerprint import digest
+from xpubuild.engine.places import cannot_write
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.reporter import Teller
-from xpubuild.errors import SourceIntegrityError
+from xpubuild.errors import FetchError, SourceIntegrityError
 from xpubuild.frozen import frozen
 from xpubuild.install import fetch_packages as packages
 from xpubuild.install.choose import choose
@@ -44,13 +47,15 @@ from xpubuild.supply.depot.entries import (
 )
 from xpubuild.supply.depot.examine import (
     damages,
+    is_indexed,
     list_repository,
     named_in,
     pins_in,
     relisted,
     repositories_in,
+    require_sound,
 )
-from xpubuild.supply.depot.folder import Depot
+from xpubuild.supply.depot.folder import Depot, archive_entry
 from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.git import Git
 from xpubuild.supply.git.serving import remember
@@ -76,7 +81,7 @@ def wanted(
     """Return what the build of ``options`` takes from outside; that takes no compiler, oneAPI or GPU.
 
     ``for_python`` is "3.10,3.11", "all", or None for the interpreter that ``install`` would take. ``store``
-    looks up the commits of branches: in its stocks, then upstream.
+    looks up the commits of branches: in its stocks, and upstream where it is not offline.
 
     Raises:
         LockMismatchError: RECIPE is a lock, and its recipe says otherwise by now.
@@ -110,7 +115,8 @@ def _target(options: Options, store: RepositoryStore) -> Target:
     choice = choose(options, load(options.recipe or ""))
     resolved = resolve_commits(choice, store)
     # The mirror may have a conda lock.
-    conda = conda_lock_of(replace(choice, options=replace(options, mirror=store.cache)))
+    asked = replace(options, mirror=store.cache, offline=store.offline)
+    conda = conda_lock_of(replace(choice, options=asked))
     if conda is None:
         python = probe_python(resolve_python(options.python, base_environment()))
         executable, version = python.executable, python.version
@@ -141,16 +147,23 @@ class Fetch:
     wanted: Wanted
     sink: Sink
     cancel: Cancel
+    offline: bool = False
     git: Git = field(default_factory=Git.open)
 
     def run(self) -> dict[str, Any]:
         """Repair the depot, download missing files, and return the ``xpubuild.fetch/1`` document.
 
+        Offline, and in a depot that this user cannot write to and that has everything, nothing is downloaded
+        or repaired: everything must be present and valid.
+
         Raises:
-            FetchError: something cannot be had.
-            SourceIntegrityError: what came is not what was asked for.
+            FetchError: something cannot be had; offline: it is not here.
+            SourceIntegrityError: what came is not what was asked for; offline: the depot is damaged.
             UsageError, NoSpaceError, RecipeError, ToolchainError, InterruptedByUserError.
         """
+        read_only = is_indexed(self.path) and cannot_write(self.path)
+        if self.offline or (read_only and not any(self._missing(Depot.open(self.path).index()))):
+            return self._look()
         depot, inputs = Depot.open(self.path, create=True, damaged=True), self.wanted.inputs
         teller = Teller(self.sink)
         steps = [
@@ -183,22 +196,76 @@ class Fetch:
             after = index_of(every.entries.values(), (*earlier, needed))
             depot.publish(after)
         fetched = {url for tree in found for url in tree.fetched}
+        return self._document(
+            set=needed.name,
+            repositories=[{**plain(use), "new": use.url in fetched} for use in needed.repositories],
+            files=[
+                {**{name: getattr(entry, name) for name in _FILE}, "new": entry.id not in before.entries}
+                for entry in needed.files
+            ],
+            unknown=unknown,
+            damaged=plain(tuple(damaged)),
+            summary=_totals(after, before),
+        )
+
+    def _document(self, **parts: Any) -> dict[str, Any]:
         return {
             "schema": "xpubuild.fetch/1",
             "status": "ok",
             "mirror": str(self.path),
-            "recipe": inputs.recipe,
+            "recipe": self.wanted.inputs.recipe,
             "pythons": list(self.wanted.pythons),
-            "set": needed.name,
-            "repositories": [{**plain(use), "new": use.url in fetched} for use in needed.repositories],
-            "files": [
-                {**{name: getattr(entry, name) for name in _FILE}, "new": entry.id not in before.entries}
-                for entry in needed.files
-            ],
-            "unknown": unknown,
-            "damaged": plain(tuple(damaged)),
-            "summary": _totals(after, before),
+            "set": None,
+            **{name: [] for name in ("repositories", "files", "unknown", "damaged")},
+            **parts,
         }
+
+    def _look(self) -> dict[str, Any]:
+        """Refuse a depot that is damaged or lacks something."""
+        depot, teller, recipe = Depot.open(self.path), Teller(self.sink), self.wanted.inputs.recipe
+        again = f"xpubuild fetch {shlex.quote(recipe)} --mirror {shlex.quote(str(self.path))}"
+        with teller.run(recipe, str(self.path), [_CHECK]), teller.doing(*_CHECK):
+            require_sound(depot, progress=teller.count)
+            index = depot.index()
+            for name in self._missing(index):
+                raise FetchError(
+                    f"{name} is not in the mirror {self.path}",
+                    why="it was not fetched",
+                    fix="fetch the recipe on a machine with a network",
+                    commands=(again,),
+                    evidence={"reason": "offline", "mirror": str(self.path)},
+                )
+        return self._document(summary=_totals(index, index))
+
+    def _missing(self, index: Index) -> Iterator[str]:
+        """Yield what the depot lacks: repositories, wheels, conda packages and archives."""
+        inputs, files = self.wanted.inputs, index.files()
+        for item in inputs.repositories:
+            if not index.has(RepositoryUse(item.component, item.pin.url, item.pin.commit)):
+                yield f"{item.pin.url} at {item.pin.commit}"
+        for need in (need for needs in packages.needs_of(inputs, self.wanted.pythons) for need in needs):
+            if not any(need.met_by(entry.name, entry.sha256) for entry in files):
+                yield need.name
+        for file in packages.remote_files(inputs, self.wanted.conda_lock):
+            if archive_entry(files, file.url, file.sha256) is None:
+                yield file.filename
+        if self._asked() not in {one.inputs for one in index.sets.values()}:
+            # Submodules, and what builds clone, are known to a fetch alone.
+            yield f"all of {inputs.recipe}, as it is asked for,"
+
+    def _asked(self) -> str:
+        """Return a digest of the request."""
+        inputs = self.wanted.inputs
+        return digest({
+            "repositories": [
+                [one.component, one.pin.url, one.pin.key(), [i.model_dump() for i in one.configure_time]]
+                for one in inputs.repositories
+            ],
+            "requirements": [[one.name, one.text] for one in inputs.requirements],
+            # Not the hash: a recipe often has none where a lock of it does.
+            "archives": [[one.key, one.url] for one in inputs.archives],
+            "conda": self.wanted.conda_lock,
+        })  # fmt: skip
 
     def _repaired(self, depot: Depot, teller: Teller) -> tuple[list[Damage], Index]:
         """Return the damage of a depot, and what is sound of it; repositories that are not are removed."""
@@ -233,6 +300,7 @@ class Fetch:
                 sorted(uses, key=lambda use: (use.component, use.configure_time, use.url, use.path))
             ),
             files=tuple({entry.id: entry for entry in files}.values()),
+            inputs=self._asked(),
         )
 
     def _whole(self, index: Index, sets: Iterable[DepotSet], teller: Teller) -> Iterator[DepotSet]:

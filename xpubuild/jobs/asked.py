@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from xpubuild.engine.model import Plan
-from xpubuild.engine.places import cannot_write
 from xpubuild.errors import UsageError
 from xpubuild.frozen import frozen
 from xpubuild.install.install import prepare_as_asked
@@ -76,10 +75,8 @@ class Asked:
             require_place(self.output)
         cells = _distinct([self._cell(replace(options, **row)) for row in rows])
         folder = self.output or Path(f"{_name(cells)}-{self.scheduler}").absolute()
-        # A mirror of a server or of somebody else is read-only, and without network nothing is fetched.
-        mirror = options.mirror
-        own = mirror is None or (isinstance(mirror, Path) and not (mirror.is_dir() and cannot_write(mirror)))
-        fetched = not options.offline and own
+        # A server's mirror is read-only, and without network nothing is fetched.
+        fetched = not options.offline and (options.mirror is None or isinstance(options.mirror, Path))
         request = Request(
             self.scheduler, str(folder), cells, nodes, self.xpubuild,
             mirror=str(options.mirror or folder / "mirror"), fetched=fetched, cache=self.cache,

@@ -66,7 +66,7 @@ def mirror(attack: Attack) -> str:
         path.write_bytes(made)
     attack.hostile.said = f"{path.relative_to(copy)}: {attack.hostile.said}"
     recipe_file = attack.trial.world.install[1]
-    code = attack.ask("check", copy, "--json")
+    code = attack.ask("fetch", recipe_file, "--mirror", copy, "--offline", "--json")
     attack.ask("fetch", recipe_file, "--mirror", copy, "--json")
     if code:
         return CLEAR

@@ -24,7 +24,7 @@ from xpubuild.untrusted import json_value
 
 Kind = Literal["git", "wheel", "sdist", "conda", "archive"]
 
-SCHEMA, SET_SCHEMA = "xpubuild.depot/2", "xpubuild.depot-set/2"
+SCHEMA, SET_SCHEMA = "xpubuild.depot/1", "xpubuild.depot-set/1"
 GIT, FILES, SETS, WHEELS = "git", "files", "sets", "wheels"
 PAGE, INDEX = "wheels.html", "index.json"
 PINS, NAMED = "refs/xpubuild/pins/", "refs/xpubuild/named/"
@@ -141,12 +141,13 @@ class RepositoryUse:
 
 @frozen
 class DepotSet:
-    """What the build of ``recipe`` needs for these Python versions."""
+    """What the build of ``recipe`` needs for these Python versions; ``inputs`` is a digest of the request."""
 
     recipe: str
     pythons: tuple[str, ...]
     repositories: tuple[RepositoryUse, ...]
     files: tuple[Entry, ...]
+    inputs: str = ""
 
     @property
     def needs(self) -> frozenset[str]:

@@ -57,7 +57,7 @@ class Location:
     def folder_name(self) -> str:
         """The name of its copy's folder: the host, and a hash of the URL without any login."""
         # Copies of earlier versions stay beside, until the cache is cleaned.
-        digest = hashlib.sha256(f"depot/2 {self.url}".encode("utf-8", "surrogateescape")).hexdigest()
+        digest = hashlib.sha256(f"depot/1 {self.url}".encode("utf-8", "surrogateescape")).hexdigest()
         return f"{re.sub(r'[^A-Za-z0-9._-]', '-', self.host)}-{digest[:12]}"
 
     def __str__(self) -> str:
