@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support.conda_channel import VERSION, Tiny, archive, make_channel, usual
 from support.conda_environments import work
-from support.conda_tools import CONDA_LOCK, TOOLCHAIN, served, solved
+from support.conda_tools import CONDA_LOCK, TOOLCHAIN, conda_locker, served, solved
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import (
@@ -25,7 +25,7 @@ from xpubuild.errors import (
 from xpubuild.supply.archives import Archive, Supply, bring
 from xpubuild.supply.conda.environment import CondaEnvironmentProof
 from xpubuild.supply.conda.lockfile import read_lock, resolve, write_lock
-from xpubuild.supply.conda.solve import Wanted, make_lock
+from xpubuild.supply.conda.solve import CondaLocker, Wanted, find_conda_lock, make_lock
 from xpubuild.supply.conda.traps import CxxNeed, machine_need, provided
 
 
@@ -178,7 +178,7 @@ def driver(path: Path, stdlib: Path) -> None:
     source.unlink()
 
 
-# ---- Locks of a small real channel, solved by py-rattler
+# ---- Locks of a small real channel, solved by py-rattler; what only conda-lock can show, by conda-lock
 
 
 @pytest.fixture
@@ -195,6 +195,32 @@ def test_the_lock_has_the_toolchain_and_nothing_harmful(channel: Path, tmp_path:
     assert lock.channels == (channel.as_uri(),)
     assert all(len(item.sha256) == 64 and item.url.startswith(channel.as_uri()) for item in lock.packages)
     assert write_lock(lock) == text
+
+
+def test_whoever_solves_the_packages_are_the_same(channel: Path, tmp_path: Path) -> None:
+    first, second = (
+        solved(TOOLCHAIN, [str(channel)], tmp_path / "cache", locker)
+        for locker in (None, conda_locker(tmp_path))
+    )
+    assert first == second
+
+
+def test_what_conda_lock_cannot_solve_is_explained_by_rattler(channel: Path, tmp_path: Path) -> None:
+    lines: list[str] = []
+    wanted, locker = Wanted(("cmake >=9",), resolve([str(channel)])), conda_locker(tmp_path)
+    with pytest.raises(UnsatisfiableError, match="cannot be installed together"):
+        make_lock(
+            wanted, locker, environment=base_environment(), cache=tmp_path / "cache", report=lines.append
+        )
+    assert lines[0] == "conda-lock solves with conda"
+    assert lines[1].startswith("conda-lock has no solution: ")
+
+
+def test_conda_lock_is_run_only_where_a_conda_is_found(tmp_path: Path) -> None:
+    assert find_conda_lock({"PATH": str(tmp_path)}) is None
+    conda = conda_locker(tmp_path).conda
+    for environment in ({"PATH": str(tmp_path)}, {"PATH": "", "CONDA_EXE": conda}):
+        assert find_conda_lock(environment) == CondaLocker(str(CONDA_LOCK), conda)
 
 
 def test_conda_lock_reads_what_we_wrote(channel: Path, tmp_path: Path) -> None:
@@ -258,7 +284,7 @@ def test_a_login_of_netrc_is_used_and_is_nowhere_afterwards(
     with served(channel, login="me:tk-0123456789") as url:
         wanted = Wanted(TOOLCHAIN, resolve([url]))
         text = make_lock(
-            wanted, environment=base_environment(), cache=tmp_path / "cache", report=lines.append
+            wanted, None, environment=base_environment(), cache=tmp_path / "cache", report=lines.append
         )
         archive = read_lock(text).packages[0].archive
         assert bring(archive, Supply(tmp_path / "cache"), lines.append).path.is_file()

@@ -1,4 +1,4 @@
-"""What the tests of the conda route share: solving, a channel over http."""
+"""What the tests of the conda route share: solving, a stand-in for conda, a channel over http."""
 
 from __future__ import annotations
 
@@ -13,15 +13,26 @@ from threading import Thread
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.supply.conda.lockfile import resolve
-from xpubuild.supply.conda.solve import Wanted, make_lock
+from xpubuild.supply.conda.solve import CondaLocker, Wanted, make_lock
 
 TOOLCHAIN = ("python", "pip", "cmake >=3.27,<4", "ninja")
 CONDA_LOCK = Path(sys.executable).parent / "conda-lock"
 
 
-def solved(specs: tuple[str, ...], channels: list[str], cache: Path) -> str:
+def conda_locker(folder: Path) -> CondaLocker:
+    """Return conda-lock itself; the ``conda`` that it runs is a stand-in over rattler, no real conda."""
+    program = folder / "conda"
+    front = Path(__file__).with_name("conda_front.py")
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{front}" "$@"\n')
+    program.chmod(0o755)
+    return CondaLocker(str(CONDA_LOCK), str(program))
+
+
+def solved(
+    specs: tuple[str, ...], channels: list[str], cache: Path, locker: CondaLocker | None = None
+) -> str:
     wanted = Wanted(specs, resolve(channels))
-    return make_lock(wanted, environment=base_environment(), cache=cache, report=lambda line: None)
+    return make_lock(wanted, locker, environment=base_environment(), cache=cache, report=lambda line: None)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import sys
@@ -21,7 +22,7 @@ from xpubuild.machine.envmark import MARK
 from xpubuild.recipe.model import Toolchain
 from xpubuild.supply.conda.environment import CondaEnvironmentProof
 from xpubuild.supply.conda.lockfile import CondaLock, read_lock, resolve
-from xpubuild.supply.conda.solve import Wanted, make_lock
+from xpubuild.supply.conda.solve import Wanted, find_conda_lock, make_lock
 from xpubuild.supply.depot.folder import Depot
 
 NAME = "conda-lock.yml"
@@ -57,6 +58,7 @@ def conda_lock(choice: Choice) -> str:
         )
     return make_lock(
         wanted,
+        find_conda_lock(os.environ),
         environment=base_environment(),
         cache=platformdirs.user_cache_path("xpubuild") / "conda",
         report=options.report,

@@ -129,7 +129,7 @@ def fetch_files(
 
 
 def _described(entry: Entry, file: RemoteFile) -> Entry:
-    """Return an entry with what is known of its file: its name alone says less."""
+    """Return an entry with the facts of its file: its name has fewer."""
     url = recordable(file.url, tokens_in_path=True)
     known = replace(entry, dist=file.dist, version=file.version, url=url)
     return replace(known, kind="archive") if file.is_archive else known

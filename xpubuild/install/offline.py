@@ -24,10 +24,10 @@ from xpubuild.supply.index.pipconf import pip_settings
 def take_stock(
     prepared: Prepared, done: Collection[str], *, report: Callable[[str], None], cancel: Cancel
 ) -> None:
-    """Prove that what the steps other than ``done`` will take from outside is here, as far as it must be.
+    """Verify that what the steps other than ``done`` download is present, as far as it must be.
 
     With a mirror, every byte of it that this recipe can use is compared with its index. Offline, all
-    repositories are brought into the user's own mirrors, each object hashed, and all packages are looked up.
+    repositories are fetched into the user's cache, each object hashed, and all packages are looked up.
 
     Raises:
         FetchError: offline, the first thing that is missing.
@@ -42,18 +42,18 @@ def take_stock(
         mirror = Depot.open(downloads.mirror)
         report(f"checking the mirror {mirror.path}")
         sets = mirror.index().of(prepared.plan.recipe)
-        # All of it where no fetch of this recipe is known here.
+        # Everything, if the mirror has no record of a fetch of this recipe.
         require_sound(mirror, {name for one in sets for name in one.needs} if sets else None)
     if downloads.offline:
         report("looking up all required files")
         require_all(prepared, done, cancel=cancel)
 
 
-def require_all(prepared: Prepared, done: Collection[str], *, cancel: Cancel, bring: bool = True) -> None:
-    """Look up everything that the steps other than ``done`` will take from outside, offline.
+def require_all(prepared: Prepared, done: Collection[str], *, cancel: Cancel, fetch: bool = True) -> None:
+    """Look up everything that the steps other than ``done`` download, offline.
 
-    Without ``bring`` nothing is copied from the mirror into the user's own repositories, so those are looked
-    up only where there is no mirror. What pip's wheel folders lack, pip and uv say.
+    Without ``fetch`` nothing is copied from the mirror into the user's repositories, so these are looked
+    up only if there is no mirror. What pip's wheel folders lack, pip and uv report.
 
     Raises:
         FetchError: the first thing that is missing.
@@ -63,7 +63,7 @@ def require_all(prepared: Prepared, done: Collection[str], *, cancel: Cancel, br
     inputs, conda = _still_needed(prepared, done)
     packages = read_lock(conda).packages if conda is not None else ()
     try:
-        if inputs.repositories and (bring or folder is None):
+        if inputs.repositories and (fetch or folder is None):
             store = git_store(target, cancel=cancel)
             for tree in [tree for item in inputs.repositories for tree in trees(item, store, _silent)]:
                 if tree.pin is None:
@@ -116,7 +116,7 @@ def _unknown(what: str, note: str, key: str) -> FetchError:
 
 
 def _silent(_: str) -> None:
-    """Say nothing: git tells the progress of every small repository."""
+    """Print nothing: git reports the progress of every small repository."""
 
 
 def _still_needed(prepared: Prepared, done: Collection[str]) -> tuple[Inputs, str | None]:

@@ -1,17 +1,25 @@
-"""Solves specifications to a lock with py-rattler, which runs in a process of its own."""
+"""Solves specifications to a lock: with conda-lock where it and conda are installed, else with py-rattler.
+
+py-rattler runs in a process of its own. conda-lock itself searches for a conda executable for a minute, and
+then downloads one: so it is run only if one was found, with its path.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import shlex
+import shutil
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from xpubuild.engine.process import query
 from xpubuild.engine.redact import Redactor
+from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import (
     FetchError,
     RecipeError,
@@ -26,6 +34,7 @@ from xpubuild.supply.conda.lockfile import (
     VIRTUAL,
     CondaLock,
     CondaPackage,
+    read_lock,
     without_credentials,
     write_lock,
 )
@@ -33,6 +42,28 @@ from xpubuild.supply.conda.lockfile import (
 _SCRIPT = Path(__file__).with_name("rattler_child.py")
 #: Repository data of a large channel has 50 MB and more.
 _DEADLINE_S = 1800.0
+
+
+@frozen
+class CondaLocker:
+    """The paths of conda-lock, and of the conda, mamba or micromamba that it runs."""
+
+    program: str
+    conda: str
+
+
+def find_conda_lock(environment: Mapping[str, str]) -> CondaLocker | None:
+    """Look for conda-lock and what it needs; nothing is run.
+
+    micromamba is taken first: it needs no Python of its own. An activated conda names its program in
+    MAMBA_EXE or CONDA_EXE, also where it is a shell function.
+    """
+    path = environment.get("PATH", "")
+    names = ("micromamba", "mamba", "conda", environment.get("MAMBA_EXE"), environment.get("CONDA_EXE"))
+    conda = next(filter(None, (shutil.which(name, path=path) for name in names if name)), None)
+    beside = Path(sys.executable).with_name("conda-lock")
+    program = shutil.which(beside) or shutil.which("conda-lock", path=path)
+    return CondaLocker(program, conda) if program and conda else None
 
 
 def missing(doing: str) -> ToolchainError:
@@ -72,7 +103,7 @@ def ask_rattler(job: Mapping[str, Any], doing: str, environment: Mapping[str, st
 
 @frozen
 class Wanted:
-    """What is asked for, and of whom."""
+    """What is asked for, and of which channels."""
 
     specs: tuple[str, ...]
     channels: tuple[str, ...]
@@ -84,7 +115,12 @@ class Wanted:
 
 
 def make_lock(
-    wanted: Wanted, *, environment: Mapping[str, str], cache: Path, report: Callable[[str], None]
+    wanted: Wanted,
+    locker: CondaLocker | None,
+    *,
+    environment: Mapping[str, str],
+    cache: Path,
+    report: Callable[[str], None],
 ) -> str:
     """Solve and return the text of a ``conda-lock.yml``.
 
@@ -95,7 +131,19 @@ def make_lock(
         ToolchainError: py-rattler is missing, or failed.
     """
     cache.mkdir(parents=True, exist_ok=True)
-    report("py-rattler solves")
+    packages = None
+    if locker is not None:
+        report(f"conda-lock solves with {Path(locker.conda).name}")
+        with scratch_folder("solve", cache) as scratch:
+            packages = _by_conda_lock(wanted, locker, environment, scratch, report)
+    if packages is None:
+        report("py-rattler solves")
+        packages = _by_rattler(wanted, environment, cache)
+    traps.refuse(packages)
+    return write_lock(CondaLock(packages, wanted.channels, wanted.content_hash()))
+
+
+def _by_rattler(wanted: Wanted, environment: Mapping[str, str], cache: Path) -> tuple[CondaPackage, ...]:
     job = {
         "action": "solve", "channels": list(wanted.channels),
         "specs": list(wanted.specs), "platform": PLATFORM, "virtual": VIRTUAL,
@@ -104,9 +152,7 @@ def make_lock(
     answer = ask_rattler(job, "solved", environment)
     if "ok" not in answer:
         raise _failed(answer["error"], wanted, Redactor()(str(answer["message"])).strip())
-    packages = tuple(_package(record, wanted) for record in answer["ok"])
-    traps.refuse(packages)
-    return write_lock(CondaLock(packages, wanted.channels, wanted.content_hash()))
+    return tuple(_package(record, wanted) for record in answer["ok"])
 
 
 def _package(record: Mapping[str, Any], wanted: Wanted) -> CondaPackage:
@@ -121,12 +167,42 @@ def _package(record: Mapping[str, Any], wanted: Wanted) -> CondaPackage:
     return CondaPackage(record["name"], record["version"], record["build"], filename, url, sha256, md5, needs)
 
 
+def _by_conda_lock(
+    wanted: Wanted,
+    locker: CondaLocker,
+    environment: Mapping[str, str],
+    scratch: Path,
+    report: Callable[[str], None],
+) -> tuple[CondaPackage, ...] | None:
+    """Return the solution of conda-lock; None where it has none: py-rattler then says why there is none."""
+    request, virtual, lock = (scratch / name for name in ("environment.yml", "virtual.yml", "conda-lock.yml"))
+    packages = {
+        name: f"{version} {build}" if name == "__archspec" else version for name, version, build in VIRTUAL
+    }
+    channels = list(wanted.channels)
+    asked = {"channels": channels, "dependencies": list(wanted.specs), "platforms": [PLATFORM]}
+    for path, document in ((request, asked), (virtual, {"subdirs": {PLATFORM: {"packages": packages}}})):
+        path.write_text(yaml.safe_dump(document, allow_unicode=True), "utf-8")
+    argv = [
+        locker.program, "lock", "--conda", locker.conda, "--file", str(request), "--lockfile", str(lock),
+        "--platform", PLATFORM, "--virtual-package-spec", str(virtual), "--log-level", "ERROR",
+    ]  # fmt: skip
+    # Its cache is below that of xpubuild, so that nothing is left in the user's home.
+    env = {**environment, "XDG_CACHE_HOME": str(scratch / "cache"), "CONDA_OVERRIDE_CUDA": ""}
+    result = query(argv, env=env, cwd=scratch, deadline_s=_DEADLINE_S)
+    if result.ok and lock.is_file():
+        return read_lock(lock.read_text("utf-8"), name="the lock that conda-lock wrote").packages
+    lines = [line for line in (result.stderr or result.stdout).splitlines() if line.strip()]
+    report(f"conda-lock has no solution: {Redactor()((lines or ['no message'])[0])}")
+    return None
+
+
 def _failed(kind: str, wanted: Wanted, why: str) -> XpuBuildError:
     """Return the error for one of the kinds that ``rattler_child`` knows."""
     kinds: dict[str, tuple[type[XpuBuildError], str]] = {
         "unsatisfiable": (
             UnsatisfiableError,
-            "the recipe's conda packages cannot be installed together",
+            "the conda packages that the recipe requires cannot be installed together",
         ),
         "unreachable": (FetchError, "a conda channel could not be read"),
         "invalid": (RecipeError, "the recipe has invalid conda specifications"),

@@ -4,7 +4,7 @@ Compilers, binutils, sysroots of conda: PyTorch's CMake and ``distutils`` would 
 library than the host's, and host objects would not link. Copies of oneAPI's libraries: the loader finds them
 first through the environment's ``lib`` folder, so another libsycl, Level Zero loader or MKL is loaded than
 the one of the build (facts: the list that Argonne's Aurora build scripts remove by force). conda's
-``mkl-static`` brings such copies: static MKL comes from pip, as in a virtual environment.
+``mkl-static`` depends on such copies: static MKL comes from pip, as in a virtual environment.
 
 The environment's Python loads the environment's libstdc++ first. One that is older than what the GPU driver
 was built with makes the Level Zero driver fail to load, and torch then reports no XPU (known failures of

@@ -76,7 +76,7 @@ def pip_download(
 ) -> list[Path]:
     """Put a wheel for each need into the folder ``into``; all are of one requirement file and interpreter.
 
-    ``cache`` keeps what came whole for the next try.
+    ``cache`` keeps complete downloads for the next attempt.
 
     Raises:
         FetchError: one cannot be had.
