@@ -8,6 +8,7 @@ settings of the user and runs no scripts of packages.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -88,7 +89,11 @@ def _link(lock: CondaLock, scratch: Path, env: Path, environment: Mapping[str, s
     }  # fmt: skip
     answer = ask_rattler(job, "installed", environment)
     if "ok" not in answer:
-        raise rattler_failed(str(answer.get("message", "")))
+        message = str(answer.get("message", ""))
+        with explained(env, "installing conda packages"):
+            if "No space left on device" in message:
+                raise OSError(errno.ENOSPC, message)
+        raise rattler_failed(message)
 
 
 def installed(env: Path) -> dict[str, dict[str, Any]]:
@@ -201,7 +206,7 @@ class CondaEnvironmentProof:
                     "environment's Python loads its own libstdc++ first, and the Level Zero driver then "
                     "fails to load"
                 ),
-                fix="add a newer one ('libstdcxx-ng >=13') to toolchain.conda.packages, and lock again",
+                fix="add a newer libstdcxx-ng to toolchain.conda.packages, and create the lock again",
                 evidence={"package": owner, "has": has, "needs": need.version, "by": need.source},
             )
         return {"has": has, "needs": need.version if need else "", "by": need.source if need else ""}
