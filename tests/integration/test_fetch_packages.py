@@ -137,7 +137,10 @@ def test_two_pythons_and_an_install_without_a_network(
 
     files = Depot.open(place).files()
     assert len(files) == 3
-    require_wheels(files, [need for needs in needs_of(site.inputs(), PYTHONS) for need in needs])
+    require_wheels(
+        [(entry.name, entry.sha256) for entry in files],
+        [need for needs in needs_of(site.inputs(), PYTHONS) for need in needs],
+    )
     offline = offline_environment(place / PAGE)
     requirements = tmp_path / "r.txt"
     requirements.write_text(site.text)

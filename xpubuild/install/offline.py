@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from xpubuild.engine.environment import base_environment
+from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import FetchError
 from xpubuild.install.fetch_packages import needs_of
@@ -18,7 +19,7 @@ from xpubuild.supply.depot.entries import Entry
 from xpubuild.supply.depot.examine import require_sound
 from xpubuild.supply.depot.folder import Depot, archives_in
 from xpubuild.supply.index.pip_download import Need
-from xpubuild.supply.index.pipconf import pip_settings
+from xpubuild.supply.index.pipconf import local_path, pip_settings
 
 
 def take_stock(
@@ -53,7 +54,7 @@ def require_all(prepared: Prepared, done: Collection[str], *, cancel: Cancel, fe
     """Look up everything that the steps other than ``done`` download, offline.
 
     Without ``fetch`` nothing is copied from the mirror into the user's repositories, so these are looked
-    up only if there is no mirror. What pip's wheel folders lack, pip and uv report.
+    up only if there is no mirror.
 
     Raises:
         FetchError: the first thing that is missing.
@@ -70,9 +71,9 @@ def require_all(prepared: Prepared, done: Collection[str], *, cancel: Cancel, fe
                     raise _unknown(tree.url, tree.note, f"{tree.component}.source.configure_time")
         supply = Supply(target.cache / "conda", archives_in(folder), offline=True, cancel=cancel)
         require_here((package.archive for package in packages), supply)
-        if folder is not None or "find-links" not in pip_settings(base_environment()):
+        listed = _in_wheel_folders() if folder is None else _names(Depot.open(folder).files())
+        if listed is not None:
             needs = needs_of(inputs, [inputs.python_version])
-            listed = Depot.open(folder).files() if folder is not None else []
             require_wheels(listed, (need for some in needs for need in some))
         supply = replace(supply, cache=target.cache / "archives")
         for item in inputs.archives:
@@ -90,14 +91,27 @@ def require_all(prepared: Prepared, done: Collection[str], *, cancel: Cancel, fe
         raise
 
 
-def require_wheels(files: Sequence[Entry], needs: Iterable[Need]) -> None:
-    """Look for a wheel of each need among the files of a depot.
+def _names(entries: Iterable[Entry]) -> list[tuple[str, str]]:
+    return [(entry.name, entry.sha256) for entry in entries]
+
+
+def _in_wheel_folders() -> list[tuple[str, str]] | None:
+    """Return name and sha256 of the wheels in pip's find-links; None where a page of links has them."""
+    places = map(local_path, pip_settings(base_environment()).get("find-links", "").split())
+    every = [path for place in places if place is not None for path in (place, *place.glob("*"))]
+    if any(path.suffix.startswith(".htm") for path in every):
+        return None
+    return [(path.name, file_sha256(path)) for path in every if path.suffix == ".whl" and path.is_file()]
+
+
+def require_wheels(files: Sequence[tuple[str, str]], needs: Iterable[Need]) -> None:
+    """Look for a wheel of each need among files: name and sha256.
 
     Raises:
         FetchError: there is none; the message names the first need.
     """
     for need in needs:
-        if not any(need.met_by(entry.name, entry.sha256) for entry in files):
+        if not any(need.met_by(*file) for file in files):
             raise FetchError(
                 f"{need.name} is missing, and the run is offline",
                 why="no mirror or wheel folder has a wheel of it for this Python with a hash of the recipe",
