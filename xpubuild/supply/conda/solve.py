@@ -62,7 +62,7 @@ def find_conda_lock(environment: Mapping[str, str]) -> CondaLocker | None:
     names = ("micromamba", "mamba", "conda", environment.get("MAMBA_EXE"), environment.get("CONDA_EXE"))
     conda = next(filter(None, (shutil.which(name, path=path) for name in names if name)), None)
     beside = Path(sys.executable).with_name("conda-lock")
-    program = shutil.which(beside) or shutil.which("conda-lock", path=path)
+    program = shutil.which(str(beside)) or shutil.which("conda-lock", path=path)
     return CondaLocker(program, conda) if program and conda else None
 
 

@@ -129,13 +129,13 @@ def _environment(cache: Path) -> dict[str, str]:
 @functools.cache
 def _tags(python: str) -> frozenset[object]:
     """Return the tags of wheels that a Python ("3.11" or "3.11.2") on a glibc Linux of x86_64 can install."""
-    abi, (major, minor) = _abi(python), map(int, python.split(".")[:2])
+    abi, (major, minor) = _abi(python), map(int, python.removesuffix("t").split(".")[:2])
     return frozenset({
         *cpython_tags((major, minor), abis=[abi], platforms=PLATFORMS),
-        *compatible_tags((major, minor), interpreter=abi, platforms=PLATFORMS),
+        *compatible_tags((major, minor), interpreter=abi.removesuffix("t"), platforms=PLATFORMS),
     })  # fmt: skip
 
 
 def _abi(python: str) -> str:
-    """Return the ABI tag of a CPython."""
+    """Return the ABI tag of a CPython: cp313t for the free-threaded 3.13t."""
     return "cp" + "".join(python.split(".")[:2])
