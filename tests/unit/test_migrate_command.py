@@ -141,8 +141,10 @@ def test_what_is_for_nvidia_in_scripts_and_values_is_reported(xpubuild: Xpubuild
     (here / "requirements.txt").write_text("flash-attn==2\ntorch\n")
     (here / "Dockerfile").write_text("FROM nvidia/cuda:12\n")
     (here / "a.yaml").write_text("device: cuda\n")
+    (here / "b.yaml").write_text("distributed_type: MULTI_GPU\nipex_config:\n  ipex: true\n")
     found = json.loads(xpubuild("migrate", ".", "--json").out)["findings"]
-    assert sorted(item["id"] for item in found) == ["image", "nvidia-smi", "package"]
+    names = sorted({item["id"] for item in found})
+    assert names == ["accelerate", "image", "ipex", "nvidia-smi", "package"]
     found = json.loads(xpubuild("migrate", ".", "--json", "--values").out)["findings"]
     assert "value" in {item["id"] for item in found}
     assert xpubuild("migrate", "a.yaml", "--to", "xpu", "--values", "--write").status == 0

@@ -38,7 +38,7 @@ from xpubuild.migrate.rules import Found, Reason, Rewritten, Rules, Written, rea
 
 #: A file without any of these words has nothing to rewrite and nothing to report.
 _ANY = re.compile(
-    r"cuda|nccl|intel_extension|oneccl|torch\.xpu|DataParallel|gpus?\b|accelerator", re.IGNORECASE
+    r"cuda|nccl|ipex|intel_extension|oneccl|torch\.xpu|DataParallel|gpus?\b|accelerator", re.IGNORECASE
 )
 _DEVICE = re.compile(r"cuda(?P<rest>:(?:\d+|%[ds]|\{[^}]*\})?)?")
 

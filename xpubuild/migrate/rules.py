@@ -17,7 +17,8 @@ from xpubuild.safe_yaml import read_yaml
 Target = Literal["accelerator", "xpu"]
 #: The releases since which torch.accelerator exists, answers for a torch without a GPU, and torch has xccl.
 _ACCELERATOR, _ANSWERS, _XCCL = Version("2.6"), Version("2.7"), Version("2.8")
-_CUDA = "torch.cuda."
+_CUDA, _XPU = "torch.cuda.", "torch.xpu."
+_XPU_MODULES = ("graphs", "memory", "random", "streams")
 
 
 @frozen
@@ -106,7 +107,7 @@ class Rules:
 
     def look_up(self, name: str) -> Written | Reason | None:
         """Return what is written for a full name, or why nothing is; None for a name of no concern."""
-        return self._finding(name) or self._elsewhere(name) or self._of_cuda(name)
+        return self._finding(name) or self._elsewhere(name) or self._of_cuda(name) or self._of_xpu(name)
 
     def _finding(self, name: str) -> Reason | None:
         for kind in ("findings", "notes"):
@@ -147,9 +148,16 @@ class Rules:
             return Written(f"{{torch}}.xpu.{last}")
         return Written(f"{{torch}}.get_device_module({{device}}).{last}")
 
+    def _of_xpu(self, name: str) -> Reason | None:
+        """Report what only a later torch or Intel's extension has."""
+        last = name.removeprefix(_XPU).partition(".")[0]
+        known = last in _XPU_MODULES or last.startswith("_") or f"{_XPU}{last}" in self.has
+        return None if not name.startswith(_XPU) or known else self._without(name)
+
     def _without(self, name: str) -> Reason:
-        first = names.first_release(f"torch.xpu.{name.removeprefix(_CUDA)}")
-        since = f"; torch.xpu has it since torch {first}" if first else ""
+        first = names.first_release(f"{_XPU}{name.removeprefix(_CUDA).removeprefix(_XPU)}")
+        later = first is not None and Version(first) > self.version
+        since = f"; torch.xpu has it since torch {first}" if later else ""
         return reason("own", "no-counterpart", name=name, release=self.release, since=since)
 
 
