@@ -5,31 +5,45 @@ from __future__ import annotations
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent
+#: Folder below ``_data`` of the wheel -> that of a checkout, as pyproject.toml has them.
+CHECKOUT = {
+    "recipes": "recipes",
+    "setvars": "scripts/setvars",
+    "ci": "scripts/ci",
+    "docs/how-to": "docs/how-to",
+    "docs/reference": "docs/reference",
+    "docs/checks": "docs/checks",
+}
 
 
-def _data(name: str, checkout: str) -> Path:
+def _data(name: str) -> Path:
     packaged = _PACKAGE / "_data" / name
-    return packaged if packaged.is_dir() else _PACKAGE.parent / checkout
+    return packaged if packaged.is_dir() else _PACKAGE.parent / CHECKOUT.get(name, name)
+
+
+def package_dir() -> Path:
+    """Return the folder of the package itself."""
+    return _PACKAGE
 
 
 def recipes_dir() -> Path:
     """Return the folder of the recipes that ship with xpubuild."""
-    return _data("recipes", "recipes")
+    return _data("recipes")
 
 
 def setvars_dir() -> Path:
     """Return the folder with capture.sh and activate.{sh,fish}."""
-    return _data("setvars", "scripts/setvars")
+    return _data("setvars")
 
 
 def ci_script() -> Path:
     """Return the script that CI jobs run."""
-    return _data("ci", "scripts/ci") / "job.sh"
+    return _data("ci") / "job.sh"
 
 
 def docs_page(name: str) -> Path:
     """Return a page of the documentation, such as ``reference/recipe.md``: what a message points to."""
-    return _data("docs", "docs") / name
+    return _data("docs") / name
 
 
 def ops_project_dir() -> Path:

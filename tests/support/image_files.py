@@ -36,7 +36,7 @@ CELLS = {
 }
 
 
-def rendered(cell: Cell, program: str = "0.2.0") -> Rendered:
+def rendered(cell: Cell, program: Path | None = None) -> Rendered:
     """Return a cell as it is rendered now."""
     options = Options(recipe=cell.recipe, workspace=Path("/somewhere"), **cell.options)
     return Asked(cell.base, cell.form, program).render(options)

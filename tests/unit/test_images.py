@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
+import io
+import os
 import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
+from installer.sources import WheelFile
 from support.cli import Xpubuild
 from support.data_files import compare
 from support.documents import check
 from support.image_files import CELLS, FOLDER, Cell, rendered
+from support.imports import ROOT
 
-from xpubuild.errors import UnsatisfiableError, UsageError
+from xpubuild.errors import ToolchainError, UnsatisfiableError, UsageError
 from xpubuild.images.bases import bases
+from xpubuild.images.program import own_wheel
 from xpubuild.images.stages import CONTEXT, Format
 from xpubuild.recipe.values import Target
+from xpubuild.resources import CHECKOUT
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 HADOLINT = Path(sys.executable).with_name("hadolint")
 #: Debian 12 has no user space for today's GPUs.
@@ -81,7 +94,7 @@ def test_layers_go_from_what_changes_least() -> None:
         "g++",
         "essentials",
         "intel-ocloc",
-        "xpubuild==",
+        "-m pip check",
         "xpubuild install",
         "AS runtime",
         "verify --python",
@@ -151,7 +164,7 @@ def test_the_recipe_of_a_site_is_copied_whole(tmp_path: Path) -> None:
     found = rendered(Cell(str(recipe), "debian-12"))
     assert sorted(found.files) == [
         "recipe/recipe.yaml", "recipe/requirements/quickstart-toolchain.txt",
-        "recipe/requirements/torch-2.13.0-cpu.txt",
+        "recipe/requirements/torch-2.13.0-cpu.txt", found.request.xpubuild, "xpubuild.txt",
     ]  # fmt: skip
     assert f"COPY {CONTEXT}/recipe /opt/recipe" in found.text
     assert "xpubuild install /opt/recipe/recipe.yaml --target cpu" in found.text
@@ -181,26 +194,78 @@ def test_the_patch_files_of_a_recipe_are_copied_and_nothing_from_above_it(tmp_pa
 def test_a_wheel_of_xpubuild_is_copied(tmp_path: Path) -> None:
     wheel = tmp_path / "xpubuild-0.3.0.dev1-py3-none-any.whl"
     wheel.write_bytes(b"wheel")
-    found = rendered(Cell("quickstart", "debian-12"), str(wheel))
-    assert f"COPY {CONTEXT}/{wheel.name} /opt/" in found.text
+    found = rendered(Cell("quickstart", "debian-12"), wheel)
+    assert f"COPY {CONTEXT}/{wheel.name} {CONTEXT}/xpubuild.txt /opt/" in found.text
     assert 'xpubuild.version="0.3.0.dev1"' in found.text
     found.write(tmp_path / "out" / "Containerfile")
     assert (tmp_path / "out" / CONTEXT / wheel.name).read_bytes() == b"wheel"
 
 
+def test_the_xpubuild_that_runs_is_a_wheel_again(tmp_path: Path) -> None:
+    name, content = own_wheel()
+    assert (name, content) == own_wheel.__wrapped__()
+    wheel = tmp_path / name
+    wheel.write_bytes(content)
+    with WheelFile.open(wheel) as source:
+        source.validate_record()
+    pip = [sys.executable, "-m", "pip", "install", "--no-index", "--no-deps", "--quiet", "--target"]
+    subprocess.run([*pip, str(tmp_path / "here"), str(wheel)], check=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, tmp_path / "here/bin/xpubuild", "recipes", "show", "quickstart", "--json"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "here")}, cwd=tmp_path,
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert str(tmp_path / "here/xpubuild/_data/recipes") in done.stdout, done.stderr
+    assert (tmp_path / "here/xpubuild/_data/ci/job.sh").stat().st_mode & 0o111
+    assert (tmp_path / "here/bin/xpubuild").is_file()
+
+
+def test_an_installed_file_that_was_changed_is_in_no_image(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about = tmp_path / "xpubuild-9.dist-info"
+    about.mkdir()
+    (tmp_path / "xpubuild").mkdir()
+    (tmp_path / "xpubuild/__init__.py").write_text("changed = 1\n")
+    (tmp_path / "xpubuild/more.py").write_text("")
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: xpubuild\nVersion: 9\n")
+    record = "xpubuild/__init__.py,sha256=AAAA,3\nxpubuild-9.dist-info/METADATA,,\nbin/xpubuild,,\n"
+    (about / "RECORD").write_text(record)
+    monkeypatch.setattr(
+        "importlib.metadata.distribution", lambda _: importlib.metadata.PathDistribution(about)
+    )
+    with pytest.raises(ToolchainError, match=r"__init__\.py is missing or was changed"):
+        own_wheel.__wrapped__()
+    (about / "RECORD").write_text(record.replace("sha256=AAAA", ""))
+    name, content = own_wheel.__wrapped__()
+    assert name == "xpubuild-9-py3-none-any.whl"
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        assert archive.namelist() == [
+            "xpubuild-9.dist-info/METADATA", "xpubuild/__init__.py", "xpubuild-9.dist-info/RECORD",
+        ]  # fmt: skip
+
+
+def test_the_files_and_requirements_of_an_image_are_those_of_the_project() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    assert {folder: f"xpubuild/_data/{name}" for name, folder in CHECKOUT.items()} == included
+    asked = (ROOT / "recipes/requirements/xpubuild.in").read_text().splitlines()[1:]
+    assert sorted(asked) == sorted(project["project"]["dependencies"])
+
+
 @pytest.mark.parametrize(
     ("cell", "program", "kind", "says"),
     [
-        (Cell("quickstart", "debian-13"), "0.2.0", UsageError, "the bases are: ubuntu-24.04"),
-        (Cell("quickstart", "debian-12"), "0.2.0; rm", UsageError, "takes a version"),
-        (Cell("quickstart", "debian-12"), "gone.whl", UsageError, "there is no such file"),
-        (Cell("2.8", "debian-12"), "0.2.0", UnsatisfiableError, "the host has 1.8.12"),
-        (Cell("quickstart", "debian-12", options={"target": "xpu"}), "0.2.0", UnsatisfiableError, "cpu"),
-        (Cell("2.8", "ubuntu-24.04", options={"with_": ("music",)}), "0.2.0", UsageError, "components are"),
+        (Cell("quickstart", "debian-13"), None, UsageError, "the bases are: ubuntu-24.04"),
+        (Cell("quickstart", "debian-12"), Path("pyproject.toml"), UsageError, "under its own name"),
+        (Cell("quickstart", "debian-12"), Path("xpubuild-9.whl"), UsageError, "there is no such file"),
+        (Cell("2.8", "debian-12"), None, UnsatisfiableError, "the host has 1.8.12"),
+        (Cell("quickstart", "debian-12", options={"target": "xpu"}), None, UnsatisfiableError, "cpu"),
+        (Cell("2.8", "ubuntu-24.04", options={"with_": ("music",)}), None, UsageError, "components are"),
     ],
 )
 def test_what_cannot_be_built_is_refused(
-    cell: Cell, program: str, kind: type[UsageError | UnsatisfiableError], says: str
+    cell: Cell, program: Path | None, kind: type[UsageError | UnsatisfiableError], says: str
 ) -> None:
     with pytest.raises(kind) as caught:
         rendered(cell, program)
@@ -229,7 +294,7 @@ def test_the_command(xpubuild: Xpubuild, tmp_path: Path) -> None:
     assert xpubuild(*words, "--output", "/proc/none/Containerfile").status == 2
     document = check(xpubuild.json(*words, "--output", str(tmp_path / "Containerfile")), "image")
     assert document["text"] == (tmp_path / "Containerfile").read_text() == text
-    assert document["files"] == []
+    assert document["files"] == [f"{CONTEXT}/{document['xpubuild']}", f"{CONTEXT}/xpubuild.txt"]
     assert "podman build" in xpubuild.ok(*words, "--output", str(tmp_path / "Containerfile")).out
     assert xpubuild("image").status == 2
     assert xpubuild(*words, "--tag", "x").status == 2

@@ -286,7 +286,7 @@ def fetch(for_python: str | None, mirror: Any, offline: bool, **build: Any) -> i
 
 @options.command("image")
 def image(
-    base: str, form: Format, program: str, output: str | None, build_it: bool, tag: str | None,
+    base: str, form: Format, program: Path | None, output: str | None, build_it: bool, tag: str | None,
     builder_options: tuple[str, ...], **build: Any,
 ) -> int:  # fmt: skip
     """Write an image that builds and verifies RECIPE, and contains the result without compilers.

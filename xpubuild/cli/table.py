@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from xpubuild import __version__
-
 #: Kinds of values. A tuple of words in their place is a choice.
 FLAG, TEXT, LIST, NAMES, NUMBER, JOBS = "flag", "text", "list", "names", "number", "jobs"
 #: One path, several, several separated by colons; a folder or URL, several of these; [COMPONENT=]DIR.
@@ -139,8 +137,8 @@ OPTIONS: Mapping[str, Option] = {
     "base": O(TEXT, "System of the image.", "NAME", "ubuntu-24.04"),
     "image.format": O(("containerfile", "apptainer"), "Containerfile, or definition of Apptainer.",
         default="containerfile", to="form"),
-    "xpubuild": O(TEXT, "The xpubuild of the build: a version, or a wheel or sdist.", "VERSION|FILE",
-        __version__, to="program"),
+    "xpubuild": O(PATH, "Wheel of xpubuild that builds (default: the xpubuild that runs).", "FILE",
+        to="program"),
     "image.output": O(TEXT, "File to write; what it copies is put beside it (default: stdout).", "FILE",
         words="-o --output"),
     "image.build": O(FLAG, "Build the image with the builder that is installed.", to="build_it"),

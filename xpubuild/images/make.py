@@ -12,7 +12,6 @@ from typing import Literal
 
 import platformdirs
 import yaml
-from packaging.version import InvalidVersion, Version
 from typing_extensions import TypedDict
 
 from xpubuild.engine import files
@@ -26,6 +25,7 @@ from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import BuildError, ToolchainError, UsageError
 from xpubuild.frozen import frozen
 from xpubuild.images.bases import base_named
+from xpubuild.images.program import REQUIREMENTS, own_wheel
 from xpubuild.images.stages import CACHE, CONTEXT, Format, ImageRequest, render
 from xpubuild.install.choose import choose
 from xpubuild.install.options import Options
@@ -80,7 +80,7 @@ class ImageDocument(TypedDict):
     """Its full name."""
     format: Literal["containerfile", "apptainer"]
     xpubuild: str
-    """What pip installs as xpubuild in the build stage."""
+    """The wheel that is installed as xpubuild in the build stage."""
     text: str
     """The Containerfile or definition."""
     files: list[str]
@@ -129,11 +129,11 @@ def require_buildable(request: ImageRequest) -> None:
 
 @frozen
 class Rendered:
-    """A rendered file, and what it copies from ``CONTEXT``: by path there, a text or the file itself."""
+    """A rendered file, and what it copies from ``CONTEXT``: by path there, its content or the file itself."""
 
     request: ImageRequest
     text: str
-    files: Mapping[str, str | Path]
+    files: Mapping[str, str | bytes | Path]
 
     def write(self, file: Path) -> None:
         """Write the file, and beside it the folder with what it copies."""
@@ -147,7 +147,8 @@ class Rendered:
                     fix="choose a folder where you have write permission with --output",
                 ) from error
             for name, content in self.files.items():
-                data = content.read_bytes() if isinstance(content, Path) else content.encode()
+                data = content.read_bytes() if isinstance(content, Path) else content
+                data = data.encode() if isinstance(data, str) else data
                 files.write_atomic(file.parent / CONTEXT / name, data)
             files.write_atomic(file, self.text.encode())
 
@@ -176,7 +177,7 @@ class Asked:
 
     base: str
     form: Format
-    xpubuild: str
+    xpubuild: Path | None = None
     tag: str | None = None
     more: tuple[str, ...] = ()
 
@@ -271,27 +272,21 @@ def _installed_builder(form: Format) -> str:
     )
 
 
-def _program(asked: str) -> tuple[str, dict[str, Path]]:
-    """Return what pip installs, and the file that it is, for a version, a wheel or an sdist."""
-    path = Path(asked).expanduser()
-    if asked.endswith((".whl", ".tar.gz")):
-        if not path.is_file() or not path.name.startswith("xpubuild-"):
-            raise UsageError(
-                f"{asked} is no wheel or sdist of xpubuild",
-                why="--xpubuild takes a version, or such a file under its own name"
-                + ("" if path.is_file() else "; there is no such file"),
-                fix="build one in a checkout",
-                commands=("python3 -m pip wheel --no-deps --wheel-dir dist .",),
-            )
-        return path.name, {path.name: path.absolute()}
-    try:
-        return f"xpubuild=={Version(asked)}", {}
-    except InvalidVersion:
+def _program(asked: Path | None) -> tuple[str, dict[str, str | bytes | Path]]:
+    """Return the name of the wheel that is installed as xpubuild, and the files that it takes."""
+    requirements = recipes_dir() / "requirements" / REQUIREMENTS
+    if asked is None:
+        name, content = own_wheel()
+        return name, {name: content, REQUIREMENTS: requirements}
+    if not (asked.is_file() and asked.name.startswith("xpubuild-") and asked.suffix == ".whl"):
         raise UsageError(
-            f"'{asked}' is no version of xpubuild",
-            why="--xpubuild takes a version such as 0.2.0, or a wheel or sdist",
-            fix="correct the version",
-        ) from None
+            f"{asked} is no wheel of xpubuild",
+            why="--xpubuild takes such a file under its own name"
+            + ("" if asked.is_file() else "; there is no such file"),
+            fix="omit it, which takes the xpubuild that runs, or build one in a checkout",
+            commands=("python3 -m pip wheel --no-deps --wheel-dir dist .",),
+        )
+    return asked.name, {asked.name: asked.absolute(), REQUIREMENTS: requirements}
 
 
 def _recipe_files(choice: Choice) -> dict[str, str | Path]:

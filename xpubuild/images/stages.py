@@ -18,6 +18,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from xpubuild.distribution import Need, install, install_oneapi
 from xpubuild.frozen import frozen
 from xpubuild.images.bases import Base
+from xpubuild.images.program import REQUIREMENTS
 from xpubuild.install.target import Choice
 from xpubuild.machine.oneapi_bundles import package_for
 from xpubuild.recipe.model import Recipe
@@ -44,8 +45,8 @@ class ImageRequest:
     """A recipe, resolved for one base.
 
     ``choice`` are the options applied to the recipe, as of an install; ``recipe_word`` is how the recipe is
-    named inside the image, ``xpubuild`` what pip installs there: a requirement, or the name of a file in
-    ``CONTEXT``. ``files`` are the files there that a site's recipe consists of: texts, or where they are.
+    named inside the image, ``xpubuild`` the wheel in ``CONTEXT`` that is installed there. ``files`` are the
+    files there that a site's recipe consists of: texts, or where they are.
     """
 
     choice: Choice
@@ -131,13 +132,15 @@ def _build(request: ImageRequest) -> Iterator[Instruction]:
     pip = {"pip": f"{CACHE}/pip"}
     own = {"PATH": f"{_PROGRAM}/bin:{_PATH}", "XDG_CACHE_HOME": CACHE, "PIP_CACHE_DIR": pip["pip"]}
     yield Instruction("env", values={**own, **base.row.get("env", {})})
-    what = request.xpubuild
-    if "==" not in what:
-        yield Instruction("copy", "xpubuild itself", (f"{CONTEXT}/{what}",), target="/opt/")
-        what = f"/opt/{what}"
+    copied = (f"{CONTEXT}/{request.xpubuild}", f"{CONTEXT}/{REQUIREMENTS}")
+    yield Instruction("copy", "xpubuild itself, and its dependencies with hashes", copied, target="/opt/")
+    python = f"{_PROGRAM}/bin/python -m pip"
+    hashed = f"--only-binary :all: --require-hashes --requirement /opt/{REQUIREMENTS}"
     lines = (
         f"{base.python} -m venv {_PROGRAM}",
-        f"{_PROGRAM}/bin/python -m pip install --disable-pip-version-check {shlex.quote(what)}",
+        f"{python} install --disable-pip-version-check {hashed}",
+        f"{python} install --no-index --no-deps /opt/{shlex.quote(request.xpubuild)}",
+        f"{python} check",
     )
     yield Instruction("run", "xpubuild", lines, pip, indexes=True)
     if request.files:
@@ -185,16 +188,21 @@ def _runtime(request: ImageRequest) -> Iterator[Instruction]:
         f"{_VENV}/bin/python -m pip install --disable-pip-version-check --no-cache-dir --no-index"
         f" --find-links {_WHEELS} --require-hashes --requirement {_RECORD}/requirements.txt"
     )
-    lines = (*(["ldconfig"] if request.is_xpu else []), f"{request.base.python} -m venv {_VENV}", pip)
+    reports = f"{_RECORD}/verify"
+    lines = (
+        *(["ldconfig"] if request.is_xpu else []), f"{request.base.python} -m venv {_VENV}", pip,
+        f"install --directory --owner={_USER_ID} {reports}",
+    )  # fmt: skip
     title = "the wheels that were built, and those that they were tested with"
     yield Instruction("run", title, lines, mounts=(_WHEELS,))
     yield Instruction("env", values={"PATH": f"{_VENV}/bin:{_PATH}"})
     yield _built(f"{_WHEELS}/receipt.json", f"{_RECORD}/", "how it was built")
     yield Instruction("user", values={"name": _USER, "number": str(_USER_ID)})
     words = [f"{_PROGRAM}/bin/xpubuild", "verify", "--python", f"{_VENV}/bin/python"]
-    checks = [[*words, "--no-gpu"]]
+    checks = [[*words, "--no-gpu", "--junit", f"{reports}/no-gpu.xml"]]
     if imported := [f"{name}.import" for name in _WITH_CHECKS if name in request.choice.components]:
-        checks.append([*words, "--device", "cpu", "--only", ",".join(imported)])
+        only = ("--device", "cpu", "--only", ",".join(imported))
+        checks.append([*words, *only, "--junit", f"{reports}/import.xml"])
     yield Instruction("run", "verify", tuple(map(shlex.join, checks)), mounts=(_PROGRAM,))
 
 
@@ -231,15 +239,14 @@ def _text(text: str) -> str:
 
 def render(request: ImageRequest) -> str:
     """Return the text of the Containerfile or the Apptainer definition."""
-    recipe, device, program = request.recipe, request.choice.device, request.xpubuild
+    recipe, device = request.recipe, request.choice.device
     label = "org.opencontainers.image"
     labels = {
         f"{label}.title": recipe.title,
         f"{label}.description": f"{recipe.title}, built and verified for {device.upper()}",
         f"{label}.version": str(recipe.release or recipe.name),
         f"{label}.base.name": request.base.image,
-        # The version in xpubuild==VERSION, or in the name of a wheel or sdist.
-        "xpubuild.version": program.partition("==")[2] or program.removesuffix(".tar.gz").split("-")[1],
+        "xpubuild.version": request.xpubuild.split("-")[1],
         "xpubuild.recipe": recipe.name,
         "xpubuild.target": device,
     }
