@@ -13,9 +13,18 @@ from support.explain_logs import embed, ordinary, samples
 
 from xpubuild.distribution import System
 from xpubuild.errors import RecipeError
-from xpubuild.explain.document import Circumstances, explain_stream
+from xpubuild.explain.document import Circumstances, _filled, explain_stream
 from xpubuild.explain.prefilter import Prefilter
-from xpubuild.explain.rules import FOLDER, Command, Message, Rule, command_for, load_rules, shipped_rules
+from xpubuild.explain.rules import (
+    ALTERNATIVES,
+    FOLDER,
+    Command,
+    Message,
+    Rule,
+    command_for,
+    load_rules,
+    shipped_rules,
+)  # fmt: skip
 from xpubuild.explain.watch import LogWatcher
 
 RULES = shipped_rules().rules
@@ -155,10 +164,12 @@ def test_an_allocation_is_judged_by_its_sizes() -> None:
         " Of the allocated memory {} is allocated by PyTorch, and 1.00 MiB is reserved by PyTorch.\n"
     )
     for tried, used, first in (
-        ("2.00 MiB", "10.00 MiB", "xpu-out-of-memory-free"), ("20.00 GiB", "50.00 GiB", "xpu-out-of-memory")
+        ("2.00 MiB", "10.00 MiB", "xpu-refused-with-room"), ("20.00 GiB", "50.00 GiB", "xpu-out-of-memory"),
+        ("80.00 GiB", "1.00 MiB", "xpu-more-than-the-device"),
     ):  # fmt: skip
         found = explain_stream(io.BytesIO(text.format(tried, used).encode())).findings
         assert found[0].id == first
+        assert (found[0].confidence == "certain") is (first != "xpu-refused-with-room")
         assert tried in found[0].title
 
 
@@ -167,12 +178,93 @@ def test_a_result_code_has_its_own_cause() -> None:
         item = explain_stream(io.BytesIO(f"RuntimeError: error: 20 ({code})\n".encode())).findings[0]
         return item.title, item.confidence
 
-    assert best("UR_RESULT_ERROR_DEVICE_LOST") == (
-        "The GPU was lost (it hung, its memory ran out, or it was reset)",
-        "certain",
-    )
+    lost = "The GPU was lost (DEVICE_LOST: it hung, its memory ran out, or it was reset)"
+    assert best("UR_RESULT_ERROR_DEVICE_LOST") == (lost, "possible"), "three causes"
     assert best("ZE_RESULT_ERROR_DEVICE_LOST") == best("UR_RESULT_ERROR_DEVICE_LOST")
     assert best("UR_RESULT_ERROR_INVALID_VALUE")[1] == "possible"
+    assert best("UR_RESULT_ERROR_COMPILER_NOT_AVAILABLE")[1] == "certain"
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        # https://github.com/pytorch/pytorch/issues/121535, intel/xpumanager: zeInit without 0x
+        ("RuntimeError: Native API failed. Native API returns: -36 (PI_ERR", "INVALID_QUEUE"),
+        ("[2022-07-13 08:59:51] [E] [85075] GPUDeviceStub::init zeInit error: 70020000", "misses a library"),
+        ("Triton Error [ZE]: 0x7800000F", "INVALID_NATIVE_BINARY"),
+        ("RuntimeError: level_zero backend failed with error: 40", "OUT_OF_RESOURCES"),
+        (
+            "RuntimeError: Native API failed. Native API returns: -6 (PI_ERROR_OUT_OF_HOST_MEMORY)",
+            "memory of the host",
+        ),
+    ],
+)
+def test_a_number_is_read_as_the_name_that_it_stands_for(line: str, name: str) -> None:
+    (found,) = explain_stream(io.BytesIO(f"{line}\n".encode())).findings
+    assert found.id == "runtime-error-code"
+    assert name in found.title
+
+
+# ---- Confidence is a rule of the data
+
+
+def entries(rule: Rule) -> list[tuple[str, str, str]]:
+    """Return (confidence, cause, what decides) of a rule without rows, or of each of its rows."""
+    return [
+        (row.sure or rule.sure, (row.cause or rule.cause).replace("{what}", row.what or rule.what),
+         row.decides or rule.decides)
+        for row in rule.rows.values() or (rule,)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_a_cause_that_is_surer_than_possible_is_one(rule: Rule) -> None:
+    assert not any("{" in row.what for row in (rule, *rule.rows.values()))
+    for sure, cause, decides in entries(rule):
+        assert sure == "possible" or not ALTERNATIVES.search(cause)
+        assert sure != "likely" or decides
+
+
+@pytest.mark.parametrize(
+    ("sure", "cause", "refused"),
+    [
+        ("certain", "The disk is full or broken.", "alternatives"),
+        ("certain", "One of these is full.", "alternatives"), ("likely", "The disk is full.", "decides"),
+    ],
+)  # fmt: skip
+def test_a_rule_that_is_surer_than_its_cause_is_refused(
+    sure: str, cause: str, refused: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "mine.yaml"
+    entry = f"id: a, says: [abcdef], title: t, cause: '{cause}', fix: f, next: n, file: x, sure: {sure}"
+    path.write_text(f"rules: {{F: [{{{entry}}}]}}")
+    with pytest.raises(RecipeError) as caught:
+        load_rules([path])
+    assert refused in str(caught.value.why)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_no_text_has_a_hole(rule: Rule) -> None:
+    near = {name for message in rule.near for name in re.findall(r"\{([a-z_]+)[#*]?\}", message.text)}
+    for message in rule.says:
+        hit = message.pattern.search(line_of(message, rule))
+        assert hit
+        words = {name: text for name, text in hit.groupdict().items() if text}
+        sizes = {*re.findall("[a-z]+", " ".join(f"{name} {how}" for name, how in rule.where.items()))}
+        if sizes - {*words, *near, "outside", "caller"}:
+            continue  # without these sizes the rule does not fit
+        words |= {"what": "w", "host": "h", **dict.fromkeys(near, "n")}
+        for text in (rule.title, rule.cause, rule.fix):
+            assert "HOLE" not in _filled(text, words, "HOLE"), message.text
+
+
+def test_no_command_asks_a_server_that_the_log_does_not_name() -> None:
+    fixed = re.compile(r"(?:https?://|git@|getent hosts )(?!\{host\}|HOST)[\w.-]+")
+    allowed = ("https://download.pytorch.org/whl/xpu", "https://github.com/intel/torch-xpu-ops")
+    for rule in RULES:
+        for command in [text for text in nexts(rule) if isinstance(text, str)]:
+            hit = fixed.search(command)
+            assert hit is None or command[hit.start() :].startswith(allowed), (rule.id, command)
 
 
 # ---- The matcher of a running build

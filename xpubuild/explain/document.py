@@ -13,18 +13,19 @@ from xpubuild.distribution import UNKNOWN_SYSTEM, System
 from xpubuild.documents import plain
 from xpubuild.explain.blocks import Reader
 from xpubuild.explain.forms import FirstError
-from xpubuild.explain.rules import MAX_DISTANCE, NEAR, ORDER, Rules, Sure, command_for, shipped_rules
+from xpubuild.explain.rules import NEAR, ORDER, Sure, command_for, shipped_rules
 from xpubuild.explain.scan import Match, Outcome, scan, scan_file
 from xpubuild.explain.searchterms import search_terms
 from xpubuild.frozen import frozen
 
 _DOCTOR = "xpubuild doctor "
 _MOST_FINDINGS = 5
+#: How many lines above the first error the reason for it may stand.
+_ABOVE = 3
 #: Facts of a log whose packages are of a distribution.
 _OF_LOG = "log-of-"
-_REPORTS = frozenset({"wheel-build-failed", "child-failed"})
 _PLACE = re.compile(r"\{([a-z_]+)\}")
-_ASIDE = re.compile(r" \([^(){}]*\{([a-z_]+)\}[^()]*\)")
+_ASIDE = re.compile(r" \([^(){}]*\{([a-z_]+)\}[^()]*\)|(?::|(?<=\.)) \{([a-z_]+)\}(?=\.?$)")
 _SAFE = re.compile(r"[\w./+@=:,-]{1,200}")
 
 
@@ -43,7 +44,7 @@ class LikelyCause:
     next_command: str
     """It removes, reinstalls and downgrades nothing."""
     confidence: Sure
-    """certain: the message has one cause; likely: it has a main one; possible: one among several."""
+    """certain: the message has one cause; likely: the log decides for one; possible: one among several."""
     sources: tuple[str, ...]
     """Where the message is written, and threads in which it was seen."""
     probes: tuple[str, ...] = ()
@@ -142,9 +143,9 @@ def _quoted(text: str) -> str:
     return text if _SAFE.fullmatch(text) and not text.startswith("-") else "NAME"
 
 
-def _filled(text: str, words: Mapping[str, str], missing: str = "...") -> str:
-    """Return a text with the words of a message; what is in brackets goes with a word that it lacks."""
-    text = _ASIDE.sub(lambda aside: aside[0] if words.get(aside[1]) else "", text)
+def _filled(text: str, words: Mapping[str, str], missing: str = "it") -> str:
+    """Return a text with the words of a message; brackets, and an end, go with a word that they lack."""
+    text = _ASIDE.sub(lambda aside: aside[0] if words.get(aside[1] or aside[2]) else "", text)
     return _PLACE.sub(lambda place: words.get(place[1]) or missing or place[1].upper(), text)
 
 
@@ -158,12 +159,11 @@ def _limit(match: Match, outcome: Outcome) -> Sure:
         or (rule.transfer and done > match.line and done >= outcome.failed)
         or (outcome.first_error is None and good > outcome.failed)  # what failed was done after all
         or (rule.warning and not failed_later)
-        or (not (match.is_error or rule.fatal or outcome.failed) and match.line < outcome.lines - NEAR)
+        # A line that is no error by itself, after which something else goes on, and nothing fails.
+        or (not (match.is_error or rule.fatal or outcome.failed) and match.line < outcome.lines - _ABOVE)
     ):
         return "possible"
-    # The head of a report may stand behind the error itself; what stands long after it is of something else.
-    failed = failed_later or (match.line - MAX_DISTANCE <= outcome.failed and good <= match.line)
-    return "certain" if failed or good <= match.line else "possible"
+    return "certain" if failed_later or good <= match.line else "possible"
 
 
 def _ranked(found: Sequence[tuple[LikelyCause, Match]], outcome: Outcome) -> tuple[LikelyCause, ...]:
@@ -171,53 +171,47 @@ def _ranked(found: Sequence[tuple[LikelyCause, Match]], outcome: Outcome) -> tup
     first = outcome.first_error.line if outcome.first_error else 0
     # What is killed, or cannot write, leaves halves behind of which others complain.
     cut = outcome.first_error and outcome.first_error.kind in {"memory", "disk"}
-    sure = [(item, match.general) for item, match in found if item.confidence != "possible"]
-    kept: list[tuple[tuple[int | bool, ...], LikelyCause]] = []
+    shown: list[tuple[LikelyCause, Match, bool]] = []
     for item, match in found:
-        # Who reports the error of another program says nothing that the first error does not.
-        told = item.id in _REPORTS and 0 < first < item.line
+        # What is sure stands at the first error: directly above it, or in the lines that belong to it.
+        near = not first or match.rule.fatal or -_ABOVE <= item.line - first <= NEAR
+        half = cut and item.line - first <= NEAR and "memory" not in item.family
+        apart = bool(not near or half) and not item.decided_by
+        shown.append((replace(item, confidence="possible") if apart else item, match, apart))
+    sure = [match.general for item, match, _ in shown if item.confidence != "possible"]
+    kept: list[tuple[tuple[int | bool, ...], LikelyCause]] = []
+    for item, match, apart in shown:
+        # Who reports the error of another program, or its end, says nothing that the first error does not.
+        told = match.rule.general and not match.rule.rows and 0 < first < item.line
         astray = match.rule.beside and _rank(item) > 0 and not 0 < first <= item.line <= first + NEAR
-        if told or astray or (match.general and not all(general for _, general in sure)):
+        if told or astray or (match.general and not all(sure)):
             continue
-        # What is found far before the first error is of a step that went on.
-        early = first and item.line < first - MAX_DISTANCE and any(other.line >= first for other, _ in sure)
-        far = abs(item.line - first) > NEAR
-        weak = (early and item.confidence == "likely") or (cut and not far and "memory" not in item.family)
-        shown = replace(item, confidence="possible") if weak else item
-        kept.append(
-            ((_rank(shown), match.general, item.line != first, not match.is_error, far, item.line), shown)
-        )
+        place = item.line != first, not match.is_error, abs(item.line - first) > NEAR, item.line
+        kept.append(((_rank(item), apart, match.general, *place), item))
     return tuple(item for _, item in sorted(kept, key=lambda entry: entry[0])[:_MOST_FINDINGS])
 
 
-def explain_file(path: Path, known: Circumstances | None = None, rules: Rules | None = None) -> Explanation:
+def explain_file(path: Path, known: Circumstances | None = None) -> Explanation:
     """Explain a log.
 
     Raises:
         UsageError: it cannot be read.
     """
-    return conclude(scan_file(path, rules), known or Circumstances())
+    return conclude(scan_file(path), known or Circumstances())
 
 
-def explain_stream(
-    stream: Reader, known: Circumstances | None = None, rules: Rules | None = None
-) -> Explanation:
+def explain_stream(stream: Reader, known: Circumstances | None = None) -> Explanation:
     """Explain what is read from a stream of bytes."""
-    return conclude(scan(stream, rules), known or Circumstances())
+    return conclude(scan(stream), known or Circumstances())
 
 
-def list_document(rules: Rules | None = None) -> dict[str, Any]:
+def list_document() -> dict[str, Any]:
     """Return the ``xpubuild.explain-rules/1`` document: all rules by family and id."""
-    entries = sorted((rules or shipped_rules()).rules, key=lambda item: (item.family, item.id))
-    return {
-        "schema": "xpubuild.explain-rules/1",
-        "rules": [
-            {
-                **{name: getattr(entry, name) for name in ("id", "family", "title", "fatal")},
-                "messages": [message.text for message in entry.says],
-                "confidence": entry.sure,
-                "sources": list(entry.sources),
-            }
-            for entry in entries
-        ],
-    }
+    entries = sorted(shipped_rules().rules, key=lambda item: (item.family, item.id))
+    listed = [
+        {**{name: getattr(entry, name) for name in ("id", "family", "title", "fatal")},
+         "messages": [message.text for message in entry.says], "confidence": entry.sure,
+         "sources": list(entry.sources)}
+        for entry in entries
+    ]  # fmt: skip
+    return {"schema": "xpubuild.explain-rules/1", "rules": listed}

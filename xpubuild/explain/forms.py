@@ -81,6 +81,7 @@ class FirstErrorSearch:
         self._errors: list[FirstError] = []
         self._wrapper: FirstError | None = None
         self._complaint: FirstError | None = None
+        self._noted: FirstError | None = None
 
     @property
     def settled(self) -> bool:
@@ -97,16 +98,23 @@ class FirstErrorSearch:
         if self.settled:
             return bool(_ERROR_RULES.match(text))
         if wrapper := _WRAPPER_RULES.match(text):
-            self._wrapper = self._wrapper or _found(wrapper, line, text)
+            self._wrapper = self._wrapper or _found(_kind(wrapper), line, text)
             return True
         if found := _ERROR_RULES.match(text):
-            self._errors.append(_found(found, line, text))
+            self._errors.append(_found(_kind(found), line, text))
             return True
         far = self._wrapper and self._complaint and self._wrapper.line - self._complaint.line > _REASON_BEFORE
         if (far or not self._complaint) and not line.text.startswith((" ", "\t")):
             weak = _COMPLAINT_RULES.match(text)
-            self._complaint = _found(weak, line, text) if weak else self._complaint
+            self._complaint = _found(_kind(weak), line, text) if weak else self._complaint
+        if text.startswith("Traceback (most"):
+            self.note(line, "python")
         return False
+
+    def note(self, line: Line, kind: str = "tool") -> None:
+        """Remember a line that a rule knows, or that heads an error which is missing."""
+        text = undrawn(line.text)
+        self._noted = self._noted or (None if _HARMLESS.match(text) else _found(kind, line, text))
 
     def stops(self, line: Line) -> bool:
         """Return whether a line that ``consider`` takes for no error shows that a run ended badly."""
@@ -124,8 +132,8 @@ class FirstErrorSearch:
         ``went_on`` whether a program trained or served between two lines.
         """
         errors = [
-            error for error in self._errors
-            if not ((error.kind in _TRANSFERS and overcome(error.line, True))
+            error for error in self._errors if not (
+                (error.kind in _TRANSFERS and overcome(error.line, True))
                     or (error.kind in _CAUGHT and overcome(error.line, False)))
         ]  # fmt: skip
         # What a run went on after is not what ended it, where something else fails later.
@@ -136,13 +144,17 @@ class FirstErrorSearch:
             return errors[0]
         # What a command says stands before the report that it failed; with ninja, below it.
         below = _REASON_BEFORE if report and report.text.startswith("FAILED: ") else 0
-        if report:
+        if report and not (report.kind == "git" and overcome(report.line, True)):
             return weak if weak and -below <= report.line - weak.line <= _REASON_BEFORE else report
-        return weak if weak and not self._errors and not overcome(weak.line, False) else None
+        last = weak or self._noted
+        return last if last and not self._errors and not overcome(last.line, False) else None
 
 
-def _found(match: re.Match[str], line: Line, text: str) -> FirstError:
-    kind = (match.lastgroup or "").rpartition("_")[0]
+def _kind(match: re.Match[str]) -> str:
+    return (match.lastgroup or "").rpartition("_")[0]
+
+
+def _found(kind: str, line: Line, text: str) -> FirstError:
     before, after = line.before(_OF_NINJA), line.after(_AFTER)
     whole = (kind == "cmake" and line.joined()) or text
     if _LATER_LINES.fullmatch(whole) and kind in {"python", "signal"}:

@@ -27,18 +27,16 @@ NEAR = 12
 FOLDER = Path(__file__).with_name("rules")
 #: Codes of errors (``xpubuild.errors``) that a fatal rule can end a build with.
 Code = typing.Literal["no-space", "no-xpu"]
-#: certain: the message has one cause; likely: it has a main one; possible: one among several.
+#: certain: the message has one cause; likely: the log decides for one; possible: one among several.
 Sure = typing.Literal["certain", "likely", "possible"]
 #: Surest first.
 ORDER: tuple[Sure, ...] = typing.get_args(Sure)
 
 _PLACE = re.compile(r"\{([a-z_]*)([#*]?)\}|<([^<>]*\|[^<>]*)>")
-_SHAPES = {
-    "": (r"[^\s',;)\]]{1,200}?", r"[^\s',;)\]]{1,200}"),
-    "#": (r"-?\d[\d.]{0,18}", r"-?\d[\d.]{0,18}"),
-    "*": (r".{1,200}?", r".{1,300}"),
-}
+_SHAPES = {"": r"[^\s',;)\]]{1,200}", "#": r"-?\d[\d.]{0,18}", "*": r".{1,300}"}
 _SHORTEST = 5
+#: A cause that is surer than possible is one: none of these words is in its text.
+ALTERNATIVES = re.compile(r"(?i)\b(?:or|either|one of (?:these|them)|mostly|usually)\b")
 _SIZE = re.compile(r"([\d.]+) ?([KMGT]?)i?B?")
 
 
@@ -68,7 +66,7 @@ class Message:
 def _shape(place: re.Match[str], last: bool) -> str:
     if place[3]:
         return f"(?:{'|'.join(map(re.escape, place[3].split('|')))})"
-    shape = _SHAPES[place[2]][last]
+    shape = _SHAPES[place[2]] + ("" if last or place[2] == "#" else "?")
     return f"(?P<{place[1]}>{shape})" if place[1] else shape.replace("{1,", "{0,")
 
 
@@ -96,6 +94,8 @@ class Row(_Data):
     next: Command = ""
     sure: Sure | None = None
     checks: tuple[str, ...] = ()
+    decides: str = ""
+    """What in a log decides for this cause, for a likely one."""
 
 
 def _row(given: object) -> object:
@@ -107,12 +107,14 @@ class Rule(Row):
 
     One of ``near`` must be in the line or within ``NEAR`` lines of it, none of ``unless_near`` may;
     ``unless`` are what the line itself must not have. ``where`` compares numbers and sizes read from the
-    message (``{free: "> tried"}``), or asks for a module of another package than that of a path (``{code:
-    "outside caller"}``). ``rows`` has other texts for known values of the place ``by``; keys are
-    patterns of its spellings as of file names, with | between them, and the first that fits holds. A
-    ``general`` rule gives way to any other, unless a row fits; ``warning``: its program goes on after the
-    message; ``start``: it can only be the cause before the first step of a run; ``transfer``: what failed is
-    often tried again; ``beside``: where it is not certain, it counts at the first error or shortly below it.
+    message (``{free: "> tried"}``, ``{used+tried: "> total"}``), or asks for a module of another package
+    than that of a path (``{code: "outside caller"}``). ``rows`` has other texts for known values of the place
+    ``by``; keys are patterns of its spellings as of file names, with | between them, and the first that fits
+    holds; ``codes`` are numbers of it and the names that they stand for. ``decides`` says what in a log
+    decides for a likely cause. A ``general`` rule gives way to any other; ``warning``: its program goes on
+    after the message; ``start``: it can only be the cause before the first step of a run; ``transfer``: what
+    failed is often tried again, and the server in the lines around it is ``{host}``; ``beside``: where it is
+    not certain, it counts at the first error or shortly below it.
     ``next`` is a command, or one per distribution family with a ``default``, or
     ``install`` with a need of distributions.yaml. ``fatal`` ones stop a build in which they show.
     """
@@ -126,11 +128,12 @@ class Rule(Row):
     where: dict[str, str] = Field(default_factory=dict)
     by: str = "code"
     rows: dict[str, Annotated[Row, BeforeValidator(_row)]] = Field(default_factory=dict)
+    codes: dict[str, str] = Field(default_factory=dict)
     title: str
     cause: str
     fix: str
     next: Command
-    sure: Sure = "likely"
+    sure: Sure = "possible"
     general: bool = False
     warning: bool = False
     start: bool = False
@@ -150,23 +153,22 @@ class Rule(Row):
                 raise ValueError(f"its longest literal part is too short: {message.text}")
         if self.fatal != (self.error is not None):
             raise ValueError(f"{self.id}: a fatal rule needs an 'error', any other must not have one")
-        if any(
-            isinstance(item.next, dict) and "default" not in item.next for item in (self, *self.rows.values())
-        ):
-            raise ValueError(f"{self.id}: 'next' has no default")
+        for row in self.rows.values() or (self,):
+            if any(isinstance(item.next, dict) and "default" not in item.next for item in (row, self)):
+                raise ValueError(f"{self.id}: 'next' has no default")
+            cause = (row.cause or self.cause).replace("{what}", row.what or self.what)
+            sure = row.sure or self.sure
+            if sure != "possible" and ALTERNATIVES.search(cause):
+                raise ValueError(f"{self.id}: a cause with alternatives is possible at most: {cause}")
+            if sure == "likely" and not (row.decides or self.decides):
+                raise ValueError(f"{self.id}: 'decides' does not say what in a log makes it likely")
         return self
 
     def row(self, words: Mapping[str, str]) -> Row | None:
         """Return what holds for the value that a message has."""
-        value = words.get(self.by)
-        return next(
-            (
-                row
-                for key, row in self.rows.items()
-                if value and any(fnmatchcase(value, name) for name in key.split("|"))
-            ),
-            None,
-        )
+        value = words.get(self.by, "")
+        found = [row for key, row in self.rows.items() if any(fnmatchcase(value, x) for x in key.split("|"))]
+        return found[0] if found and value else None
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -179,9 +181,9 @@ class Rule(Row):
         """Whether the numbers and packages that a message has are those of this cause."""
         for name, condition in self.where.items():
             how, _, of = condition.partition(" ")
-            value, other = words.get(name, ""), words.get(of, of)
-            one, two = _number(value), _number(other)
-            outside = f"/{value.partition('.')[0]}/" not in other
+            other = words.get(of, of)
+            one = sum(_number(words.get(part, "" if part == name else "0")) for part in name.split("+"))
+            two, outside = _number(other), f"/{words.get(name, '').partition('.')[0]}/" not in other
             if not (outside if how == "outside" else one < two if how == "<" else one > two):
                 return False
         return True
@@ -257,9 +259,7 @@ def load_rules(paths: Iterable[Path]) -> Rules:
     seen: set[str] = set()
     for rule in rules:
         if rule.id in seen or {*rule.needs, *rule.unless_fact} - facts.keys():
-            raise RecipeError(
-                f"rule {rule.id} has the id of another rule, or asks for facts that no rule file has",
-                fix="correct its rule file",
-            )
+            what = f"rule {rule.id} has the id of another rule, or asks for facts that no rule file has"
+            raise RecipeError(what, fix="correct its rule file")
         seen.add(rule.id)
     return Rules(tuple(rules), facts)

@@ -28,7 +28,9 @@ _MOST_BYTES, _MOST_LINES = 4 << 20, 20_000
 _LOOKS = 200  # of one rule whose message is there and whose other conditions are not met
 _MATCHES = 20  # of one rule
 _SHAPES = 50_000
-_DIGITS = re.compile(rb"[0-9]+")
+#: The server of an address, of which no user and no password is taken.
+_HOST = re.compile(r"\b(?:https?://(?:\S{1,99}@)?|git@|ssh://(?:\w{1,40}@)?)([\w-]{1,63}(?:\.[\w-]{1,63})+)")
+_DIGITS = re.compile(rb"[1-9][0-9]*")  # none (0) is another thing than some
 _SHAPE_WITHIN = 300
 _EXCERPT = 400
 # Steps come again and again: after the first blocks they are looked for at the end of each.
@@ -157,7 +159,7 @@ class Scanner:
             return False
         for start, end in prefilter.lines(flat, first, limit):
             raw = flat[start : min(end, start + _SHAPE_WITHIN)]
-            shape = _DIGITS.sub(b"0", raw)
+            shape = _DIGITS.sub(b"1", raw)
             number += self._buffer.count(b"\n", counted, start)
             counted = start
             if shape in self._shapes and end - start <= _SHAPE_WITHIN:
@@ -184,11 +186,9 @@ class Scanner:
         for name, (literal, pattern) in self._rules.facts.items():
             if literal in line.low and name not in self._facts and pattern.search(line.canonical):
                 self._facts.add(name)
-        texts = [(line.low, line.canonical)]
-        if joined := line.joined():
-            texts.append((joined.lower(), joined))
         found = False
-        for low, text in texts:
+        for text in filter(None, (line.canonical, line.joined())):
+            low = text.lower()
             for literal, message, rule in self._messages:
                 if literal in low and (words := self._fitting(rule, message, line, text)) is not None:
                     shown = line.text.strip() if text is line.canonical else text
@@ -196,6 +196,8 @@ class Scanner:
                     self._matches.setdefault(rule.id, []).append(match)
                     self._tried(rule, _LOOKS // _MATCHES)
                     found = True
+                    if not (rule.warning or rule.general or error):
+                        self._first.note(line)
         return found
 
     def _fitting(self, rule: Rule, message: Message, line: Line, text: str) -> dict[str, str] | None:
@@ -216,6 +218,12 @@ class Scanner:
                 return None
             # The nearest line before it counts.
             words = {**{k: v for hit in reversed(seen) for k, v in hit.groupdict().items() if v}, **words}
+        if rule.by in words:
+            words[rule.by] = rule.codes.get(words[rule.by].lower(), words[rule.by])
+        if rule.transfer:
+            # The server that failed: of the message, of its line, of the lines around it.
+            named = _HOST.search("\n".join((text, *line.before(NEAR), *line.after(NEAR))))
+            words = {"host": named[1] if named else "", **words}
         return words if rule.fits(words) else None
 
     def _tried(self, rule: Rule, cost: int = 1) -> None:
@@ -234,15 +242,15 @@ def _lines_back(flat: bytes, end: int, count: int) -> int:
     return end
 
 
-def scan(stream: Reader, rules: Rules | None = None) -> Outcome:
+def scan(stream: Reader) -> Outcome:
     """Read a stream of bytes to its end."""
-    scanner = Scanner(rules or shipped_rules())
+    scanner = Scanner(shipped_rules())
     for block in blocks(stream):
         scanner.feed(block)
     return scanner.finish()
 
 
-def scan_file(path: Path, rules: Rules | None = None) -> Outcome:
+def scan_file(path: Path) -> Outcome:
     """Read a log.
 
     Raises:
@@ -250,10 +258,7 @@ def scan_file(path: Path, rules: Rules | None = None) -> Outcome:
     """
     try:
         with path.open("rb") as stream:
-            return scan(stream, rules)
+            return scan(stream)
     except OSError as error:
-        raise UsageError(
-            f"{path} cannot be read",
-            why=error.strerror or str(error),
-            fix="pass a log file, or - for standard input",
-        ) from error
+        why, fix = error.strerror or str(error), "pass a log file, or - for standard input"
+        raise UsageError(f"{path} cannot be read", why=why, fix=fix) from error
