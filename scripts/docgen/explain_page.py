@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from docgen import markdown as md
-from xpubuild.explain.rules import shipped_rules
+from xpubuild.explain.rules import ORDER, shipped_rules
 
 _ABOUT = """
 `xpubuild explain LOG` reads a build or run log once and prints the first error, whole and with its
@@ -20,8 +20,16 @@ known; for any other value it is possible at most. If no rule fits, explain says
 known, and shows the first error with its context, what to search for (without paths, user names and
 numbers) and the command that writes a report for others.
 
-The confidence is one of three words. *certain*: the program prints the message for this cause alone.
-*likely*: it is the main cause. *possible*: it is one among several.
+The confidence is one of three words, and a rule of the data, not of taste. *certain*: the message has one
+cause, and its text names one. *likely*: the cause is one, and the rule says what in the log decides for it
+(the soname of a library, the path of a header, the versions that pip names). *possible*: the text names
+several, or the message proves none. A rule whose cause lists alternatives cannot be more (it is refused).
+
+What is more than possible stands at the first error: in the lines that belong to it, or at most three lines
+above. What is found elsewhere is possible at most. The first error is the specific line, not the summary
+below it: of git the reason and not "Could not read from remote repository", of ocloc what it printed and not
+its exit code, of a launcher the failed assertion and not its banner. A complaint of a program without a form
+for errors, a traceback without its end, or the message of a rule is the first error where nothing else is.
 
 What happened afterwards counts. A cause is possible at most where the run went on after the message and
 nothing failed later: steps of a training or a build, "Successfully installed". So is a warning that no
@@ -29,7 +37,10 @@ failure follows, a transfer that a complete one followed, and a distributed run 
 it took a step. After the end of a good run (a status of 0, steps, "Build succeeded") there is no first error.
 What complains beside a process that was killed, or could not write, is possible at most: it saw half a file.
 If no rule knows the first error and its message names a setting, an option or a package that is missing, that
-is the likely cause; messages that name a harmful command, or only how to see more, do not count.
+is shown as possible; messages that name a harmful command, or only how to see more, do not count.
+
+Numbers of results (of Unified Runtime, OpenCL, Level Zero with and without 0x, ocloc) are read as the
+names that they stand for. Where a download failed, the command asks the server that the log names, no other.
 
 A rule for a general message (a wrapped error, a crash, a failed command) gives way to
 one that says more.
@@ -49,7 +60,15 @@ rest of it, in lines with words like error, failed and killed.
 def page() -> str:
     """Return the page."""
     rules = sorted(shipped_rules().rules, key=lambda entry: (entry.family, entry.id))
-    known = [(md.code(entry.id), entry.family.partition("-")[0], entry.title, entry.sure) for entry in rules]
+    known = [
+        (
+            md.code(entry.id),
+            entry.family.partition("-")[0],
+            entry.title,
+            min((row.sure or entry.sure for row in entry.rows.values() or (entry,)), key=ORDER.index),
+        )
+        for entry in rules
+    ]
     return (
         md.head("explain", "xpubuild/explain/rules")
         + _ABOUT

@@ -233,6 +233,22 @@ NONE = "ERROR: Could not find a version that satisfies the requirement"
          ("xpu-refused-with-room", "possible")),
         ((f"{OOM} 1.00 GiB. {TOTAL} 8.00 GiB is allocated by PyTorch, and 6.50 GiB is reserved by PyTorch",),
          ("xpu-memory-in-pieces", "certain")),
+        # pip indents what a build prints: the message is that of the line in which it stands.
+        (("  error: subprocess-exited-with-error", "      -- The CXX compiler identification is GNU 11.4.0",
+          "      CMake Error at CMakeLists.txt:12 (find_package):",
+          '        By not providing "FindTorch.cmake" in CMAKE_MODULE_PATH this project has', "      -- Done"),
+         ("cmake-package-not-found", "likely")),
+        # Firmware that the driver fails without, and firmware of a part that it does without.
+        (("xe 0000:03:00.0: Direct firmware load for xe/bmg_guc.bin failed with error -2",
+          "xe 0000:03:00.0: probe with driver xe failed with error -2"),
+         ("kernel-firmware-missing", "certain")),
+        (("i915 0000:00:02.0: Direct firmware load for i915/mtl_gsc.bin failed with error -2",
+          "[drm] Initialized i915 1.6.0 for 0000:00:02.0 on minor 0"),
+         ("kernel-firmware-missing", "possible")),
+        (("docker: permission denied while trying to connect to the Docker daemon socket at unix://v",),
+         ("container-refused", "certain")),
+        (("/usr/bin/ld: cannot find -lze_loader: No such file or directory",),
+         ("linker-lacks-library", "certain")),
         # What stands far from the first error, or before the prompt of another command, is not its cause.
         (("No platforms found - run with '--verbose' to get more details.", "# apt install -y wget",
           "# wget a", "# apt install ./a.deb", "# bin/sycl-ls", "Segmentation fault (core dumped)"),

@@ -93,12 +93,14 @@ def conclude(outcome: Outcome, known: Circumstances) -> Explanation:
     names = tuple(name for name in ("fedora", "rhel", "suse", "debian") if f"{_OF_LOG}{name}" in facts)
     system = System(names) if names else known.system
     found: dict[str, tuple[LikelyCause, Match]] = {}
-    for match in outcome.matches:
+    first = outcome.first_error.line if outcome.first_error else 0
+    # Of several lines with the message of a rule the one nearest to the first error counts.
+    for match in sorted(outcome.matches, key=lambda match: abs(match.line - first)):
         if fits(match, facts):
             cause = finding(match, system, known, _limit(match, outcome))
             if cause.id not in found or _rank(cause) < _rank(found[cause.id][0]):
                 found[cause.id] = cause, match
-    return Explanation(outcome.first_error, _ranked([*found.values()], outcome), outcome.lines)
+    return Explanation(outcome.first_error, _ranked([*found.values()], outcome, first), outcome.lines)
 
 
 def _rank(cause: LikelyCause) -> int:
@@ -117,9 +119,7 @@ def finding(match: Match, system: System, known: Circumstances, limit: Sure = "c
         (row and getattr(row, name)) or getattr(rule, name)
         for name in ("title", "cause", "fix", "next", "sure", "what", "checks")
     )
-    if rule.rows and row is None:
-        sure = "possible"
-    sure = max(sure, limit, key=ORDER.index)
+    sure = max(sure, limit, ORDER[-1] if rule.rows and row is None else limit, key=ORDER.index)
     checked = known.checks or {}
     results = {check: checked[check] for check in checks if check in checked}
     decided = next((check for check, result in results.items() if result == "fail"), None)
@@ -166,9 +166,10 @@ def _limit(match: Match, outcome: Outcome) -> Sure:
     return "certain" if failed_later or good <= match.line else "possible"
 
 
-def _ranked(found: Sequence[tuple[LikelyCause, Match]], outcome: Outcome) -> tuple[LikelyCause, ...]:
+def _ranked(
+    found: Sequence[tuple[LikelyCause, Match]], outcome: Outcome, first: int
+) -> tuple[LikelyCause, ...]:
     """Return the findings, surest first, then the first in the log; general ones give way to the others."""
-    first = outcome.first_error.line if outcome.first_error else 0
     # What is killed, or cannot write, leaves halves behind of which others complain.
     cut = outcome.first_error and outcome.first_error.kind in {"memory", "disk"}
     shown: list[tuple[LikelyCause, Match, bool]] = []

@@ -218,8 +218,8 @@ class Scanner:
                 return None
             # The nearest line before it counts.
             words = {**{k: v for hit in reversed(seen) for k, v in hit.groupdict().items() if v}, **words}
-        if rule.by in words:
-            words[rule.by] = rule.codes.get(words[rule.by].lower(), words[rule.by])
+        if value := words.get(rule.by, "").strip(".,:;"):
+            words[rule.by] = rule.codes.get(value.lower(), value)
         if rule.transfer:
             # The server that failed: of the message, of its line, of the lines around it.
             named = _HOST.search("\n".join((text, *line.before(NEAR), *line.after(NEAR))))
