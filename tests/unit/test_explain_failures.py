@@ -236,7 +236,7 @@ NONE = "ERROR: Could not find a version that satisfies the requirement"
         # pip indents what a build prints: the message is that of the line in which it stands.
         (("  error: subprocess-exited-with-error", "      -- The CXX compiler identification is GNU 11.4.0",
           "      CMake Error at CMakeLists.txt:12 (find_package):",
-          '        By not providing "FindTorch.cmake" in CMAKE_MODULE_PATH this project has', "      -- Done"),
+          '        By not providing "FindTorch.cmake" in CMAKE_MODULE_PATH this project', "      -- Done"),
          ("cmake-package-not-found", "likely")),
         # Firmware that the driver fails without, and firmware of a part that it does without.
         (("xe 0000:03:00.0: Direct firmware load for xe/bmg_guc.bin failed with error -2",

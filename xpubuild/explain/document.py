@@ -210,9 +210,9 @@ def list_document() -> dict[str, Any]:
     """Return the ``xpubuild.explain-rules/1`` document: all rules by family and id."""
     entries = sorted(shipped_rules().rules, key=lambda item: (item.family, item.id))
     listed = [
-        {**{name: getattr(entry, name) for name in ("id", "family", "title", "fatal")},
-         "messages": [message.text for message in entry.says], "confidence": entry.sure,
-         "sources": list(entry.sources)}
-        for entry in entries
+        {**{name: getattr(item, name) for name in ("id", "family", "title", "fatal")},
+         "messages": [message.text for message in item.says], "sources": list(item.sources),
+         "confidence": min((row.sure or item.sure for row in item.rows.values() or (item,)), key=ORDER.index)}
+        for item in entries
     ]  # fmt: skip
     return {"schema": "xpubuild.explain-rules/1", "rules": listed}
