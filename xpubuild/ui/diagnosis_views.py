@@ -114,7 +114,7 @@ def explain_view(document: Document) -> Parts:
 def _explained(document: Document) -> Iterator[Part]:
     first, findings, lines = document["first_error"], document["findings"], document["lines"]
     if first is None and not findings:
-        nothing = f"no line is known as an error ({lines} read); if the command failed, its cause is not known"
+        nothing = f"no line is known as an error ({lines} read); if it failed, the cause is not known"
         yield facts({"result": nothing if lines else "the log is empty; pass the log of the failed build"})
         return
     if first is not None:
