@@ -285,7 +285,9 @@ def test_a_base_that_is_too_old_for_a_release_is_refused(tmp_path: Path) -> None
 
 def test_the_command(xpubuild: Xpubuild, tmp_path: Path) -> None:
     words = ("image", "quickstart", "--base", "debian-12")
-    text = xpubuild.ok(*words).out
+    shown = xpubuild.ok(*words)
+    text = shown.out
+    assert "--output puts beside it" in shown.err
     assert text.startswith(
         "# For podman, buildah and docker\n# ops extension for a prebuilt torch: CPU on Debian 12\n"
         "# Made by: xpubuild image"

@@ -296,7 +296,7 @@ def image(
     from xpubuild.errors import UsageError
     from xpubuild.images.make import Asked
     from xpubuild.install.options import Options
-    from xpubuild.ui.console import write_out
+    from xpubuild.ui.console import warn, write_out
     from xpubuild.ui.views import image_view
 
     if not build_it and (tag or builder_options):
@@ -314,5 +314,6 @@ def image(
     speech = options.speech()
     if file is None and built is None and not speech.as_json:
         write_out(rendered.text)
+        warn("this copies files that --output puts beside it")
         return 0
     return options.answer(rendered.document(file, built), image_view, silent=speech.quiet)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import functools
 import hashlib
 import importlib.metadata
@@ -12,6 +11,7 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from xpubuild.artifacts.record import record_hash
 from xpubuild.errors import ToolchainError
 from xpubuild.resources import CHECKOUT, package_dir
 
@@ -41,7 +41,9 @@ def own_wheel() -> tuple[str, bytes]:
         if about or (whole and folder == _NAME):
             place = Path(str(path.locate()))
             found[name] = place
-            if not place.is_file() or (path.hash and path.hash.value != _digest(place.read_bytes())):
+            if not place.is_file() or (
+                path.hash and f"sha256={path.hash.value}" != _hash(place.read_bytes())
+            ):
                 raise ToolchainError(
                     f"the installed file {place} is missing or was changed",
                     why="the image would get another xpubuild than its version says",
@@ -67,7 +69,7 @@ def _packed(files: Mapping[str, Path], stem: str) -> bytes:
             data = path.read_bytes()
             mode = 0o755 if path.stat().st_mode & stat.S_IXUSR else 0o644
             _add(archive, name, data, mode)
-            rows.append(f"{name},sha256={_digest(data)},{len(data)}")
+            rows.append(f"{name},{_hash(data)},{len(data)}")
         _add(archive, record, "\n".join([*rows, f"{record},,", ""]).encode(), 0o644)
     return buffer.getvalue()
 
@@ -78,5 +80,5 @@ def _add(archive: zipfile.ZipFile, name: str, data: bytes, mode: int) -> None:
     archive.writestr(info, data)
 
 
-def _digest(data: bytes) -> str:
-    return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+def _hash(data: bytes) -> str:
+    return record_hash(hashlib.sha256(data).digest())

@@ -18,6 +18,7 @@ Target = Literal["accelerator", "xpu"]
 #: The releases since which torch.accelerator exists, answers for a torch without a GPU, and torch has xccl.
 _ACCELERATOR, _ANSWERS, _XCCL = Version("2.6"), Version("2.7"), Version("2.8")
 _CUDA, _XPU = "torch.cuda.", "torch.xpu."
+#: Modules of torch.xpu, which the table of names does not list.
 _XPU_MODULES = ("graphs", "memory", "random", "streams")
 
 
