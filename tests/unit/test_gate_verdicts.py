@@ -114,3 +114,15 @@ def test_a_full_disk_is_told_as_explain_knows_it() -> None:
     assert error.what
     assert error.why
     assert error.commands
+
+
+def test_the_first_failed_edge_is_reported_while_ninja_waits_for_the_rest() -> None:
+    watcher = WatchStep(False)()
+    lines = (
+        "[1/9] Building CXX object a.o",
+        "  FAILED: [code=1] src/b.dir/b.cpp.o /src/b.dir/b.cpp.o",
+        "FAILED: c.o",
+    )
+    found = [verdict for number, line in enumerate(lines, 1) for verdict in watcher.line(line, number)]
+    assert [(type(one), getattr(one, "id", "")) for one in found] == [(Caution, "edge-failed")]
+    assert "b.cpp.o failed" in getattr(found[0], "text", "")

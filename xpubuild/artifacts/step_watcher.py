@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from xpubuild.artifacts.expectation import Expectation
 from xpubuild.artifacts.xpu_gate import XpuGate
-from xpubuild.engine.model import Stop, Verdict
+from xpubuild.engine.model import Caution, Stop, Verdict
 from xpubuild.errors import NoSpaceError, NoXpuError, XpuBuildError
 from xpubuild.explain.document import Circumstances, LikelyCause
 from xpubuild.explain.rules import Code, shipped_rules
@@ -22,6 +23,8 @@ FATAL_WORDS = (
 )  # fmt: skip
 #: The rules are read after so many lines: most commands that print fewer end soon and without errors.
 _FEW, _MOST_WAITING = 200, 10_000
+#: ninja's report of a failed edge; the code came with ninja 1.13.
+_EDGE_FAILED = re.compile(r"\s*FAILED: (?:\[code=\d+\] )?(?:\S*/)?(\S+)")
 _FACTS = {True: "xpu-wanted", False: "xpu-not-wanted"}
 
 
@@ -36,11 +39,17 @@ class StepWatcher:
         self._log: LogWatcher | None = None
         self._waiting: list[str] = []
         self._doomed = False  # a line that waits may be one that stops the command
+        self._edge_failed = False
         self._document: dict[str, Any] | None = None
 
     def line(self, text: str, number: int) -> Sequence[Verdict]:
         """Take a line of the log."""
         verdicts = self._gate.line(text, number) if self._gate is not None else []
+        if not self._edge_failed and (failed := _EDGE_FAILED.match(text)):
+            # ninja starts nothing more, but waits for what runs: an external project can take half an hour.
+            self._edge_failed = True
+            words = f"{failed[1]} failed: the build ends with what is running now (Ctrl-C ends it at once)"
+            verdicts = [*verdicts, Caution("edge-failed", words, (text.strip(),))]
         self._waiting.append(text)
         low = text.lower()
         self._doomed = self._doomed or any(word in low for word in FATAL_WORDS)
