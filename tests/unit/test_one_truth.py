@@ -56,7 +56,7 @@ hosts = st.fixed_dictionaries(
     {
         "driver": st.sampled_from([*DRIVERS]), "loader": st.sampled_from(LOADERS),
         "gpu": st.sampled_from([*GPUS]), "oneapi": st.sets(st.sampled_from(ONEAPI), max_size=3),
-        "gcc": st.sampled_from(["11.4.0", "12.2.0", "13.3.0", "15.1.0"]),
+        "gcc": st.sampled_from(["9.4.0", "11.4.0", "12.2.0", "13.3.0", "15.1.0"]),
         "python": st.sampled_from(["3.10.12", "3.12.4", "3.14.0"]),
     }
 )  # fmt: skip
@@ -144,6 +144,11 @@ def remedies(reason: Reason, here: Situation) -> list[Situation]:
     if reason.constraint == "oneapi":
         line = re.findall(r">=(\d+\.\d+)", reason.wanted)
         return [replace(here, oneapi=newest((*(here.oneapi or ()), line[0])))] if line else []
+    lowest = re.findall(r">=(\d+\.\d+)", reason.todo)
+    if reason.constraint == "gcc" and lowest:
+        return [replace(here, gcc=lowest[0])]
+    if reason.constraint == "python" and lowest:
+        return [replace(here, python=(*(here.python or ()), f"{lowest[0]}.1"))]
     return []
 
 
