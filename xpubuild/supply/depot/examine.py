@@ -62,7 +62,7 @@ def check_depot(
         UsageError, FetchError: there is no depot, or one of another version.
         NoSpaceError, ToolchainError, InterruptedByUserError.
     """
-    asked, found = cancel or Cancel(), list[Damage]()
+    asked, found = Cancel() if cancel is None else cancel, list[Damage]()
     if is_indexed(path):
         depot = Depot.open(path, damaged=True)
         if repair:
