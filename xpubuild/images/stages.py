@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -19,6 +19,7 @@ from xpubuild.distribution import Need, install, install_oneapi
 from xpubuild.frozen import frozen
 from xpubuild.images.bases import Base
 from xpubuild.images.program import REQUIREMENTS
+from xpubuild.install.options import words_of
 from xpubuild.install.target import Choice
 from xpubuild.machine.oneapi_bundles import package_for
 from xpubuild.recipe.model import Recipe
@@ -37,6 +38,7 @@ _PROGRAM, _VENV = "/opt/xpubuild", "/opt/venv"
 _WHEELS, _RECORD, _RECIPES, _LIBRARIES = "/wheels", "/usr/share/xpubuild", "/opt/recipe", "/oneapi"
 _USER, _USER_ID = "torch", 10001
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_OPTIONS = {"target": "", "with_": ",", "without": ",", "arch": ",", "cxx11_abi": "", "variant": ""}
 _WITH_CHECKS = ("ops", "vision", "audio")
 
 
@@ -67,15 +69,8 @@ class ImageRequest:
         return self.choice.device == "xpu"
 
     def options(self) -> Iterator[str]:
-        """Yield the options of an install that decide what is built."""
-        asked = self.choice.options
-        yield from ("--target", self.choice.device)
-        for option, names in (("--with", asked.with_), ("--without", asked.without), ("--arch", asked.arch)):
-            if names:
-                yield from (option, ",".join(names))
-        for option, value in (("--cxx11-abi", asked.cxx11_abi), ("--variant", asked.variant)):
-            if value is not None:
-                yield from (option, value)
+        """Return the words of an install's options that decide what is built."""
+        return words_of(replace(self.choice.options, target=self.choice.device), _OPTIONS)
 
     def remade_by(self) -> str:
         """Return the command that renders this image."""
