@@ -20,7 +20,7 @@ from auditwheel.policy import WheelPolicies
 
 from xpubuild.artifacts.elf import ElfObject, read_shared_object
 from xpubuild.artifacts.linkage import DRIVER_LIBRARIES, ORIGIN, Closure, Linker
-from xpubuild.artifacts.repair_runtime import TORCH_LIBRARIES, Owned, Runtime, component_of, fits, loaded_by
+from xpubuild.artifacts.repair_runtime import TORCH_LIBRARIES, Owned, Runtime, families_of, fits
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.errors import AuditError, UnsatisfiableError
 from xpubuild.frozen import frozen
@@ -128,7 +128,7 @@ class Decider:
 
     def _object(self, member: str, closure: Closure) -> None:
         for library in self.elves[member].needed:
-            inside, owned = self._inside(library), self._runtime.find(library)
+            inside, owned = self._inside(library), self._runtime.owned.get(library)
             of_torch = owned.dist.name == "torch" if owned else fits(library, TORCH_LIBRARIES)
             if inside is not None:
                 self._lead(member, posixpath.dirname(inside))
@@ -158,18 +158,20 @@ class Decider:
 
     def _pin(self, owned: Owned) -> None:
         """Require a distribution, with those that its library needs or opens by name."""
-        if owned.library in self._pinned:
+        library, there = owned.path.name, self._runtime.owned
+        if library in self._pinned:
             return
-        self._pinned[owned.library] = owned
-        needed = read_shared_object(owned.path).needed
-        others = [found for name in needed if (found := self._runtime.find(name)) is not None]
-        for other in (*others, *self._runtime.matching(loaded_by(owned.library))):
-            if not self._platforms.of_system(other.library) and other.dist.name not in (self._dist, "torch"):
+        self._pinned[library] = owned
+        others = [there[name] for name in read_shared_object(owned.path).needed if name in there]
+        opened = [pattern for row in families_of(library) for pattern in row["loads"]]
+        for other in (*others, *self._runtime.matching(opened)):
+            system = self._platforms.of_system(other.path.name)
+            if not system and other.dist.name not in (self._dist, "torch"):
                 self._pin(other)
 
     def _bundle(self, member: str, library: str, closure: Closure) -> None:
         provider = closure.found.get(library)
-        if provider is None or component_of(library) is not None:
+        if provider is None or families_of(library):
             self._missing.setdefault(library, member)
             return
         source, name = Path(provider.path), library
@@ -203,7 +205,7 @@ class Decider:
         first, *_ = sorted(self._missing)
         what = f"{first} was not found"
         fix = "install the package that has the library, or pass its folder with --search"
-        if component_of(first) is not None:
+        if families_of(first):
             what = f"no installed distribution has {first}"
             fix = (
                 "install Intel's wheels with these libraries (such as intel-sycl-rt) in an environment "
