@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
+import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +16,6 @@ import yaml
 from typing_extensions import TypedDict
 
 from xpubuild.engine import files
-from xpubuild.engine.child import resolve_executable
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.events import Sink, StepOutput
 from xpubuild.engine.failure import first_error_line
@@ -211,15 +211,12 @@ class Asked:
             BuildError: the builder failed; its first error is the reason.
             ToolchainError, NoSpaceError, InterruptedByUserError.
         """
+        if file is None:
+            with scratch_folder("image") as folder:
+                place = folder / _NAMES[self.form]
+                rendered.write(place)
+                return self.build(rendered, place, cancel, sink)
         builder = _installed_builder(self.form)
-        if file is not None:
-            return self._build(rendered, file, builder, cancel, sink)
-        with scratch_folder("image") as folder:
-            place = folder / _NAMES[self.form]
-            rendered.write(place)
-            return self._build(rendered, place, builder, cancel, sink)
-
-    def _build(self, rendered: Rendered, file: Path, builder: str, cancel: Cancel, sink: Sink) -> ImageBuild:
         request, own = rendered.request, platformdirs.user_cache_path("xpubuild") / "images"
         name = f"{request.recipe.name}-{request.choice.device}-{request.base.name}"
         tag = self.tag or f"localhost/xpubuild:{name}"
@@ -257,13 +254,9 @@ class Asked:
 
 def _installed_builder(form: Format) -> str:
     """Return the first builder of a format that is installed."""
-    known, env = _BUILDERS[form], base_environment()
-    for name in known:
-        try:
-            resolve_executable(name, env)
-        except ToolchainError:
-            continue
-        return name
+    known, path = _BUILDERS[form], base_environment()["PATH"]
+    if found := next((name for name in known if shutil.which(name, path=path)), None):
+        return found
     raise ToolchainError(
         f"nothing that builds the format {form} is installed",
         why=f"looked on PATH for {', '.join(known)}",
