@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from support.data_files import DATA
-from xpubuild.images.make import Asked, Rendered
+from xpubuild.images import make
+from xpubuild.images.make import Rendered
 from xpubuild.images.stages import Format
 from xpubuild.install.options import Options
 
@@ -39,7 +40,7 @@ CELLS = {
 def rendered(cell: Cell, program: Path | None = None) -> Rendered:
     """Return a cell as it is rendered now."""
     options = Options(recipe=cell.recipe, workspace=Path("/somewhere"), **cell.options)
-    return Asked(cell.base, cell.form, program).render(options)
+    return make.rendered(options, cell.base, cell.form, program)
 
 
 def rewrite() -> None:

@@ -26,7 +26,7 @@ class XpuGate:
         self._expected = expected
         every = shipped_gate_rules() if rules is None else rules
         self._rules = [rule for rule in every if rule.holds_for(expected.version) and expected.asks(rule)]
-        self._patterns = {rule.id: re.compile(rule.line) for rule in self._rules if rule.line}
+        self._lines = [(rule, re.compile(rule.line)) for rule in self._rules if rule.line]
         self._literals = tuple({word for rule in self._rules if rule.line for word in rule.find})
         self._commands = [(rule, re.compile(rule.generated)) for rule in self._rules if rule.generated]
         self._messages = Messages()
@@ -60,12 +60,9 @@ class XpuGate:
             yield from self._of_commands(Path(found[1]))
         if not any(word in low for word in self._literals):
             return
-        for rule in self._rules:
-            pattern = self._patterns.get(rule.id)
-            match = pattern.search(text) if pattern else None
-            if match:
-                value = match.groupdict().get("value")
-                yield from self._verdict(rule, value, message.lines)
+        for rule, pattern in self._lines:
+            if match := pattern.search(text):
+                yield from self._verdict(rule, match.groupdict().get("value"), message.lines)
 
     def _of_caches(self, *, stale: bool) -> list[Verdict]:
         verdicts: list[Verdict] = []
@@ -97,8 +94,7 @@ class XpuGate:
         file = build / "build.ninja"
         for line in [group.line() for group in read_sycl_groups(build)] or [NO_SYCL]:
             for rule, pattern in self._commands:
-                match = pattern.search(line)
-                if match:
+                if match := pattern.search(line):
                     yield from self._verdict(rule, match.groupdict().get("value"), ((1, line),), file)
 
     def _verdict(

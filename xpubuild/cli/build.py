@@ -157,14 +157,15 @@ def _jobs(build: dict[str, Any], form: Any, matrix: tuple[str, ...], output: Pat
     """Write a folder of jobs."""
     import os
 
-    from xpubuild.jobs.asked import Asked
+    from xpubuild.jobs.asked import planned_jobs
     from xpubuild.jobs.render import KINDS
     from xpubuild.ui.views import planned_jobs_view
 
     nodes: dict[str, Any] = {kind: options.configuration().nodes(kind) for kind in KINDS}
     words = (sys.executable, "-m", "xpubuild")
-    jobs = Asked(form, matrix, output, nodes, words, os.environ.get("XDG_CACHE_HOME", ""))
-    return options.answer(jobs.write(_asked(build)), planned_jobs_view)
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    document = planned_jobs(_asked(build), form, matrix, output, settings=nodes, xpubuild=words, cache=cache)
+    return options.answer(document, planned_jobs_view)
 
 
 def _show_plan(prepared: Prepared, form: str, until: str | None = None, output: Path | None = None) -> int:
@@ -294,7 +295,7 @@ def image(
     After -- come options for the builder: '--build -- --secret id=pip,src=pip.conf'.
     """
     from xpubuild.errors import UsageError
-    from xpubuild.images.make import Asked
+    from xpubuild.images.make import rendered
     from xpubuild.install.options import Options
     from xpubuild.ui.console import warn, write_out
     from xpubuild.ui.views import image_view
@@ -302,18 +303,17 @@ def image(
     if not build_it and (tag or builder_options):
         raise UsageError("--tag and what follows -- are for --build", fix="add --build")
     file = None if output in (None, "-") else Path(str(output)).expanduser().absolute()
-    asked = Asked(base, form, program, tag, builder_options)
     built = None
     with options.interruptible() as cancel:
-        rendered = asked.render(Options(**build))
+        made = rendered(Options(**build), base, form, program)
         if file is not None:
-            rendered.write(file)
+            made.write(file)
         if build_it:
             with options.new_sink() as sink:
-                built = asked.build(rendered, file, cancel, sink)
+                built = made.build(file, cancel, sink, tag=tag, more=builder_options)
     speech = options.speech()
     if file is None and built is None and not speech.as_json:
-        write_out(rendered.text)
+        write_out(made.text)
         warn("this copies files that --output puts beside it")
         return 0
-    return options.answer(rendered.document(file, built), image_view, silent=speech.quiet)
+    return options.answer(made.document(file, built), image_view, silent=speech.quiet)

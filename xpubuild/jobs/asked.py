@@ -16,7 +16,6 @@ from typing import Any
 
 from xpubuild.engine.model import Plan
 from xpubuild.errors import UsageError
-from xpubuild.frozen import frozen
 from xpubuild.install.install import prepare_as_asked
 from xpubuild.install.options import Options, is_lock, words_of
 from xpubuild.install.target import Prepared
@@ -39,67 +38,58 @@ _HERE = {
 }  # fmt: skip
 
 
-@frozen
-class Asked:
-    """What the command line and the configuration say about jobs.
+def planned_jobs(
+    options: Options, scheduler: Scheduler, matrix: Sequence[str], output: Path | None, *,
+    settings: Mapping[str, Mapping[str, object]], xpubuild: tuple[str, ...], cache: str,
+) -> PlannedJobsDocument:  # fmt: skip
+    """Plan each build, write the folder and return its document, ``xpubuild.planned-jobs/1``.
 
     ``settings`` are the tables [jobs.KIND]; ``xpubuild`` are the words that start this xpubuild.
+
+    Raises:
+        UsageError, RecipeError: of the options, the matrix or the configuration.
+        XpuBuildError: see ``install.resolve``.
     """
+    nodes = {kind: nodes_of(kind, settings.get(kind, {})) for kind in KINDS}
+    require_possible(options)
+    rows: list[dict[str, Any]] = [{}]
+    proofs: tuple[Proof, ...] = (Proof(),)
+    if matrix:
+        given = {"RECIPE": options.recipe, "--workspace": options.workspace}
+        if unwanted := [name for name, value in given.items() if value is not None]:
+            raise UsageError(
+                f"--matrix and {unwanted[0]} cannot be combined",
+                why="the matrix names recipes, and each build has a folder of its own",
+                fix=f"leave out {unwanted[0]}",
+            )
+        rows, proofs = matrix_of(matrix)
+    if output is not None:
+        require_place(output)
+    cells = _distinct([_cell(replace(options, **row)) for row in rows])
+    folder = output or Path(f"{_name(cells)}-{scheduler}").absolute()
+    # A server's mirror is read-only, and without network nothing is fetched.
+    fetched = not options.offline and (options.mirror is None or isinstance(options.mirror, Path))
+    request = Request(
+        scheduler, str(folder), cells, nodes, xpubuild,
+        mirror=str(options.mirror or folder / "mirror"), fetched=fetched, cache=cache,
+        proofs=proofs,
+    )  # fmt: skip
+    write(folder, files_of(request))
+    return {
+        "schema": "xpubuild.planned-jobs/1",
+        "folder": str(folder),
+        "scheduler": scheduler,
+        "submit": str(folder / "submit"),
+        "jobs": [{"name": job.name, "kind": job.kind, "needs": [*job.needs]} for job in jobs_of(request)],
+    }
 
-    scheduler: Scheduler
-    matrix: tuple[str, ...]
-    output: Path | None
-    settings: Mapping[str, Mapping[str, object]]
-    xpubuild: tuple[str, ...]
-    cache: str
 
-    def write(self, options: Options) -> PlannedJobsDocument:
-        """Plan each build, write the folder and return its document, ``xpubuild.planned-jobs/1``.
-
-        Raises:
-            UsageError, RecipeError: of the options, the matrix or the configuration.
-            XpuBuildError: see ``install.resolve``.
-        """
-        nodes = {kind: nodes_of(kind, self.settings.get(kind, {})) for kind in KINDS}
-        require_possible(options)
-        rows: list[dict[str, Any]] = [{}]
-        proofs: tuple[Proof, ...] = (Proof(),)
-        if self.matrix:
-            given = {"RECIPE": options.recipe, "--workspace": options.workspace}
-            if unwanted := [name for name, value in given.items() if value is not None]:
-                raise UsageError(
-                    f"--matrix and {unwanted[0]} cannot be combined",
-                    why="the matrix names recipes, and each build has a folder of its own",
-                    fix=f"leave out {unwanted[0]}",
-                )
-            rows, proofs = matrix_of(self.matrix)
-        if self.output is not None:
-            require_place(self.output)
-        cells = _distinct([self._cell(replace(options, **row)) for row in rows])
-        folder = self.output or Path(f"{_name(cells)}-{self.scheduler}").absolute()
-        # A server's mirror is read-only, and without network nothing is fetched.
-        fetched = not options.offline and (options.mirror is None or isinstance(options.mirror, Path))
-        request = Request(
-            self.scheduler, str(folder), cells, nodes, self.xpubuild,
-            mirror=str(options.mirror or folder / "mirror"), fetched=fetched, cache=self.cache,
-            proofs=proofs,
-        )  # fmt: skip
-        write(folder, files_of(request))
-        return {
-            "schema": "xpubuild.planned-jobs/1",
-            "folder": str(folder),
-            "scheduler": self.scheduler,
-            "submit": str(folder / "submit"),
-            "jobs": [{"name": job.name, "kind": job.kind, "needs": [*job.needs]} for job in jobs_of(request)],
-        }
-
-    @staticmethod
-    def _cell(options: Options) -> Cell:
-        # A folder that the first job is to fill has nothing yet.
-        mirror = options.mirror
-        empty = isinstance(mirror, Path) and not (mirror.is_dir() and any(mirror.iterdir()))
-        asked = replace(options, mirror=None) if empty and not options.offline else options
-        return cell_of(options, prepare_as_asked(asked))
+def _cell(options: Options) -> Cell:
+    # A folder that the first job is to fill has nothing yet.
+    mirror = options.mirror
+    empty = isinstance(mirror, Path) and not (mirror.is_dir() and any(mirror.iterdir()))
+    asked = replace(options, mirror=None) if empty and not options.offline else options
+    return cell_of(options, prepare_as_asked(asked))
 
 
 def _name(cells: Sequence[Cell]) -> str:
