@@ -17,13 +17,9 @@ from xpubuild.engine.process import query
 from xpubuild.errors import ToolchainError
 
 _MACHINES = {
-    "x86_64": "EM_X86_64",
-    "aarch64": "EM_AARCH64",
-    "i686": "EM_386",
-    "ppc64le": "EM_PPC64",
-    "s390x": "EM_S390",
-    "riscv64": "EM_RISCV",
-}
+    "x86_64": "EM_X86_64", "aarch64": "EM_AARCH64", "i686": "EM_386", "ppc64le": "EM_PPC64",
+    "s390x": "EM_S390", "riscv64": "EM_RISCV",
+}  # fmt: skip
 _MOST_SYMBOLS = 3
 _LONGEST_NAME = 160
 

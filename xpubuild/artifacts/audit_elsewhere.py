@@ -17,6 +17,7 @@ from packaging.utils import canonicalize_name
 
 from xpubuild.artifacts.audit_report import AuditPolicy, Finding, Severity
 from xpubuild.artifacts.elf import ElfObject
+from xpubuild.artifacts.freeze import TRITON
 from xpubuild.artifacts.linkage import ORIGIN
 from xpubuild.artifacts.repair_runtime import distributions_of
 from xpubuild.artifacts.site_packages import requirements_in
@@ -29,16 +30,11 @@ _PROGRAMS = re.compile(r"(python|pip|sh|bash|env|git|gcc|g\+\+|cc|c\+\+|ld|make)
 #: What Python runs at every start.
 _AT_START = frozenset({"sitecustomize", "usercustomize"})
 #: Import package -> the distributions that may contain it; any other would overwrite it.
-_OWNERS = {
-    "torch": ("torch",),
+_OWNERS: dict[str, tuple[str, ...]] = {
+    **{name: (name,) for name in ("torch", "torchvision", "torchaudio", "numpy", "pip", "setuptools")},
     "torchgen": ("torch",),
     "functorch": ("torch", "functorch"),
-    "triton": ("pytorch-triton", "pytorch-triton-rocm", "pytorch-triton-xpu", "triton", "triton-xpu"),
-    "torchvision": ("torchvision",),
-    "torchaudio": ("torchaudio",),
-    "numpy": ("numpy",),
-    "pip": ("pip",),
-    "setuptools": ("setuptools",),
+    "triton": TRITON,
     "pkg_resources": ("setuptools",),
     "_distutils_hack": ("setuptools",),
 }

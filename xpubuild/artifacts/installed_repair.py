@@ -108,7 +108,6 @@ def repair(site_packages: Path, *, keep: Collection[str] = KEEP) -> list[str]:
     for path in leftovers:
         if path.name.endswith(".dist-info"):
             sweeper.remove_files(InstalledDist("", "", path))
-    for path in leftovers:
         sweeper.remove_tree(path)
         done.append(f"{path.relative_to(site_packages)}, which pip had renamed before removing it")
     if note.unfinished:
