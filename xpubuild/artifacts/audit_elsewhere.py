@@ -98,16 +98,12 @@ def _platform_findings(
                 yield Finding(policy.elsewhere, "platform", name, version, message)
 
 
-def _required(contents: WheelContents) -> frozenset[str]:
-    """Return the normalised names of what METADATA requires without an extra."""
-    text = next((text for name, text in contents.texts.items() if name.endswith("/METADATA")), "")
-    lines = email.parser.Parser().parsestr(text, headersonly=True).get_all("Requires-Dist", [])
-    return frozenset(canonicalize_name(one.name) for one in requirements_in(lines))
-
-
 def _brought(contents: WheelContents, elves: Mapping[str, ElfObject]) -> Iterator[tuple[str, str, str, str]]:
     """Yield (object, library of a distribution, requirement that provides it or "", who could provide it)."""
-    required = _required(contents)
+    text = next((text for name, text in contents.texts.items() if name.endswith("/METADATA")), "")
+    lines = email.parser.Parser().parsestr(text, headersonly=True).get_all("Requires-Dist", [])
+    # What is required without an extra.
+    required = {canonicalize_name(one.name) for one in requirements_in(lines)}
     inside = {posixpath.basename(name) for name in elves} | {elf.soname for elf in elves.values()}
     for name, elf in elves.items():
         for library in elf.needed:

@@ -66,7 +66,8 @@ def planned_jobs(
     if output is not None:
         require_place(output)
     cells = _distinct([_cell(replace(options, **row)) for row in rows])
-    folder = output or Path(f"{_name(cells)}-{scheduler}").absolute()
+    name = cells[0].recipe if len({cell.recipe for cell in cells}) == 1 else "matrix"
+    folder = output or Path(f"{name}-{scheduler}").absolute()
     # A server's mirror is read-only, and without network nothing is fetched.
     fetched = not options.offline and (options.mirror is None or isinstance(options.mirror, Path))
     request = Request(
@@ -90,11 +91,6 @@ def _cell(options: Options) -> Cell:
     empty = isinstance(mirror, Path) and not (mirror.is_dir() and any(mirror.iterdir()))
     asked = replace(options, mirror=None) if empty and not options.offline else options
     return cell_of(options, prepare_as_asked(asked))
-
-
-def _name(cells: Sequence[Cell]) -> str:
-    """Return what the folder is named after: the recipe, or the matrix of several."""
-    return cells[0].recipe if len({cell.recipe for cell in cells}) == 1 else "matrix"
 
 
 def _distinct(cells: Sequence[Cell]) -> tuple[Cell, ...]:
