@@ -115,7 +115,7 @@ class Watcher(Protocol):
     def line(self, text: str, number: int) -> Sequence[Verdict]:
         """Take the line ``number`` (counted from 1) of the log."""
 
-    def poll(self, *, ended: bool = False) -> Sequence[Verdict]:
+    def poll(self) -> Sequence[Verdict]:
         """Look at files; called at least every second while a command runs, and once when it has ended."""
 
     def explain(self, error: XpuBuildError) -> XpuBuildError:
