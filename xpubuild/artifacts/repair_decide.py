@@ -164,7 +164,7 @@ class Decider:
         self._pinned[library] = owned
         others = [there[name] for name in read_shared_object(owned.path).needed if name in there]
         opened = [pattern for row in families_of(library) for pattern in row["loads"]]
-        for other in (*others, *self._runtime.matching(opened)):
+        for other in (*others, *(there[name] for name in sorted(there) if fits(name, opened))):
             system = self._platforms.of_system(other.path.name)
             if not system and other.dist.name not in (self._dist, "torch"):
                 self._pin(other)

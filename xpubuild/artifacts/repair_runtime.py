@@ -62,11 +62,6 @@ class Runtime:
                     # The folder as the loader sees it: ``..`` of RECORD taken out.
                     self.owned.setdefault(name, Owned(Path(entry.path.parent.resolve(), name), dist))
 
-    def matching(self, patterns: Iterable[str]) -> list[Owned]:
-        """Return the libraries that fit one of the patterns, in the order of their names."""
-        wanted = tuple(patterns)
-        return [self.owned[name] for name in sorted(self.owned) if fits(name, wanted)]
-
     def folders(self) -> tuple[Path, ...]:
         """Return the folders with libraries, that of torch first."""
         found = dict.fromkeys(item.path.parent for item in self.owned.values())

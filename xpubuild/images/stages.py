@@ -99,17 +99,7 @@ def _text(text: str) -> str:
 
 def render(request: ImageRequest) -> str:
     """Return the text of the Containerfile or the Apptainer definition."""
-    recipe, base, device = request.recipe, request.base, request.choice.device
-    label = "org.opencontainers.image"
-    labels = {
-        f"{label}.title": recipe.title,
-        f"{label}.description": f"{recipe.title}, built and verified for {device.upper()}",
-        f"{label}.version": str(recipe.release or recipe.name),
-        f"{label}.base.name": base.image,
-        "xpubuild.version": request.xpubuild.split("-")[1],
-        "xpubuild.recipe": recipe.name,
-        "xpubuild.target": device,
-    }
+    recipe, base = request.recipe, request.base
     intel = {}
     if request.is_xpu:
         oneapi = install_oneapi([package_for(recipe.needs.oneapi or "")], base.system, sudo="")
@@ -130,10 +120,9 @@ def render(request: ImageRequest) -> str:
         "line": on_one_line, "text": _text, "quote": shlex.quote, "words": shlex.join, "pairs": _pairs,
     }  # fmt: skip
     return environment.get_template(f"{request.form}.j2").render(
-        title=f"{recipe.title}: {device.upper()} on {base.title}", remade_by=request.remade_by(),
-        request=request, recipe=recipe, base=base, labels=labels, xpu=request.is_xpu, intel=intel,
-        components=request.choice.components, cache=CACHE, context=CONTEXT, requirements=REQUIREMENTS,
+        request=request, recipe=recipe, base=base, device=request.choice.device, xpu=request.is_xpu,
+        components=request.choice.components, intel=intel, cache=CACHE, context=CONTEXT,
+        requirements=REQUIREMENTS,
         caches={f"{base.name}-{name}": folder for name, folder in base.manager["caches"].items()},
         imported=[f"{name}.import" for name in _WITH_CHECKS if name in request.choice.components],
-        user="torch", user_id=10001,
     )  # fmt: skip
