@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -57,6 +57,10 @@ class Finding:
     object: str
     symbol_or_path: str
     message: str
+
+
+#: What a check yields.
+Findings = Iterator[Finding]
 
 
 @frozen

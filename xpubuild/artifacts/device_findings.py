@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from xpubuild.artifacts.audit_checks import readable
-from xpubuild.artifacts.audit_report import AuditedDeviceCode, AuditPolicy, Finding
+from xpubuild.artifacts.audit_report import AuditedDeviceCode, AuditPolicy, Finding, Findings
 from xpubuild.artifacts.device_code import SPIRV, UNKNOWN, Device
 from xpubuild.artifacts.device_images import REGISTERS, DeviceImage
-from xpubuild.artifacts.elf import ElfObject
+from xpubuild.artifacts.elf import Elves
 from xpubuild.safe_yaml import read_yaml
 
 _TABLE = read_yaml(Path(__file__).with_name("device_targets.yaml").read_text("utf-8"))
@@ -73,11 +73,8 @@ def _shown(kernels: Collection[str]) -> str:
 
 
 def device_findings(
-    label: str,
-    elves: Mapping[str, ElfObject],
-    images: Mapping[str, Sequence[DeviceImage]],
-    policy: AuditPolicy,
-) -> Iterator[Finding]:
+    label: str, elves: Elves, images: Mapping[str, Sequence[DeviceImage]], policy: AuditPolicy
+) -> Findings:
     """Yield what is missing; nothing where the policy says nothing about device code.
 
     Each kernel needs native code for each target. Code for other GPUs, which parts of PyTorch always have, is
@@ -103,7 +100,7 @@ def device_findings(
             yield from _lacks(name, found, target)
 
 
-def _lacks(name: str, images: Sequence[DeviceImage], target: str) -> Iterator[Finding]:
+def _lacks(name: str, images: Sequence[DeviceImage], target: str) -> Findings:
     everything = _kernels(images)
     if not everything:
         return

@@ -75,6 +75,10 @@ class ElfObject:
         return self.machine, self.bits, self.little_endian
 
 
+#: The objects of a wheel by their paths in it.
+Elves = Mapping[str, ElfObject]
+
+
 @frozen
 class Section:
     """A section that has bytes in the file; ``kind`` is a name such as SHT_RELA, or a number as text.

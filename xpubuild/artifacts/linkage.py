@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
-from xpubuild.artifacts.elf import ElfObject, is_elf, read_shared_object
+from xpubuild.artifacts.elf import ElfObject, Elves, is_elf, read_shared_object
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import query
 from xpubuild.frozen import frozen
@@ -105,7 +105,7 @@ class Linker:
 
     def __init__(
         self,
-        objects: Mapping[str, ElfObject],
+        objects: Elves,
         *,
         search: Sequence[Path] = (),
         allowed: Sequence[str] = (),

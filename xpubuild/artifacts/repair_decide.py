@@ -18,7 +18,7 @@ from auditwheel.architecture import Architecture
 from auditwheel.libc import Libc
 from auditwheel.policy import WheelPolicies
 
-from xpubuild.artifacts.elf import ElfObject, read_shared_object
+from xpubuild.artifacts.elf import Elves, read_shared_object
 from xpubuild.artifacts.linkage import DRIVER_LIBRARIES, ORIGIN, Closure, Linker
 from xpubuild.artifacts.repair_runtime import TORCH_LIBRARIES, Owned, Runtime, families_of, fits
 from xpubuild.engine.fingerprint import file_sha256
@@ -87,12 +87,7 @@ class Decider:
     """
 
     def __init__(
-        self,
-        dist: str,
-        elves: Mapping[str, ElfObject],
-        runtime: Runtime,
-        search: Sequence[Path],
-        platforms: Platforms,
+        self, dist: str, elves: Elves, runtime: Runtime, search: Sequence[Path], platforms: Platforms
     ) -> None:
         self._dist, self._runtime, self._search, self._platforms = dist, runtime, search, platforms
         self.elves = dict(elves)
@@ -247,7 +242,7 @@ class Platforms:
         older = [item.priority for item in self._policies if item.priority and _glibc(item.name) <= glibc]
         return bool(min(older, default=self._policies.highest.priority) <= wanted.priority)
 
-    def tag(self, elves: Mapping[str, ElfObject], system: Iterable[str]) -> str:
+    def tag(self, elves: Elves, system: Iterable[str]) -> str:
         """Return the oldest platform that has all symbol versions and libraries that the objects need.
 
         ``system`` are the libraries of the system: versions count for them alone.
@@ -277,13 +272,13 @@ def _glibc(tag: str) -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"_(\d+)(?=_)", f"{name}_")[:2]))
 
 
-def _wanted(elves: Mapping[str, ElfObject], libraries: Iterable[str]) -> Iterator[tuple[str, str]]:
+def _wanted(elves: Elves, libraries: Iterable[str]) -> Iterator[tuple[str, str]]:
     for elf in elves.values():
         for library in set(libraries) & set(elf.versions_needed):
             yield from ((library, version) for version in elf.versions_needed[library])
 
 
-def newest_versions(elves: Mapping[str, ElfObject], system: Iterable[str]) -> dict[str, str]:
+def newest_versions(elves: Elves, system: Iterable[str]) -> dict[str, str]:
     """Return the newest symbol version of each kind that is wanted from the system, such as GLIBC: 2.34."""
     found: dict[str, tuple[int, ...]] = {}
     for _, version in _wanted(elves, system):

@@ -14,7 +14,7 @@ import re
 import stat
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from email.message import Message
 from pathlib import Path
@@ -23,7 +23,7 @@ from packaging.tags import parse_tag
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
-from xpubuild.artifacts.audit_report import Finding
+from xpubuild.artifacts.audit_report import Finding, Findings
 from xpubuild.artifacts.elf import MAGIC
 from xpubuild.artifacts.record import HASHES, is_record_file, parse_record, record_hash
 from xpubuild.engine.files import explained
@@ -82,7 +82,7 @@ def unsafe_name(info: zipfile.ZipInfo) -> str | None:
 
 def metadata_problems(
     label: str, claimed: WheelName, infos: Sequence[str], texts: Mapping[str, str], objects: Sequence[str]
-) -> Iterator[Finding]:
+) -> Findings:
     """Yield what does not agree.
 
     ``label`` is the wheel's file name, ``infos`` are its ``.dist-info`` folders, ``texts`` the files in them,
@@ -108,7 +108,7 @@ def _headers(text: str) -> Message:
     return email.parser.Parser().parsestr(text, headersonly=True)
 
 
-def _agree(where: str, name: str, version: str, claimed: WheelName) -> Iterator[Finding]:
+def _agree(where: str, name: str, version: str, claimed: WheelName) -> Findings:
     try:
         same = canonicalize_name(name) == claimed.name and Version(version) == Version(claimed.version)
     except InvalidVersion:
@@ -119,9 +119,7 @@ def _agree(where: str, name: str, version: str, claimed: WheelName) -> Iterator[
         yield _wrong("metadata", where, message)
 
 
-def _tag_problems(
-    where: str, headers: Message, claimed: WheelName, objects: Sequence[str]
-) -> Iterator[Finding]:
+def _tag_problems(where: str, headers: Message, claimed: WheelName, objects: Sequence[str]) -> Findings:
     if (headers["Wheel-Version"] or "").split(".")[0] != "1":
         yield _wrong("metadata", where, f"{where} has no Wheel-Version 1.x")
     try:
@@ -281,7 +279,7 @@ def _record(archive: zipfile.ZipFile) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _name_problems(archive: zipfile.ZipFile, good: list[zipfile.ZipInfo]) -> Iterator[Finding]:
+def _name_problems(archive: zipfile.ZipFile, good: list[zipfile.ZipInfo]) -> Findings:
     """Yield members that must not be unpacked; put the others into ``good``, without folders."""
     seen: set[str] = set()
     for info in archive.infolist():
@@ -326,9 +324,7 @@ def _read_member(
     return member, head, record_hash(recorded.digest(), recorded.name)
 
 
-def _record_problems(
-    member: Member, recorded: str, record: Mapping[str, tuple[str, str]]
-) -> Iterator[Finding]:
+def _record_problems(member: Member, recorded: str, record: Mapping[str, tuple[str, str]]) -> Findings:
     name, actual = member.name, str(member.size)
     checksum, size = record.get(name, ("", ""))
     if is_record_file(name):
