@@ -9,7 +9,7 @@ from pathlib import Path
 from xpubuild.artifacts import audit_checks as checks
 from xpubuild.artifacts.abi import AbiCounts, classify
 from xpubuild.artifacts.audit_elsewhere import brought_by_requirements, elsewhere_findings
-from xpubuild.artifacts.audit_report import AuditedObject, AuditedWheel, AuditPolicy, Finding, status_of
+from xpubuild.artifacts.audit_report import AuditedObject, AuditedWheel, AuditPolicy, Finding
 from xpubuild.artifacts.device_findings import device_findings, summary
 from xpubuild.artifacts.device_images import DeviceImage, images_in
 from xpubuild.artifacts.elf import ElfObject, ElfReader, opened
@@ -81,10 +81,11 @@ def audit_wheel(
     findings += device_findings(wheel.name, elves, images, policy)
     findings += checks.string_findings(wheel.name, [item.strings for item in objects.values()], policy)
     findings += more
+    failed = any(finding.severity == "error" for finding in findings)
     new, old = (sum(getattr(item.abi_counts, side) for item in objects.values()) for side in ("new", "old"))
     return AuditedWheel(
         wheel=str(wheel),
-        status=status_of(findings),
+        status="fail" if failed else "warn" if findings else "ok",
         name=contents.claimed.name,
         version=contents.claimed.version,
         sha256=file_sha256(wheel),

@@ -134,13 +134,6 @@ class AuditDocument(TypedDict):
     wheels: list[AuditedWheel]
 
 
-def status_of(findings: Sequence[Finding]) -> Literal["ok", "warn", "fail"]:
-    """Return the status of a wheel with these findings."""
-    if any(finding.severity == "error" for finding in findings):
-        return "fail"
-    return "warn" if findings else "ok"
-
-
 def raise_for_findings(report: AuditedWheel) -> None:
     """Do nothing for a wheel that passed; warnings pass.
 

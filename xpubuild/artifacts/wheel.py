@@ -80,14 +80,13 @@ def unsafe_name(info: zipfile.ZipInfo) -> str | None:
     return None
 
 
-def metadata_problems(
-    label: str, claimed: WheelName, infos: Sequence[str], texts: Mapping[str, str], objects: Sequence[str]
-) -> Findings:
+def _metadata(label: str, claimed: WheelName, texts: Mapping[str, str], objects: Sequence[str]) -> Findings:
     """Yield what does not agree.
 
-    ``label`` is the wheel's file name, ``infos`` are its ``.dist-info`` folders, ``texts`` the files in them,
-    ``objects`` the machine code in the wheel.
+    ``label`` is the wheel's file name, ``texts`` are the files in its ``.dist-info`` folders, ``objects`` the
+    machine code in it.
     """
+    infos = sorted({name.split("/")[0] for name in texts})
     if len(infos) != 1:
         yield _wrong("metadata", label, f"the wheel has {len(infos)} .dist-info folders instead of one")
         return
@@ -214,9 +213,8 @@ def read_wheel(wheel: Path, on_object: Callable[[str, Path], None] | None = None
             for name in sorted(set(record) - {info.filename for info in infos}):
                 message = f"RECORD lists {name}, which is not in the wheel"
                 problems.append(_wrong("record", name, message))
-    folders = sorted({name.split("/")[0] for name in texts})
     objects = [member.name for member in members if member.is_elf]
-    problems += metadata_problems(wheel.name, claimed, folders, texts, objects)
+    problems += _metadata(wheel.name, claimed, texts, objects)
     return WheelContents(wheel, claimed, tuple(members), tuple(problems), texts)
 
 
