@@ -100,7 +100,7 @@ def _text(text: str) -> str:
 def render(request: ImageRequest) -> str:
     """Return the text of the Containerfile or the Apptainer definition."""
     recipe, base = request.recipe, request.base
-    intel = {}
+    intel: dict[str, dict[str, object]] = {}
     if request.is_xpu:
         oneapi = install_oneapi([package_for(recipe.needs.oneapi or "")], base.system, sudo="")
         compiler = install(["ocloc", "level-zero-headers"], base.system, sudo="")
