@@ -205,14 +205,13 @@ class WheelProof:
     """A step made exactly one wheel, and it passes the audit.
 
     ``stage`` is the folder the build wrote into, ``pattern`` the wheel's file name with wildcards, ``search``
-    and ``installed_in`` are folders with libraries (see ``audit_wheel``).
+    are folders with libraries (see ``audit_wheel``).
     """
 
     stage: str
     pattern: str
     policy: AuditPolicy
     search: tuple[str, ...] = ()
-    installed_in: str = ""
 
     def describe(self) -> str:
         """Return what is checked."""
@@ -230,7 +229,6 @@ class WheelProof:
             "pattern": self.pattern,
             "policy": self.policy.key(),
             "search": list(self.search),
-            **({"installed_in": self.installed_in} if self.installed_in else {}),
         }
 
     def check(self) -> dict[str, Any]:
@@ -245,11 +243,6 @@ class WheelProof:
         # Not at the top: a plan only says that this will be proved.
         from xpubuild.artifacts.audit import audit_wheel  # noqa: PLC0415
 
-        report = audit_wheel(
-            wheel,
-            self.policy,
-            search=[Path(folder) for folder in self.search],
-            installed_in=Path(self.installed_in) if self.installed_in else None,
-        )
+        report = audit_wheel(wheel, self.policy, search=[Path(folder) for folder in self.search])
         raise_for_findings(report)
         return {"audit": plain(report)}

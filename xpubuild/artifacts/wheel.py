@@ -173,7 +173,7 @@ class WheelContents:
         return total.hexdigest()
 
 
-def read_wheel(wheel: Path, on_object: Callable[[str, Path], None] | None = None) -> WheelContents:
+def read_wheel(wheel: Path, on_object: Callable[[str, Path], None] = lambda *_: None) -> WheelContents:
     """Read a wheel; ``on_object`` is called with the name and a temporary copy of every ELF file in it.
 
     Raises:
@@ -195,7 +195,7 @@ def read_wheel(wheel: Path, on_object: Callable[[str, Path], None] | None = None
                 problems.append(_wrong("record", wheel.name, f"RECORD cannot be used: {error}"))
             problems += _name_problems(archive, infos)
             for info in infos:
-                copy = folder / "object" if on_object is not None else None
+                copy = folder / "object"
                 try:
                     line = record.get(info.filename, ("", ""))
                     member, head, recorded = _read_member(archive, info, line, copy)
@@ -203,7 +203,7 @@ def read_wheel(wheel: Path, on_object: Callable[[str, Path], None] | None = None
                     why = f"{info.filename} cannot be unpacked: {error}"
                     problems.append(_wrong("damaged", info.filename, why))
                     continue
-                if member.is_elf and on_object is not None and copy is not None:
+                if member.is_elf:
                     on_object(info.filename, copy)
                 members.append(member)
                 problems += _record_problems(member, recorded, record)
@@ -293,9 +293,9 @@ def _name_problems(archive: zipfile.ZipFile, good: list[zipfile.ZipInfo]) -> Fin
 
 
 def _read_member(
-    archive: zipfile.ZipFile, info: zipfile.ZipInfo, line: tuple[str, str], copy: Path | None
+    archive: zipfile.ZipFile, info: zipfile.ZipInfo, line: tuple[str, str], copy: Path
 ) -> tuple[Member, bytes, str]:
-    """Hash one member; copy it out where it is an ELF object that somebody wants to see.
+    """Hash one member; copy it out where it is an ELF object.
 
     Returns it, its first MiB, and its hash as RECORD should have it.
     """
@@ -308,7 +308,7 @@ def _read_member(
         stream = stack.enter_context(archive.open(info))
         head = chunk = stream.read(_CHUNK)
         is_elf, out = head[: len(MAGIC)] == MAGIC, None
-        if is_elf and copy is not None:
+        if is_elf:
             stack.enter_context(explained(copy, f"unpacking {info.filename} to inspect it"))
             out = stack.enter_context(copy.open("wb"))
         while chunk:
