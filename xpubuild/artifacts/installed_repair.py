@@ -11,7 +11,7 @@ import glob
 import json
 import os
 import shutil
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -78,7 +78,7 @@ def _doubt(dists: list[InstalledDist]) -> None:
         write_note(dists[0].site_packages, replace(note, doubtful=note.doubtful | names))
 
 
-def repair(site_packages: Path, *, keep: Collection[str] = KEEP) -> list[str]:
+def repair(site_packages: Path) -> list[str]:
     """Remove what an interrupted pip left; return what was removed, one line each, empty for a sound one.
 
     Files are removed only if a damaged or half-removed distribution recorded them, no sound one did, and they
@@ -103,7 +103,7 @@ def repair(site_packages: Path, *, keep: Collection[str] = KEEP) -> list[str]:
     done = [
         f"{dist.info.name} and {sweeper.remove(dist)} of its files: {damaged[dist.info.name]}"
         for dist in unsound
-        if dist.name not in keep
+        if dist.name not in KEEP
     ]
     for path in leftovers:
         if path.name.endswith(".dist-info"):
