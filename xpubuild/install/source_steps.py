@@ -169,26 +169,21 @@ def archives_step(target: Target, name: str) -> Step | None:
     into, items = _folder(target, "archives", name), _archives(target, name)
     if not items:
         return None
+    argv = (
+        XPUBUILD, "plumbing", "archives", str(into), "--cache", str(target.cache / "archives"),
+        *words("--item", [_as_json(items[key], _UNPACKED, name=key) for key in items]),
+    )  # fmt: skip
+    lines = _portable_archives(str(target.layout.python), into, items)
     return Step(
         id=f"{name}.archives",
         title=f"unpack archives that the build of {name} would download",
-        commands=(
-            Command(
-                argv=(
-                    XPUBUILD, "plumbing", "archives", str(into),
-                    "--cache", str(target.cache / "archives"),
-                    *words("--item", [_as_json(items[key], _UNPACKED, name=key) for key in items]),
-                ),
-                tuning=target.downloads.environment(),
-                portable=tuple(_portable_archives(str(target.layout.python), into, items)),
-            ),
-        ),
+        commands=(Command(argv=argv, tuning=target.downloads.environment(), portable=tuple(lines)),),
         proofs=(UnpackedProof(str(into)),),
         outputs=(str(into),),
         witnesses=(str(into / LIST),),
         fresh=(str(into),),
         outputs_stamp=functools.partial(unpacked_stamp, into),
-    )  # fmt: skip
+    )
 
 
 def _as_json(item: Archive | ConfigureTime, keys: Iterable[str], **more: str) -> str:
@@ -269,26 +264,20 @@ def repositories_step(target: Target, name: str) -> Step:
     """Return the step that serves the repositories which the tree at ``commit`` asks for."""
     into = _folder(target, "repositories", name)
     items = [_as_json(item, _CLONED) for item in configured(target, name)]
+    argv = (
+        XPUBUILD, "plumbing", "repositories", str(into), "--tree", str(target.layout.src / name),
+        "--commit", pin_of(target, name).commit, "--cache", str(target.cache), *words("--item", items),
+    )  # fmt: skip
+    # A script has the network: its build clones as upstream's own does, without patches.
+    portable = _refused_in_script(target, name)
     return Step(
         id=f"{name}.repositories",
         title=f"fetch repositories that the build of {name} clones",
         needs=(f"{name}.source",),
-        commands=(
-            Command(
-                argv=(
-                    XPUBUILD, "plumbing", "repositories", str(into),
-                    "--tree", str(target.layout.src / name), "--commit", pin_of(target, name).commit,
-                    "--cache", str(target.cache),
-                    *words("--item", items),
-                ),
-                tuning=target.downloads.environment(),
-                # A script has the network: its build clones as upstream's own does, without patches.
-                portable=_refused_in_script(target, name),
-            ),
-        ),
+        commands=(Command(argv=argv, tuning=target.downloads.environment(), portable=portable),),
         proofs=(ServedProof(str(into)),),
         outputs=(str(into),),
         witnesses=(str(into / SERVED), str(into / CONFIG)),
         fresh=(str(into),),
         always_prove=True,
-    )  # fmt: skip
+    )
