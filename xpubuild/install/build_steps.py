@@ -20,12 +20,13 @@ from xpubuild.engine.model import XPUBUILD, Command, Publish, Step
 from xpubuild.errors import RecipeError
 from xpubuild.install import environment_steps as environment
 from xpubuild.install import source_steps as sources
-from xpubuild.install.build_compilers import cache_tuning, cached, compiler_environment, path_prefix
+from xpubuild.install.build_compilers import cache_needed, cache_tuning, compiler_environment, path_prefix
 from xpubuild.install.build_jobs import jobs_environment_of, launcher_folder, launcher_tuning, memory_of
 from xpubuild.install.complete import explain_held
 from xpubuild.install.environment_steps import words
 from xpubuild.install.target import Target
 from xpubuild.machine.python_environment import repair_env_command
+from xpubuild.supply.caching import logs_of
 from xpubuild.supply.git.edits import EDITABLE, WHEEL
 
 #: A wheel folder that pip is configured with may hold a newer version, and pip would take that one.
@@ -192,6 +193,11 @@ def _command(
     return Command(argv=argv, env=env, cwd=cwd, path_prefix=path, tuning=tuning)
 
 
+def _logs(target: Target, name: str) -> tuple[str, ...]:
+    """Return where a compile cache counts its calls; of an earlier build, also where there is none now."""
+    return tuple(str(path) for _, path in logs_of(name, target.layout.build))
+
+
 def _relevant(target: Target) -> dict[str, object]:
     """Return what decides a build beside its command."""
     return {"compiler": dict(target.compilers.key), "oneapi": target.oneapi.digest if target.oneapi else ""}
@@ -210,19 +216,23 @@ def wheel_step(target: Target, name: str, after: tuple[str, ...]) -> Step:
         require_strings=tuple(audit.require_strings),
         device_targets=audited_targets(target, name, command.env),
     )
-    tools, counted, logs = cached(target, name)
     search = (str(target.site_packages / "torch" / "lib"), str(layout.env / "lib"))
     audited = WheelProof(str(stage), "*.whl", policy, search)
     return Step(
         id=f"{name}.wheel",
         title=f"build {component.dist} wheel",
         needs=(f"{name}.source", *after),
-        tools=tools,
+        tools=cache_needed(target, name),
         commands=(check_command(target, name), command),
-        proofs=(sources.built_tree_proof(target, name), audited, *counted),
+        proofs=(sources.built_tree_proof(target, name), audited),
         inputs=(source_folder(target, name),),
         outputs=(str(build_folder), *launcher_folder(target, name)),
-        fresh=(str(stage), bytecode(target, name), *(() if resume else (str(build_folder),)), *logs),
+        fresh=(
+            str(stage),
+            bytecode(target, name),
+            *(() if resume else (str(build_folder),)),
+            *_logs(target, name),
+        ),
         # PyTorch's setup.py runs no CMake where this is: a resumed build would keep the switches of before.
         stale=(f"{source_folder(target, name)}/build/CMakeCache.txt",) if resume else (),
         publish=Publish(stage=str(stage), folder=str(layout.wheels), pattern="*.whl"),
@@ -282,23 +292,20 @@ def editable_step(target: Target, name: str, needs: tuple[str, ...]) -> Step:
     argv = (*again, *settings, "--", *_pip(target, name, "install"), "--editable", folder)
     check = check_command(target, name, kind=EDITABLE)
     step = _installing(target, name, _command(target, name, argv), (check,))
-    tools, counted, logs = cached(target, name)
+    installed = InstalledProof(str(target.site_packages), (dist,))
     made = (str(target.layout.build / name), *step.outputs[1:], *launcher_folder(target, name))
     return replace(
         step,
         title=f"build and install {dist} (editable)",
         needs=(f"{name}.source", *needs),
-        tools=tools,
-        proofs=(
-            InstalledProof(str(target.site_packages), (dist,)), sources.built_tree_proof(target, name),
-            *step.proofs, *counted,
-        ),
+        tools=cache_needed(target, name),
+        proofs=(installed, sources.built_tree_proof(target, name), *step.proofs),
         outputs=(step.outputs[0], *made),
         # Of who edits Python files all day what was compiled stays: it has the time of its source.
-        fresh=(*(() if name in target.dirty else (bytecode(target, name),)), *logs),
+        fresh=(*(() if name in target.dirty else (bytecode(target, name),)), *_logs(target, name)),
         relevant=_relevant(target),
         memory_bytes=memory_of(target, name),
-    )  # fmt: skip
+    )
 
 
 def verify_step(target: Target, needs: tuple[str, ...]) -> Step:
