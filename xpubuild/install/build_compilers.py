@@ -90,7 +90,7 @@ def links_steps(target: Target) -> tuple[list[Step], list[Step]]:
     if names:
         links = {str(_folder(target) / name): path for name, path in names.items()}
         chosen.append(_links(_COMPILERS, f"link {' and '.join(names)} to the chosen compilers", links))
-    if cache is None or not any(_by_links(target, name, cache) for name in target.components):
+    if cache is None or not any(_by_links(target, name) for name in target.components):
         return chosen, []
     programs = (target.compilers.cc, target.compilers.cxx)
     links = {str(_folder(target, _CACHE) / Path(name).name): cache.path for name in programs}
@@ -136,8 +136,7 @@ _FOR_PRECOMPILED = ("pch_defines", "time_macros")
 
 def cache_needed(target: Target, name: str) -> tuple[str, ...]:
     """Return the step that a build needs where a cache is in front of its compilers by links."""
-    cache = target.compile_cache
-    return (_CACHE,) if cache is not None and _by_links(target, name, cache) else ()
+    return (_CACHE,) if _by_links(target, name) else ()
 
 
 def cache_tuning(target: Target, name: str, env: Mapping[str, str]) -> dict[str, str]:
@@ -154,7 +153,7 @@ def cache_tuning(target: Target, name: str, env: Mapping[str, str]) -> dict[str,
         known = [item.strip() for item in cache.sloppiness.split(",") if item.strip()]
         found["CCACHE_DEPEND"] = "1"
         found["CCACHE_SLOPPINESS"] = ",".join(dict.fromkeys((*known, *_FOR_PRECOMPILED)))
-    if _by_links(target, name, cache):
+    if _by_links(target, name):
         folder, both = _folder(target, _CACHE), {"CC": compilers.cc, "CXX": compilers.cxx}
         found |= {variable: str(folder / Path(path).name) for variable, path in both.items()}
         real = dict.fromkeys(str(Path(path).parent) for path in both.values())
@@ -182,9 +181,9 @@ def sycl_cache(target: Target, name: str) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _by_links(target: Target, name: str, cache: CompileCache) -> bool:
-    component = target.component(name)
-    return component.kind == "source" and component.build.compile_cache == "links" and cache.launched
+def _by_links(target: Target, name: str) -> bool:
+    component, launched = target.component(name), target.compile_cache and target.compile_cache.launched
+    return bool(launched) and component.kind == "source" and component.build.compile_cache == "links"
 
 
 # --- which cache there is --------------------------------------------------------------------------------

@@ -60,9 +60,7 @@ SOURCE_DATE_EPOCH = "1577836800"
 
 def source_folder(target: Target, name: str) -> str:
     """Return the folder of a component's pyproject.toml or setup.py."""
-    folder = target.tree(name)
-    inside = target.component(name).build.source_dir
-    return str(folder if inside == "." else folder / inside)
+    return str(target.tree(name) / target.component(name).build.source_dir)
 
 
 def build_environment(target: Target, name: str) -> dict[str, str]:

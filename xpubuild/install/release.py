@@ -51,8 +51,7 @@ def named(options: Options, host: Callable[[], HostReport]) -> tuple[Options, st
     chosen = built_in(options.workspace)
     if chosen is None:
         situation = situation_for(host(), options.target or "xpu", options.python)
-        if options.abi is not None:
-            situation = replace(situation, cxx11_abi=options.abi)
+        situation = replace(situation, cxx11_abi=options.abi)
         chosen = choose_release(releases(), options.target, situation, options.with_)
     target, workspace = options.target or chosen.target, options.workspace or chosen.workspace
     return replace(options, recipe=chosen.recipe, target=target, workspace=workspace), chosen.why

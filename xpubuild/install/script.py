@@ -83,10 +83,8 @@ def _file(path: str, text: str, workspace: str) -> str:
     end = _END
     while end in text:
         end += "_"
-    return (
-        f"mkdir -p -- \"$(dirname -- {target})\"\ncat > {target} <<'{end}'\n{text.rstrip(chr(10))}\n{end}\n"
-        + program
-    )
+    head = f"mkdir -p -- \"$(dirname -- {target})\"\ncat > {target} <<'{end}'\n"
+    return head + text.rstrip("\n") + f"\n{end}\n{program}"
 
 
 def _lines(step: Step, missing: Collection[str] = ()) -> list[str]:
