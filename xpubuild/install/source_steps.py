@@ -68,17 +68,9 @@ def source_step(target: Target, name: str) -> Step:
         # A path and no URL: the script may be run with another workspace, and a URL would be percent-encoded.
         origin = ShellWord(f'"$EMBEDDED"/{source.embedded}.git')
         outputs.append(folder)
-        argv: tuple[str, ...] = (
-            XPUBUILD,
-            "plumbing",
-            "embed",
-            source.embedded,
-            folder,
-            "--commit",
-            pin.commit,
-        )
+        embed = (XPUBUILD, "plumbing", "embed", source.embedded, folder, "--commit", pin.commit)
         lines = (f"EMBEDDED={shlex.quote(folder)}", *shell_lines(ops_project_dir(), "EMBEDDED"))
-        commands.append(Command(argv=argv, portable=lines))
+        commands.append(Command(argv=embed, portable=lines))
     made = target.patched.get(pin.commit)
     if made is None:
         portable = portable_commands(pin, str(into), url=origin)
