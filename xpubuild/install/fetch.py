@@ -101,13 +101,11 @@ def _target(options: Options, store: RepositoryStore) -> Target:
     asked = replace(options, mirror=store.cache, offline=store.offline)
     conda = conda_lock_of(replace(choice, options=asked))
     if conda is None:
-        python = probe_python(resolve_python(options.python, base_environment()))
-        executable, version = python.executable, python.version
+        version = probe_python(resolve_python(options.python, base_environment())).version
     else:
-        executable, version = str(choice.layout.python), read_conda_lock(conda).python
+        version = read_conda_lock(conda).python
     target = Target(
         **vars(choice),
-        python=executable,
         python_version=version,
         conda_lock=conda,
         cache=platformdirs.user_cache_path("xpubuild"),
