@@ -192,8 +192,8 @@ def toolchain_step(target: Target, names: Sequence[str] | None = None) -> Step:
     ``names`` are the requirement files where these are not all of the recipe's.
     """
     tools, left_out = target.recipe.toolchain, _left_out(target)
-    names, title = tools.requirements if names is None else names, "install build tools and MKL"
-    step = _requirements_step(target, names, "toolchain", title, needs=("env",), left_out=left_out)
+    files, title = tools.requirements if names is None else names, "install build tools and MKL"
+    step = _requirements_step(target, files, "toolchain", title, needs=("env",), left_out=left_out)
     mkl = (MklStaticProof(str(target.layout.env), tools.mkl),) if tools.mkl is not None else ()
     return replace(step, proofs=(*step.proofs, *mkl))
 
