@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -106,8 +107,9 @@ def ocloc(tmp_path: Path, text: str) -> dict[str, str]:
     return {"PATH": f"{tmp_path}/bin{os.pathsep}/usr/bin:/bin"}
 
 
-def asked(environment: Mapping[str, str], caller: Mapping[str, str] | None = None) -> tuple[str, ...] | None:
-    return unknown_targets(LISTS, environment, caller or {}, DEBIAN)
+def asked(environment: Mapping[str, str], libraries: str = "") -> tuple[str, ...] | None:
+    with mock.patch.dict(os.environ, {"LD_LIBRARY_PATH": libraries}):
+        return unknown_targets(LISTS, environment, DEBIAN)
 
 
 def test_an_ocloc_that_is_not_there() -> None:
@@ -125,11 +127,11 @@ def test_an_ocloc_that_does_not_compile(tmp_path: Path) -> None:
     environment = ocloc(
         tmp_path, 'test -n "$LD_LIBRARY_PATH" || { echo no compiler >&2; exit 1; }\necho image > kernel.out'
     )
-    for caller in ({}, {"LD_LIBRARY_PATH": f"{tmp_path}/a driver:/x"}):
+    for libraries in ("", f"{tmp_path}/a driver:/x"):
         with pytest.raises(ToolchainError):
-            asked(environment, caller)
+            asked(environment, libraries)
     (tmp_path / "a driver").mkdir()
     (tmp_path / "a driver" / "libigc.so.2").touch()
     with pytest.raises(ToolchainError) as caught:
-        asked(environment, {"LD_LIBRARY_PATH": f"{tmp_path}/a driver:/x"})
+        asked(environment, f"{tmp_path}/a driver:/x")
     assert caught.value.commands == (f"export XPUBUILD_EXTRA_LIBRARY_PATH='{tmp_path}/a driver'",)

@@ -67,8 +67,6 @@ class StepCounts:
     families: tuple[FamilyCounts, ...]
 
 
-#: The key of the evidence that has the counts of a step.
-EVIDENCE = "compile_cache"
 _HITS = frozenset({"direct_cache_hit", "preprocessed_cache_hit"})
 #: What is no outcome but explains one, or is about the cache as a whole.
 _DETAILS = re.compile(
@@ -136,13 +134,8 @@ def _lines(path: Path) -> Iterator[str]:
         return
 
 
-def as_evidence(logs: Sequence[tuple[Family, Path]]) -> dict[str, Any]:
-    """Return what a receipt keeps of a step."""
-    return {EVIDENCE: {"program": "ccache", "families": plain(counts_of(logs))}}
-
-
 def rows(records: Sequence[StepRecord], build: Path) -> list[dict[str, Any]]:
-    """Return the counts of each step that compiled: as recorded of one that is done, else so far by its logs.
+    """Return the counts of each step that compiled, in its last attempt.
 
     ``build`` is the folder of the workspace that has the logs.
     """
@@ -152,10 +145,8 @@ def rows(records: Sequence[StepRecord], build: Path) -> list[dict[str, Any]]:
         # An editable install compiles in the step that installs.
         if what != ("wheel" if f"{component}.wheel" in steps else "install"):
             continue
-        kept = [item[EVIDENCE] for item in record.evidence if EVIDENCE in item]
-        # Of a step that runs again or failed, the evidence is that of an earlier attempt.
-        counts = kept if record.status == "done" else [as_evidence(logs_of(component, build))[EVIDENCE]]
-        found += [{"step": record.step, **item} for item in counts if item["families"]]
+        if families := counts_of(logs_of(component, build)):
+            found.append({"step": record.step, "program": "ccache", "families": plain(families)})
     return found
 
 
