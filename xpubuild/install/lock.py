@@ -52,8 +52,7 @@ def make_lock(prepared: Prepared, *, report: Report, cancel: Cancel | None = Non
             fix="commit them to a repository, pin that commit in your own recipe, and lock that recipe",
         )
     found, store = inputs_of(target), git_store(target, cancel=cancel)
-    repositories = {item.component: _fetched(item, store, report) for item in found.repositories}
-    repositories = {name: _with_patch(tree, target) for name, tree in repositories.items()}
+    repositories = {item.component: _fetched(item, store, target, report) for item in found.repositories}
     repositories |= {item.component: _embedded(item) for item in found.embedded}
     return lock_of(prepared, repositories, dict(_archives(target, report, cancel)))
 
@@ -111,7 +110,7 @@ def _clean(value: Any, name: str = "") -> Any:
 # --- repositories, archives, wheels and packages ---------------------------------------------------------
 
 
-def _fetched(item: Repository, store: RepositoryStore, report: Report) -> Tree:
+def _fetched(item: Repository, store: RepositoryStore, target: Target, report: Report) -> Tree:
     """Return what a component is built from; parts that are not in the cache are fetched."""
     top, *cloned = trees(item, store, report)
     known: dict[str, Tree] = {}
@@ -123,28 +122,20 @@ def _fetched(item: Repository, store: RepositoryStore, report: Report) -> Tree:
                 why=one.note.replace(one.url, url) or "neither the tree nor the recipe has a commit or tag",
                 fix="set 'commit' or 'ref' in that entry of configure_time in your own recipe",
             )
-        known[asked.path or url] = _tree(store, one, asked.asked_for)
-    return _tree(store, top, item.pin.ref, known)
+        known[asked.path or url] = _tree(store, one, asked.asked_for, target)
+    return _tree(store, top, item.pin.ref, target).model_copy(update={"configure_time": known})
 
 
-def _tree(
-    store: RepositoryStore, found: Found, ref: str | None, cloned: Mapping[str, Tree] | None = None
-) -> Tree:
-    top, *below = [
+def _tree(store: RepositoryStore, found: Found, ref: str | None, target: Target) -> Tree:
+    (_, top), *below = [
         (node.path, _at(store.git, store.mirror(node.url, node.commit).path, node.url, node.commit))
         for node in found.nodes
     ]
-    more = {"ref": ref, "submodules": dict(sorted(below)), "configure_time": dict(cloned or {})}
-    return top[1].model_copy(update=more)
-
-
-def _with_patch(tree: Tree, target: Target) -> Tree:
-    cloned = {name: _with_patch(item, target) for name, item in tree.configure_time.items()}
-    more: dict[str, Any] = {"configure_time": cloned}
-    if (made := target.patched.get(tree.commit)) is not None:
+    more: dict[str, Any] = {"ref": ref, "submodules": dict(sorted(below))}
+    if (made := target.patched.get(top.commit)) is not None:
         sha256 = hashlib.sha256(made.patch.encode("utf-8", "surrogateescape")).hexdigest()
         more |= {"base": made.base, "patch": made.patch, "patch_sha256": sha256}
-    return tree.model_copy(update=more)
+    return top.model_copy(update=more)
 
 
 def _at(git: Git, git_dir: Path, url: str, commit: str) -> Tree:
