@@ -129,7 +129,7 @@ def resolve(choice: Choice, host: HostReport, why: str = "", cancel: Cancel | No
         admission=admission,
         cores=host.cpu.usable,
         host=host.to_json(),
-        stores=stores_of(options.store, offline=options.offline, read_only=options.store_read_only),
+        stores=stores_of(options.store, offline=options.offline),
     )
     check_name(target.layout.env)
     verdict = check_host(target)
