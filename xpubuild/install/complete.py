@@ -12,6 +12,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from xpubuild.artifacts.site_packages import InstalledDist, declared, installed_dists
+from xpubuild.documents import plain
 from xpubuild.errors import AuditError, ToolchainError, XpuBuildError
 from xpubuild.frozen import frozen
 from xpubuild.machine.pip_failures import explain_pip_failure, not_fetched, not_offered
@@ -89,13 +90,9 @@ class CompleteProof:
         """Return what the check depends on; of components that is in the steps before."""
         if self.of_components:
             return None
-        return {
-            "proof": "complete",
-            "site_packages": self.site_packages,
-            "python": self.python,
-            "names": list(self.names),
-            "left_out": list(self.left_out),
-        }
+        fields = plain(self)
+        del fields["of_components"]
+        return {"proof": "complete", **fields}
 
     def check(self) -> dict[str, Any]:
         """Return who declares what was left out.

@@ -19,7 +19,7 @@ from xpubuild.install.build_jobs import launcher_files, one_by_one
 from xpubuild.install.build_steps import TORCH, source_folder, targets_in, wants_xpu
 from xpubuild.install.choose import situation_of
 from xpubuild.install.source_steps import configured
-from xpubuild.install.target import Target
+from xpubuild.install.target import OneapiFacts, Target
 from xpubuild.machine.oneapi_bundles import COMPILER
 
 #: Keys of a recipe that do not decide what is built: what it says of hosts, of other releases and of itself,
@@ -272,11 +272,19 @@ def _gated(target: Target, name: str, steps: Mapping[str, Step]) -> dict[str, St
     builder = wheel or install
     env = builder.commands[-1].env
     if target.device != "xpu" or not wants_xpu(env):
-        off = wheel if not wants_xpu(env) else None
-        return {} if off is None else {off.id: replace(off, watch=_gate(target, name, env))}
+        off = wheel is not None and not wants_xpu(env)
+        return {builder.id: replace(builder, watch=_gate(target, name, env))} if off else {}
     watch = _watched(target, builder).watch if install.id == name else _gate(target, name, env)
     own = watch if builder is install else _watched(target, install).watch
-    gated = {install.id: replace(install, watch=own, proofs=(*install.proofs, _installed(target, env)))}
+    facts = target.oneapi or OneapiFacts()
+    proof = XpuInstalledProof(
+        python=str(target.layout.python),
+        arch=targets_in(env),
+        version=env.get("PYTORCH_BUILD_VERSION"),
+        env=dict(facts.env),
+        path_prefix=facts.path_prefix,
+    )
+    gated = {install.id: replace(install, watch=own, proofs=(*install.proofs, proof))}
     if wheel is not None and wheel.publish is not None:
         proofs = (*wheel.proofs, XpuWheelProof(wheel.publish.stage))
         gated[wheel.id] = replace(wheel, watch=watch, proofs=proofs)
@@ -299,15 +307,4 @@ def _gate(target: Target, name: str, env: Mapping[str, str]) -> WatchStep:
             environment=str(target.layout.env),
             mkl=target.recipe.toolchain.mkl is not None,
         ),
-    )
-
-
-def _installed(target: Target, env: Mapping[str, str]) -> XpuInstalledProof:
-    oneapi = target.oneapi
-    return XpuInstalledProof(
-        python=str(target.layout.python),
-        arch=targets_in(env),
-        version=env.get("PYTORCH_BUILD_VERSION"),
-        env=dict(oneapi.env) if oneapi else {},
-        path_prefix=oneapi.path_prefix if oneapi else (),
     )
