@@ -160,10 +160,8 @@ def _abi(options: Options, recipe: Recipe, components: tuple[str, ...]) -> int:
         if component.kind == "wheel" and own not in (None, wanted):
             raise UnsatisfiableError(
                 f"C++11 ABI {wanted} was requested, but {component.dist} {component.version} has ABI {own}",
-                why=(
-                    f"recipe '{recipe.name}' uses a prebuilt wheel of {name}; code with ABI {wanted} links "
-                    f"against ABI {own}, but fails at import with undefined symbols"
-                ),
+                why=f"recipe '{recipe.name}' uses a prebuilt wheel of {name}; code with ABI {wanted} links"
+                f" against ABI {own}, but fails at import with undefined symbols",
                 fix=f"omit --cxx11-abi, or choose a recipe that builds {name} from source",
                 commands=(f"xpubuild install {recipe.name} --cxx11-abi {own}", "xpubuild recipes list"),
             )

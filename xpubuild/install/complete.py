@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -45,11 +44,9 @@ def explain_held(tail: Sequence[str], *, indexes: Sequence[str] = ()) -> XpuBuil
     return AuditError(
         f"pip would replace a package that this workspace was built with: {what}",
         why="; ".join(wanting) or "a requirement needs another version",
-        fix=(
-            "use compatible versions in the requirement file, or exclude the component (--without); then "
-            "run the same command again"
-        ),
-        commands=(shlex.join(["xpubuild", "status"]),),
+        fix="use compatible versions in the requirement file, or exclude the component (--without); then"
+        " run the same command again",
+        commands=("xpubuild status",),
         evidence={"held": held, "wanting": wanting},
     )
 

@@ -164,30 +164,24 @@ def trees(item: Repository, store: RepositoryStore, report: Report) -> Iterator[
         FetchError: one cannot be had; offline, the first one that is missing.
         SourceIntegrityError, RecipeError, NoSpaceError, ToolchainError, InterruptedByUserError.
     """
+
+    def tree(pin: Pin, asked: ConfigurePin | None = None) -> Tree:
+        found, base = discover(store, pin, jobs=_JOBS, report=report), item.bases.get(pin.commit)
+        if base is not None:
+            # Beside the base of a patched commit it shows what was changed.
+            store.mirror(pin.url, base).ensure(base, report=report)
+        return Tree(item.component, pin.url, pin, asked, found.nodes, found.fetched, base)
+
     url, commit = item.pin.url, item.pin.commit
-    found = discover(store, item.pin, jobs=_JOBS, report=report)
-    yield Tree(
-        item.component, url, item.pin, None, found.nodes, found.fetched, _base(item, item.pin, store, report)
-    )
+    yield tree(item.pin)
     for asked in configure_time_pins(store.git, store.mirror(url, commit).path, commit, item.configure_time):
         if asked.asked_for is None:
             yield Tree(item.component, asked.url, None, asked)
             continue
         named = asked.commit or named_commit(store, asked.url, asked.asked_for)
-        pin = Pin(url=asked.url, commit=named, ref=asked.ref if asked.ref != named else None)
-        found = discover(store, pin, jobs=_JOBS, report=report)
-        base = _base(item, pin, store, report)
-        yield Tree(item.component, asked.url, pin, asked, found.nodes, found.fetched, base)
+        yield tree(Pin(url=asked.url, commit=named, ref=asked.ref if asked.ref != named else None), asked)
         if asked.ref is not None:
             remember(store, asked.url, asked.ref, named)
-
-
-def _base(item: Repository, pin: Pin, store: RepositoryStore, report: Report) -> str | None:
-    """Fetch the base of a patched commit into the store, which shows what was changed."""
-    base = item.bases.get(pin.commit)
-    if base is not None:
-        store.mirror(pin.url, base).ensure(base, report=report)
-    return base
 
 
 def unknown_archives(inputs: Inputs) -> list[str]:

@@ -182,7 +182,7 @@ def _keeper(prepared: Prepared, step: Step, name: str, machine: _Machine) -> Whe
             },
         )
 
-    folders = [] if read_only(target.options.store_read_only, os.environ) else target.stores
+    folders = () if read_only(target.options.store_read_only, os.environ) else target.stores
     return WheelKeeper(
         identity=identity(inputs),
         found=found,

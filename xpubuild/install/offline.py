@@ -84,10 +84,8 @@ def require_all(prepared: Prepared, done: Collection[str], *, cancel: Cancel, fe
             require_here([Archive(item.name, item.url, item.sha256)], supply)
     except FetchError as error:
         if folder is None:
-            error.fix = (
-                "fill a mirror with xpubuild fetch where there is a network, and pass it with --mirror;"
-                " or remove --offline"
-            )
+            fetched = "fill a mirror with xpubuild fetch where there is a network"
+            error.fix = f"{fetched}, and pass it with --mirror; or remove --offline"
             error.commands = (f"xpubuild fetch {prepared.plan.recipe} --mirror DIR", *error.commands)
         raise
 

@@ -46,8 +46,7 @@ def with_patches(target: Target, store: RepositoryStore) -> Target:
         of_line = [item for item in line.patches if item.component == name] if line is not None else []
         changes = [*source.patches, *of_line]
         if changes or any(item.replaces for item in configured(target, name)):
-            work = _Work(target, store, name)
-            source, done = work.make(source, changes)
+            source, done = _Work(target, store, name).make(source, changes)
             components[name] = components[name].model_copy(update={"source": source})
             made |= {item.commit: item for item in done}
     if not made:

@@ -54,7 +54,9 @@ def fill_wheel_folder(
     sources = {canonicalize_name(item.dist) for item in components if item.kind == "source"}
     reports = [path for step in prepared.plan.steps for path in target.layout.pip_reports(step.id)]
     # What pip reported: from where each package came, and its hash.
-    origins = {canonicalize_name(item["metadata"]["name"]): item for item in pip_installed(reports)}
+    origins: dict[str, Any] = {
+        canonicalize_name(item["metadata"]["name"]): item for item in pip_installed(reports)
+    }
     lacking: dict[str, tuple[str, ...]] = {}
     for dist in needed(target.site_packages, [item.dist for item in components]):
         cancel.stop_here()
