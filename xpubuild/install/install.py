@@ -211,15 +211,10 @@ def entered(
     Raises:
         XpuBuildError: the workspace is busy, has other files, or lacks what an offline build needs.
     """
-    root = Path(prepared.plan.workspace)
+    root, words = Path(prepared.plan.workspace), f"xpubuild {command} {prepared.plan.recipe}"
     open_workspace(root)
     with (
-        workspace_lock(
-            root,
-            command=f"xpubuild {command} {prepared.plan.recipe}",
-            cancel=cancel,
-            on_wait=lambda text: notify(sink, text),
-        ) as lock,
+        workspace_lock(root, command=words, cancel=cancel, on_wait=lambda text: notify(sink, text)) as lock,
         Journal(Layout(root).journal) as journal,
     ):
         if journal.set_aside is not None:

@@ -211,11 +211,9 @@ def mismatch(lock: Lock, found: Sequence[Difference], *, downloaded: bool = Fals
     tampered = any(f"{place}.commit" not in differ for place in trees) or downloaded
     # The digest of everything comes last: what it is of says more.
     ordered = sorted(found, key=lambda item: item.path == "plan")
-    shown = [item.text for item in ordered[:_MOST_SHOWN]]
-    rest = len(found) - len(shown)
     return (SourceIntegrityError if tampered else LockMismatchError)(
         f"the lock does not match: {ordered[0].path}" + (f" and {len(found) - 1} more" if found[1:] else ""),
-        why="; ".join([*shown, *([f"and {rest} more"] if rest > 0 else [])]),
+        why="; ".join(item.text for item in ordered[:_MOST_SHOWN]),
         fix="build with the recipe, options and machine that the lock was created for, or create a new lock",
         commands=(f"xpubuild lock {lock.name}",),
         evidence={"lock": lock.digest, "differences": plain(tuple(found))},
