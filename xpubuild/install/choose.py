@@ -52,7 +52,6 @@ def choose(options: Options, loaded: LoadedRecipe) -> Choice:
             fix="omit --variant, or use one of these" if recipe.variants else "omit --variant",
         )
     device = target_of(recipe, options.target)
-    _require_possible(options, recipe, device)
     components = _components(options, recipe, device)
     choice = Choice(
         options=options,
@@ -65,6 +64,7 @@ def choose(options: Options, loaded: LoadedRecipe) -> Choice:
         arch=options.named_arch or tuple(recipe.arch),
         switches={name: _switches(recipe, name, variant) for name in components},
     )
+    _require_possible(choice)
     _require_archives(choice)
     for name, folder in options.source_dir.items():
         if name not in components or recipe.components[name].source is None:
@@ -92,9 +92,9 @@ def for_gpus_here(choice: Choice, host: HostReport) -> Choice:
     return choice if found == tuple(listed or choice.recipe.arch_upstream) else replace(choice, arch=found)
 
 
-def _require_possible(options: Options, recipe: Recipe, device: Device) -> None:
+def _require_possible(choice: Choice) -> None:
     """Refuse AOT targets and a C++ ABI that the build can have on no host."""
-    asked = options.named_arch
+    recipe, device, asked = choice.recipe, choice.device, choice.options.named_arch
     if asked and device != "xpu":
         other = ", or build for the GPU with --target xpu" if "xpu" in recipe.targets else ""
         raise UsageError(
@@ -102,7 +102,7 @@ def _require_possible(options: Options, recipe: Recipe, device: Device) -> None:
             why="AOT targets name GPUs that SYCL kernels are compiled for; a build for the CPU has none",
             fix=f"omit --arch (XPUBUILD_ARCH is the same option){other}",
         )
-    found = solve(recipe, Situation(target=device, arch=asked or None, cxx11_abi=options.abi))
+    found = solve(recipe, Situation(target=device, arch=asked or None, cxx11_abi=choice.options.abi))
     against = tuple(item for item in found.against() if item.constraint in ("arch", "cxx11_abi"))
     if against:
         raise refused(recipe, replace(found, builds="no", reasons=against))
