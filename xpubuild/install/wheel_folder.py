@@ -135,8 +135,11 @@ def _try(python: Path, folder: Path, command: str, cancel: Cancel) -> None:
 def needed(site_packages: Path, names: Sequence[str]) -> list[InstalledDist]:
     """Return installed distributions and all that they ask for, as far as it is installed."""
     present = {dist.name: dist for dist in installed_dists(site_packages)}
-    asked = {one.name: [canonicalize_name(item.name) for item in declared(one)] for one in present.values()}
-    found = closure(map(canonicalize_name, names), lambda name: asked.get(name, ()))
+
+    def asked(name: str) -> list[str]:
+        return [canonicalize_name(item.name) for item in declared(present[name])] if name in present else []
+
+    found = closure(map(canonicalize_name, names), asked)
     return [present[name] for name in sorted(found & present.keys())]
 
 
