@@ -156,14 +156,12 @@ def _wheel_of(
         if file_id(sha256) in depot.index().entries:
             return files.copy_durable(depot.file(sha256), folder)
     # From where it came, else from an index.
-    tries = [f"{dist.name} @ {url} --hash=sha256:{sha256}"] if url else []
-    if downloads.offline:
-        tries = tries if urlsplit(url).scheme == "file" else []
-    else:
-        tries.append(f"{dist.name}=={dist.version} --hash=sha256:{sha256}")
-    for line in tries:
+    reachable = url and (urlsplit(url).scheme == "file" or not downloads.offline)
+    pins = [f"{dist.name} @ {url}"] if reachable else []
+    pins += [] if downloads.offline else [f"{dist.name}=={dist.version}"]
+    for pin in pins:
         with scratch_folder("wheels", folder) as scratch:
-            (scratch / REQUIREMENTS).write_text(f"{line}\n", "utf-8")
+            (scratch / REQUIREMENTS).write_text(f"{pin} --hash=sha256:{sha256}\n", "utf-8")
             argv = [
                 str(target.layout.python), "-I", "-m", "pip", "download", "--no-deps", "--only-binary",
                 ":all:", "--no-input", "--disable-pip-version-check", "--quiet", "--dest", str(scratch),
