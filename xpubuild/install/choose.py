@@ -58,7 +58,7 @@ def choose(options: Options, loaded: LoadedRecipe) -> Choice:
         loaded=loaded,
         layout=Layout(place_of(options.workspace or default_workspace(recipe.name))),
         device=device,
-        cxx11_abi=_abi(options, recipe, components),
+        cxx11_abi=recipe.abi.default if options.abi is None else options.abi,
         components=components,
         variant=variant,
         arch=options.named_arch or tuple(recipe.arch),
@@ -102,7 +102,8 @@ def _require_possible(choice: Choice) -> None:
             why="AOT targets name GPUs that SYCL kernels are compiled for; a build for the CPU has none",
             fix=f"omit --arch (XPUBUILD_ARCH is the same option){other}",
         )
-    found = solve(recipe, Situation(target=device, arch=asked or None, cxx11_abi=choice.options.abi))
+    wanted = Situation(target=device, arch=asked or None, components=choice.components)
+    found = solve(recipe, replace(wanted, cxx11_abi=choice.options.abi))
     against = tuple(item for item in found.against() if item.constraint in ("arch", "cxx11_abi"))
     if against:
         raise refused(recipe, replace(found, builds="no", reasons=against))
@@ -150,22 +151,6 @@ def _components(options: Options, recipe: Recipe, device: Device) -> tuple[str, 
         ordered.extend(ready)
         waiting = [name for name in waiting if name not in ready]
     return tuple(ordered)
-
-
-def _abi(options: Options, recipe: Recipe, components: tuple[str, ...]) -> int:
-    wanted = recipe.abi.default if options.abi is None else options.abi
-    for name in components:
-        component = recipe.components[name]
-        own = component.cxx11_abi
-        if component.kind == "wheel" and own not in (None, wanted):
-            raise UnsatisfiableError(
-                f"C++11 ABI {wanted} was requested, but {component.dist} {component.version} has ABI {own}",
-                why=f"recipe '{recipe.name}' uses a prebuilt wheel of {name}; code with ABI {wanted} links"
-                f" against ABI {own}, but fails at import with undefined symbols",
-                fix=f"omit --cxx11-abi, or choose a recipe that builds {name} from source",
-                commands=(f"xpubuild install {recipe.name} --cxx11-abi {own}", "xpubuild recipes list"),
-            )
-    return wanted
 
 
 def _switches(recipe: Recipe, name: str, variant: str | None) -> Mapping[str, str]:
