@@ -86,8 +86,8 @@ def test_a_server_that_is_not_named_is_not_asked(kept: FolderStore) -> None:
         assert store is not None
         why = look_up([store], DIST, KEY, 20.0).unknown[url]
         assert why.startswith("it is on a server, and no [trust] stores of your configuration names it")
-        assert len(stores_of([location(url)], offline=False, read_only=None).every) == 2
-        assert len(stores_of([location(url)], offline=True, read_only=None).every) == 1
+        assert len(stores_of([location(url)], offline=False)) == 2
+        assert len(stores_of([location(url)], offline=True)) == 1
 
 
 @dataclass(frozen=True)

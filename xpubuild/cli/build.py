@@ -68,7 +68,7 @@ def install(
     To resume after a failure or an interruption, run the same command again: finished steps are kept.
     """
     from xpubuild.cli import first_run
-    from xpubuild.install.install import apply, check_until
+    from xpubuild.install.install import Results, apply, check_until
     from xpubuild.install.libtorch import check_archive
     from xpubuild.ui.console import show, summarise
     from xpubuild.ui.run_views import final_view
@@ -98,10 +98,8 @@ def install(
             first_run.forget(workspace)
         try:
             with options.new_sink() as sink:
-                receipt = apply(
-                    prepared, sink=sink, cancel=cancel, until=until,
-                    wheel_dir=wheel_dir, sign_key=sign_key, libtorch=libtorch, modules=modules, lost=lost,
-                )  # fmt: skip
+                results = Results(wheel_dir, sign_key, libtorch, modules)
+                receipt = apply(prepared, sink=sink, cancel=cancel, until=until, results=results, lost=lost)
             if bundle is not None and receipt["status"] == "complete":
                 error = first_run.verified(workspace, cancel, quiet=options.speech().quiet)
         finally:
@@ -221,9 +219,9 @@ def lock(output: str | None, sbom: Path | None, **build: Any) -> int:
     Some inputs are only known from the sources, so the sources are fetched into the user's cache. Commit the
     lock next to your recipe; 'xpubuild check LOCK' checks it and 'xpubuild install --locked' builds from it.
     """
-    from xpubuild.engine.files import write_atomic
+    from xpubuild.engine.files import write_atomic, write_json
     from xpubuild.errors import UsageError
-    from xpubuild.install.attest import of_lock, write_document
+    from xpubuild.install.attest import of_lock
     from xpubuild.install.conda_environment import file_name
     from xpubuild.install.lock import make_lock
     from xpubuild.install.lock_file import dump, write_lock
@@ -239,7 +237,7 @@ def lock(output: str | None, sbom: Path | None, **build: Any) -> int:
         prepared = prepare(_asked(build, report=report), cancel=cancel)
         made = make_lock(prepared, report=report, cancel=cancel)
     if sbom is not None:
-        write_document(sbom, of_lock(made))
+        write_json(sbom, of_lock(made))
     if output == "-":
         write_out(dump(made))
         return 0

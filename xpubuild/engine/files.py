@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import shlex
 import shutil
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from xpubuild.engine.places import another_place, existing_quoted, make_shared
 from xpubuild.engine.temporary import new_draft
@@ -166,6 +167,11 @@ def write_changed(path: Path, data: bytes) -> None:
         if not path.is_symlink() and path.is_file() and path.read_bytes() == data:
             return
     write_atomic(path, data)
+
+
+def write_json(path: Path, document: Any) -> None:
+    """Write a JSON document, as ``write_atomic`` does."""
+    write_atomic(path, (json.dumps(document, indent=1, sort_keys=True) + "\n").encode())
 
 
 def publish_file(source: Path, folder: Path) -> Path:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from xpubuild.engine.files import explained, remove_tree, write_atomic
+from xpubuild.engine.files import explained, remove_tree, write_atomic, write_json
 from xpubuild.errors import ToolchainError
 from xpubuild.frozen import frozen
 from xpubuild.machine.envmark import MARK, check_name, read_mark, require_ours, write_mark
@@ -114,7 +114,7 @@ def _tidy(env: Path, packages: Sequence[CondaPackage]) -> None:
         if (package := known.get(str(record.get("name")))) is not None:
             record |= {"fn": package.filename, "url": package.url, "channel": f"{package.channel}/"}
             record |= {"md5": package.md5, "requested_specs": []}
-        write_atomic(path, json.dumps(record, indent=1, sort_keys=True).encode() + b"\n")
+        write_json(path, record)
     # conda takes a folder for an environment by this file; rattler writes the time into it.
     write_atomic(meta / "history", b"")
 
