@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from xpubuild.engine.process import ProcessResult
 from xpubuild.errors import FetchError, RecipeError, SourceIntegrityError
 from xpubuild.supply.git.failures import diagnose, error_for
-from xpubuild.supply.git.git import GitRun
 from xpubuild.supply.git.hardening import OVERRIDES, git_environment
 from xpubuild.supply.git.pin import Pin, mirror_name, normalised, problem_with, resolve_relative
 from xpubuild.supply.git.serving import ConfigurePin, asked_by
@@ -386,9 +385,8 @@ def test_a_tag_is_what_the_build_gives_to_git() -> None:
 # ---- What git prints (collected from git 2.39 and from GitHub, GitLab and Gerrit) becomes the right error
 
 
-def _run(text: str, *, stalled: bool = False) -> GitRun:
-    lines = tuple(text.split("\n"))
-    return GitRun(ProcessResult(("git",), 128, 0.1, tail=lines), lines, stalled)
+def _run(text: str) -> ProcessResult:
+    return ProcessResult(("git",), 128, 0.1, tail=tuple(text.split("\n")))
 
 
 @pytest.mark.parametrize(

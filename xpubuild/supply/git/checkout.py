@@ -349,7 +349,7 @@ class _Work:
             raise error_for(failure, str(work_tree), node.commit)
         raise SourceIntegrityError(
             f"{work_tree} could not be checked out at {node.commit}",
-            why="; ".join(failure.lines) or run.result.describe(),
+            why="; ".join(failure.lines) or run.describe(),
             fix="if you do not need its content, move the folder away and run the same command again",
             evidence={"folder": str(work_tree), "git": list(failure.lines)},
         )

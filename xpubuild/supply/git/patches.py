@@ -115,13 +115,13 @@ def patched(
             mirror.ensure(commit, report=report)
             break
     else:
-        with scratch_folder("patch") as folder, mirror.locked(report):
+        with scratch_folder("patch") as folder, mirror.locked(report, shared=True):
             todo = (
                 [(Change("the patch of the lock"), locked.encode())]
                 if locked is not None
                 else [(change, _text(store, pin.url, change, folder, report)) for change in changes]
             )
-            own = git.with_env({**git.env, **IDENTITY, "GIT_INDEX_FILE": str(folder / "index")})
+            own = Git(git.program, {**git.env, **IDENTITY, "GIT_INDEX_FILE": str(folder / "index")})
             _ask(own, mirror.path, "read-tree", pin.commit)
             for change, text in todo:
                 (folder / "patch").write_bytes(text)

@@ -20,13 +20,13 @@ from typing import Any, Protocol
 
 from xpubuild.documents import plain
 from xpubuild.engine.files import write_atomic
-from xpubuild.engine.process import Cancel
+from xpubuild.engine.process import ProcessResult
 from xpubuild.engine.redact import recordable
 from xpubuild.errors import FetchError, RecipeError, SourceIntegrityError
 from xpubuild.frozen import frozen
 from xpubuild.supply.git.bare import RepositoryStore, make_bare
-from xpubuild.supply.git.failures import Failure, diagnose, error_for, require
-from xpubuild.supply.git.git import Git, Report, pause
+from xpubuild.supply.git.failures import Failure, error_for, require
+from xpubuild.supply.git.git import Git, Report
 from xpubuild.supply.git.hardening import setting, without_filters
 from xpubuild.supply.git.pin import Pin, is_id, is_ref, mirror_name, normalised, problem_with
 from xpubuild.supply.git.submodules import Node, discover
@@ -280,10 +280,7 @@ def _broken(place: Path, why: str) -> SourceIntegrityError:
     )
 
 
-#: How long a server is asked for the commit of a tag or branch.
-DEADLINE_S = 60.0
-_ATTEMPTS = 3
-_TICK_S = 0.05
+_LEAST_S = 0.05
 _LISTED = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})\t(\S+)")
 NAMED = "refs/xpubuild/named"
 #: A repository's ids are taken to be SHA-1 as long as none of them is known.
@@ -291,13 +288,15 @@ _SOME_ID = "0" * 40
 
 
 def named_commit(store: RepositoryStore, url: str, ref: str) -> str:
-    """Return the commit that ``ref`` of ``url`` is at: as a stock remembers it, else as the server says.
+    """Return the commit that ``ref`` of ``url`` is at: as a stock remembers it, else as the server says now.
 
-    Offline, what the user's own mirror remembers counts too.
+    Offline, what the user's own mirror remembers counts too. A tag counts before a branch of the same name,
+    and of an annotated tag the commit it is about.
 
     Raises:
-        FetchError: offline, and no mirror remembers it; or the server cannot be asked.
+        FetchError: offline, and no mirror remembers it; or the server cannot be asked, or has no such ref.
         RecipeError: ``url`` or ``ref`` is not one that git may be given.
+        InterruptedByUserError: the store's ``cancel`` was set.
     """
     own = [store.mirror(url, _SOME_ID).path] if store.offline else []
     for place in (*store.stocked(url, _SOME_ID), *own):
@@ -305,7 +304,21 @@ def named_commit(store: RepositoryStore, url: str, ref: str) -> str:
             return known
     if store.offline:
         raise error_for(Failure("offline"), url, ref)
-    return remote_commit(url, ref, git=store.git, cancel=store.cancel)
+    names: tuple[str, ...] = (f"refs/tags/{ref}^{{}}", f"refs/tags/{ref}", f"refs/heads/{ref}")
+    if ref.startswith("refs/"):
+        names = (f"{ref}^{{}}", ref)
+    wrong = None if is_ref(ref) else "it is not the name of a tag or branch"
+    found = _listed(store, url, names, f"'{ref}'", wrong)
+    commit = next((found[name] for name in names if name in found), None)
+    if commit is None:
+        raise FetchError(
+            f"{url} has no tag or branch '{ref}'",
+            why="the server does not list it",
+            fix="correct the ref of the source in the recipe",
+            commands=(f"git ls-remote --tags --heads -- {shlex.quote(url)}",),
+            evidence={"reason": "commit", "url": url, "ref": ref},
+        )
+    return commit
 
 
 def remember(store: RepositoryStore, url: str, ref: str, commit: str) -> None:
@@ -319,58 +332,22 @@ def remember(store: RepositoryStore, url: str, ref: str, commit: str) -> None:
     require(answer, f"noting {ref} of {url}")
 
 
-def remote_commit(
-    url: str, ref: str, *, git: Git, cancel: Cancel | None = None, deadline_s: float = DEADLINE_S
-) -> str:
-    """Return the commit that ``ref`` of the repository at ``url`` is at now.
-
-    A tag counts before a branch of the same name, and of an annotated tag the commit it is about.
-
-    Raises:
-        RecipeError: URL or ref is not one that git may be given.
-        FetchError: the server cannot be asked, or has no such tag or branch.
-        InterruptedByUserError: ``cancel`` was set.
-    """
-    names: tuple[str, ...] = (f"refs/tags/{ref}^{{}}", f"refs/tags/{ref}", f"refs/heads/{ref}")
-    if ref.startswith("refs/"):
-        names = (f"{ref}^{{}}", ref)
-    wrong = None if is_ref(ref) else "it is not the name of a tag or branch"
-    found = _listed(git, url, names, f"'{ref}'", cancel=cancel, deadline_s=deadline_s, wrong=wrong)
-    commit = next((found[name] for name in names if name in found), None)
-    if commit is None:
-        raise FetchError(
-            f"{url} has no tag or branch '{ref}'",
-            why="the server does not list it",
-            fix="correct the ref of the source in the recipe",
-            commands=(f"git ls-remote --tags --heads -- {shlex.quote(url)}",),
-            evidence={"reason": "commit", "url": url, "ref": ref},
-        )
-    return commit
-
-
-def remote_tags(url: str, *, git: Git, cancel: Cancel | None = None) -> dict[str, str]:
+def remote_tags(store: RepositoryStore, url: str) -> dict[str, str]:
     """Return the version tags (v and a digit) of the repository at ``url``, each with the commit it is about.
 
     Raises:
         RecipeError: git may not be given the URL.
         FetchError: the server cannot be asked.
-        InterruptedByUserError: ``cancel`` was set.
+        InterruptedByUserError: the store's ``cancel`` was set.
     """
-    found = _listed(git, url, ("refs/tags/v[0-9]*",), "its tags", cancel=cancel)
+    found = _listed(store, url, ("refs/tags/v[0-9]*",), "its tags")
     # Of an annotated tag, the commit follows under its name with ^{}.
     plain = {name: commit for name, commit in found.items() if not name.endswith("^{}")}
     return {name.removeprefix("refs/tags/"): found.get(f"{name}^{{}}", plain[name]) for name in plain}
 
 
 def _listed(
-    git: Git,
-    url: str,
-    names: tuple[str, ...],
-    what: str,
-    *,
-    cancel: Cancel | None,
-    deadline_s: float = DEADLINE_S,
-    wrong: str | None = None,
+    store: RepositoryStore, url: str, names: tuple[str, ...], what: str, wrong: str | None = None
 ) -> dict[str, str]:
     """List the names at the server; a server that is only busy is asked again."""
     reason = problem_with(url) or wrong
@@ -380,16 +357,14 @@ def _listed(
             why=reason,
             fix="correct url and ref of the source in the recipe",
         )
-    end = time.monotonic() + deadline_s
-    for attempt in range(1, _ATTEMPTS + 1):
-        lines: list[str] = []
-        words = ["ls-remote", "--quiet", "--", url, *names]
-        left = max(end - time.monotonic(), _TICK_S)
-        run = git.run(words, report=lines.append, cancel=cancel, deadline_s=left)
-        if run.ok:
-            return {match[2]: match[1] for line in lines if (match := _LISTED.fullmatch(line))}
-        failure = diagnose(run)
-        if not failure.transient or attempt == _ATTEMPTS or time.monotonic() + attempt > end:
-            break
-        pause(attempt, cancel)
-    raise error_for(replace(failure, lines=failure.lines[-3:]), url, what.strip("'"))
+    end, lines = time.monotonic() + store.retry.answer_s, list[str]()
+
+    def ask() -> ProcessResult:
+        lines.clear()
+        words, left = ["ls-remote", "--quiet", "--", url, *names], max(end - time.monotonic(), _LEAST_S)
+        return store.git.run(words, report=lines.append, cancel=store.cancel, deadline_s=left)
+
+    failure = store.persist(ask, url, lambda _: None, end)
+    if failure is not None:
+        raise error_for(replace(failure, lines=failure.lines[-3:]), url, what.strip("'"))
+    return {match[2]: match[1] for line in lines if (match := _LISTED.fullmatch(line))}
