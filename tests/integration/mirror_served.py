@@ -36,7 +36,7 @@ def location(url: str) -> Location:
     return found
 
 
-def copy(url: str, into: Path, recipe: str | None = "demo") -> Heard:
+def copy(url: str, into: Path, recipe: str = "demo") -> Heard:
     """Copy what a recipe needs; return what was told."""
     heard = Heard()
     local_copy(Served(location(url)), into, recipe, sink=lambda: heard)

@@ -26,6 +26,8 @@ from xpubuild.supply.archives import (
     provide,
     unpacked_stamp,
 )
+from xpubuild.supply.depot.entries import file_entry, index_of
+from xpubuild.supply.depot.folder import Depot
 
 
 def refuses(action: Callable[[], object]) -> None:
@@ -105,8 +107,7 @@ def test_archives_are_unpacked_listed_and_proved(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_one_that_cannot_be_unpacked(tmp_path: Path, name: str, data: bytes, inside: str) -> None:
     archive = asked(tmp_path / "srv", name, data, inside=inside)
-    supply = Supply(tmp_path / "cache", find=lambda _: tmp_path / "srv" / name)
-    refuses(lambda: provide([archive], tmp_path / "into", supply, lambda _: None))
+    refuses(lambda: provide([archive], tmp_path / "into", Supply(tmp_path / "cache"), lambda _: None))
 
 
 def test_the_first_file_of_a_url_is_the_one(tmp_path: Path) -> None:
@@ -115,7 +116,7 @@ def test_the_first_file_of_a_url_is_the_one(tmp_path: Path) -> None:
     assert look(archive, supply) is None
     refuses(lambda: bring(archive, Supply(tmp_path / "cache", offline=True), said.append))
     held = bring(archive, supply, said.append)
-    assert held == Held(archive, held.path, sha256(b"first"), 5)
+    assert held == Held(held.path, sha256(b"first"), 5)
     assert json.loads((held.path.parent / FIRST).read_text()) == {
         "url": archive.url, "sha256": sha256(b"first"), "size": 5,
     }  # fmt: skip
@@ -136,10 +137,13 @@ def test_the_first_file_of_a_url_is_the_one(tmp_path: Path) -> None:
 def test_a_mirror_comes_first(tmp_path: Path) -> None:
     archive = asked(tmp_path / "srv", "l.tar.gz", b"first")
     (tmp_path / "mirrored").write_bytes(b"of the mirror")
-    supply = Supply(tmp_path / "cache", find=lambda _: tmp_path / "mirrored", offline=True)
-    assert bring(archive, supply, lambda _: None) == Held(
-        archive, tmp_path / "mirrored", sha256(b"of the mirror"), 13
-    )
+    entry = file_entry("l.tar.gz", sha256(b"of the mirror"), 13, kind="archive", url=archive.url)
+    mirror = Depot.open(tmp_path / "mirror", create=True)
+    with mirror.writing():
+        place = mirror.add_file(tmp_path / "mirrored", entry)
+        mirror.publish(index_of([entry], ()))
+    supply = Supply(tmp_path / "cache", mirror.path, offline=True)
+    assert bring(archive, supply, lambda _: None) == Held(place, entry.sha256, 13)
 
 
 def test_one_that_cannot_be_fetched(tmp_path: Path) -> None:

@@ -24,7 +24,6 @@ from xpubuild.install.resolve import git_store
 from xpubuild.install.target import Prepared, Target
 from xpubuild.supply import archives
 from xpubuild.supply.conda.lockfile import read_lock
-from xpubuild.supply.depot.folder import archives_in
 from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.failures import require
 from xpubuild.supply.git.git import Git, Report
@@ -179,9 +178,8 @@ def embedded_url(url: str) -> str:
 
 def _archives(target: Target, report: Report, cancel: Cancel) -> Iterator[tuple[str, Archive]]:
     """Yield the archives of a plan; what neither mirror nor cache have is downloaded into the cache."""
-    supply = archives.Supply(
-        target.cache / "archives", archives_in(target.downloads.mirror), target.downloads.offline, cancel
-    )
+    downloads = target.downloads
+    supply = archives.Supply(target.cache / "archives", downloads.mirror, downloads.offline, cancel)
     for item in inputs_of(target).archives:
         if item.url is None:
             raise RecipeError(

@@ -17,7 +17,7 @@ from xpubuild.supply.archives import Archive, Supply, require_here
 from xpubuild.supply.conda.lockfile import read_lock
 from xpubuild.supply.depot.entries import Entry
 from xpubuild.supply.depot.examine import require_sound
-from xpubuild.supply.depot.folder import Depot, archives_in
+from xpubuild.supply.depot.folder import Depot
 from xpubuild.supply.index.pip_download import Need
 from xpubuild.supply.index.pipconf import local_path, pip_settings
 
@@ -69,7 +69,7 @@ def require_all(prepared: Prepared, done: Collection[str], *, cancel: Cancel, fe
             for tree in [tree for item in inputs.repositories for tree in trees(item, store, _silent)]:
                 if tree.pin is None:
                     raise _unknown(tree.url, tree.note, f"{tree.component}.source.configure_time")
-        supply = Supply(target.cache / "conda", archives_in(folder), offline=True, cancel=cancel)
+        supply = Supply(target.cache / "conda", folder, offline=True, cancel=cancel)
         require_here((package.archive for package in packages), supply)
         listed = _in_wheel_folders() if folder is None else _names(Depot.open(folder).files())
         if listed is not None:

@@ -8,6 +8,7 @@ index of a mirror and in a lock, and another file from the same URL is refused.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import lzma
@@ -18,18 +19,22 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import field, replace
+from dataclasses import field
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from xpubuild.engine.files import explained, write_atomic
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.engine.process import Cancel
+from xpubuild.engine.redact import recordable
 from xpubuild.errors import FetchError, SourceIntegrityError
 from xpubuild.frozen import frozen
-from xpubuild.supply.index.files import RemoteFile
+from xpubuild.supply.depot.entries import Entry
 from xpubuild.supply.index.pipconf import local_path
+
+if TYPE_CHECKING:
+    from xpubuild.supply.depot.folder import Depot
 
 #: What is unpacked for a build, in the folder of the archives.
 LIST = "archives.json"
@@ -41,29 +46,25 @@ _BROKEN = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOF
 
 @frozen
 class Archive:
-    """An archive that a build asks for; ``sha256`` is None where upstream states none.
+    """An archive that a build asks for, or a conda package, which has a ``version``.
 
-    ``folder`` is the folder in it that is passed to the build.
+    ``sha256`` is None where upstream states none. ``folder`` is the folder in it that is passed to the build.
     """
 
     name: str
     url: str
     sha256: str | None = None
     folder: str = "."
+    version: str = ""
 
 
 @frozen
 class Held:
     """An archive that is here, at ``path``, and what it is."""
 
-    archive: Archive
     path: Path
     sha256: str
     size: int
-
-
-#: Returns an archive of a mirror, every byte of it verified, or None.
-Finder = Callable[[Archive], Path | None]
 
 
 def file_name(url: str) -> str:
@@ -73,22 +74,38 @@ def file_name(url: str) -> str:
 
 @frozen
 class Supply:
-    """Where archives come from: ``find`` (a mirror) first, then the cache, then the network.
+    """Where archives come from: the mirror first, then the cache, then the network.
 
     Offline, a URL of a file of this machine stays.
     """
 
     cache: Path
-    find: Finder | None = None
+    mirror: Path | None = None
     offline: bool = False
     cancel: Cancel = field(default_factory=Cancel)
 
+    @functools.cached_property
+    def depot(self) -> Depot | None:
+        """The mirror; None without one.
 
-def remote_file(archive: Archive, component: str = "") -> RemoteFile:
-    """Return an archive as a file to be fetched."""
-    dist = f"{component}.{archive.name}" if component else archive.name
-    name, url = file_name(archive.url), archive.url
-    return RemoteFile(dist, "", name, archive.sha256, None, url, is_archive=True)
+        Raises:
+            FetchError, UsageError, SourceIntegrityError: there is none at its place, or a damaged one.
+        """
+        from xpubuild.supply.depot.folder import Depot  # noqa: PLC0415 - for few
+
+        return Depot.open(self.mirror) if self.mirror is not None else None
+
+
+def archive_entry(entries: Iterable[Entry], archive: Archive) -> Entry | None:
+    """Return the entry of an archive: by its hash, or by where it came from if upstream states none."""
+    shown, sha256 = recordable(archive.url, tokens_in_path=True), archive.sha256
+    found = (
+        entry
+        for entry in entries
+        if entry.kind != "git"
+        and (entry.sha256 == sha256 or (sha256 is None and (entry.kind, entry.url) == ("archive", shown)))
+    )
+    return next(found, None)
 
 
 def look(archive: Archive, supply: Supply) -> Held | None:
@@ -97,15 +114,14 @@ def look(archive: Archive, supply: Supply) -> Held | None:
     Raises:
         SourceIntegrityError: the mirror's copy is damaged.
     """
-    found = supply.find(archive) if supply.find is not None else None
-    if found is not None:
-        return Held(archive, found, file_sha256(found), found.stat().st_size)
+    if supply.depot is not None and (entry := archive_entry(supply.depot.files(), archive)) is not None:
+        return Held(supply.depot.file(entry), entry.sha256, entry.size)
     folder = _folder(archive, supply)
     expected = archive.sha256 or _first(folder)
     here = local_path(archive.url) if archive.sha256 else None
     for place in (folder / file_name(archive.url), here):
         if place is not None and _is_file(place) and file_sha256(place) == expected:
-            return Held(archive, place, expected, place.stat().st_size)
+            return Held(place, expected, place.stat().st_size)
     return None
 
 
@@ -150,9 +166,10 @@ def bring(archive: Archive, supply: Supply, report: Callable[[str], None]) -> He
     report(f"fetching {archive.url}")
     folder = _folder(archive, supply)
     first = _first(folder)
-    wanted = remote_file(replace(archive, sha256=archive.sha256 or first))
     try:
-        place = download(wanted, folder, cancel=supply.cancel)
+        place = download(
+            archive.url, archive.sha256 or first, folder, file_name(archive.url), cancel=supply.cancel
+        )
     except FetchError as error:
         error.fix = "check the network and the proxy settings (HTTPS_PROXY), then run the same command again"
         error.commands = ()
@@ -163,7 +180,7 @@ def bring(archive: Archive, supply: Supply, report: Callable[[str], None]) -> He
     if first is None and archive.sha256 is None:
         text = json.dumps({"url": archive.url, "sha256": sha256, "size": size}, indent=1)
         write_atomic(folder / FIRST, f"{text}\n".encode())
-    return Held(archive, place, sha256, size)
+    return Held(place, sha256, size)
 
 
 def _folder(archive: Archive, supply: Supply) -> Path:
@@ -202,7 +219,7 @@ def provide(archives: Iterable[Archive], into: Path, supply: Supply, report: Cal
     for archive in archives:
         held = bring(archive, supply, report)
         report(f"unpacking {held.path.name}, {held.size} bytes, sha256 {held.sha256}")
-        _unpack(held, into / archive.name)
+        _unpack(archive, held, into / archive.name)
         vouches = "upstream" if archive.sha256 is not None else "first download"
         done.append({"name": archive.name, "url": archive.url, "sha256": held.sha256, "size": held.size,
                      "hash_from": vouches})  # fmt: skip
@@ -210,7 +227,7 @@ def provide(archives: Iterable[Archive], into: Path, supply: Supply, report: Cal
     write_atomic(into / LIST, json.dumps(document, indent=0, sort_keys=True).encode() + b"\n")
 
 
-def _unpack(held: Held, folder: Path) -> None:
+def _unpack(asked: Archive, held: Held, folder: Path) -> None:
     with explained(folder, f"unpacking {held.path.name}"):
         folder.mkdir(parents=True, exist_ok=True)
         try:
@@ -223,17 +240,17 @@ def _unpack(held: Held, folder: Path) -> None:
                     safe: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
                     tar.extractall(folder, **safe)  # noqa: S202
         except _BROKEN as error:
-            raise _unusable(held, str(error)) from error
-    if not folder.joinpath(*PurePosixPath(held.archive.folder).parts).is_dir():
-        raise _unusable(held, f"it has no folder {held.archive.folder}")
+            raise _unusable(asked, held, str(error)) from error
+    if not folder.joinpath(*PurePosixPath(asked.folder).parts).is_dir():
+        raise _unusable(asked, held, f"it has no folder {asked.folder}")
 
 
-def _unusable(held: Held, why: str) -> SourceIntegrityError:
+def _unusable(asked: Archive, held: Held, why: str) -> SourceIntegrityError:
     return SourceIntegrityError(
         f"{held.path} cannot be used",
-        why=f"{why} (from {held.archive.url}, sha256 {held.sha256})",
+        why=f"{why} (from {asked.url}, sha256 {held.sha256})",
         fix="remove it if it is damaged; otherwise correct 'url' or 'folder' of the archive in the recipe",
-        evidence={"archive": held.archive.name, "sha256": held.sha256},
+        evidence={"archive": asked.name, "sha256": held.sha256},
     )
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from xpubuild.errors import ToolchainError
+from xpubuild.errors import SourceIntegrityError, ToolchainError
 from xpubuild.frozen import frozen
 from xpubuild.supply.depot.entries import FileRecord
 
@@ -26,10 +27,23 @@ class Damage:
     what: str
     why: str
     entry: str = ""
-    """The id of its entry."""
+    """The id of its entry: the folder that belongs to it, or its set."""
 
     def __str__(self) -> str:
         return f"{self.path} {self.what}: {self.why}"
+
+
+def damage_error(path: Path, damages: Sequence[Damage]) -> SourceIntegrityError:
+    """Return the error that names what is damaged in a depot."""
+    count = f" and {len(damages) - 1} more" if len(damages) > 1 else ""
+    first = damages[0]
+    return SourceIntegrityError(
+        f"the mirror {path} is damaged: {first.path} {first.what}{count}",
+        why=first.why,
+        fix="with a network, fetch the same recipe again: only damaged files are downloaded again",
+        commands=(f"xpubuild check {shlex.quote(str(path))}",),
+        evidence={"mirror": str(path), "damaged": [dict(vars(item)) for item in damages]},
+    )
 
 
 def scan(folder: Path) -> list[os.DirEntry[str]]:

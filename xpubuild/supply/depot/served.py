@@ -30,7 +30,6 @@ from xpubuild.supply.depot.folder import DOWNLOADS, MOST_BYTES, Depot
 from xpubuild.supply.depot.location import Location, Trust
 from xpubuild.supply.depot.record import Record, RecordError, read_record, record_path
 from xpubuild.supply.git.git import locked
-from xpubuild.supply.index.files import RemoteFile
 from xpubuild.supply.index.transfer import Session, download, explain, in_threads
 
 #: Gets how many bytes more are here, and of which file; a negative number when some are discarded.
@@ -56,10 +55,6 @@ class Served:
     def _hasty(self) -> Session:
         # A server that is out of reach must show soon: there may be a copy that is good enough.
         return Session(retries=1)
-
-    @functools.cached_property
-    def _patient(self) -> Session:
-        return Session()
 
     @property
     def name(self) -> str:
@@ -121,7 +116,7 @@ class Served:
         """Return the content of a small file, None where there is none.
 
         Raises:
-            FetchError: the server does not answer (``is_unreachable``), or refuses.
+            FetchError: the server does not answer (reason: unreachable), or refuses.
         """
         shown, link = self._links(path)
 
@@ -154,13 +149,13 @@ class Served:
             NoSpaceError, ToolchainError, InterruptedByUserError.
         """
 
+        session = Session()
+
         def fetch(record: FileRecord) -> None:
-            shown, link = self._links(record.path)
-            file = RemoteFile("", "", record.sha256, record.sha256, record.size, shown, origin=link)
             try:
                 download(
-                    file, into, on_bytes=lambda more: count(more, record.path), cancel=self._cancel,
-                    session=self._patient,
+                    self._links(record.path)[1], record.sha256, into, record.sha256, size=record.size,
+                    on_bytes=lambda more: count(more, record.path), cancel=self._cancel, session=session,
                 )  # fmt: skip
             except FetchError as error:
                 raise self._lacks(record.path, error.why) from None
@@ -208,19 +203,14 @@ class Served:
         )
 
 
-def is_unreachable(error: XpuBuildError) -> bool:
-    """Whether an error says that the server did not answer."""
-    return error.evidence.get("reason") == "unreachable"
-
-
 def local_copy(
-    served: Served, into: Path, recipe: str | None, *, sink: Callable[[], Sink], cancel: Cancel | None = None
+    served: Served, into: Path, recipe: str, *, sink: Callable[[], Sink], cancel: Cancel | None = None
 ) -> Path:
     """Make the folder ``into`` a depot with what ``recipe`` needs of a served one; return the folder.
 
-    Where the served depot has no set of the recipe, or None is named, all of it is copied. A server that
-    cannot be reached is a warning where the copy has all that the recipe needs, undamaged. ``sink`` makes one
-    where there is something to show.
+    Where the served depot has no set of the recipe, all of it is copied. A server that cannot be reached is a
+    warning where the copy has all that the recipe needs, undamaged. ``sink`` makes one where there is
+    something to show.
 
     Raises:
         FetchError: the server cannot be reached, there is no depot, or it lacks something.
@@ -231,13 +221,14 @@ def local_copy(
     try:
         index = served.index()
     except FetchError as error:
-        if not is_unreachable(error) or recipe is None or not _is_complete(into, recipe):
+        kept = _part(_here(into), recipe)
+        if error.evidence["reason"] != "unreachable" or not (kept.sets and _has(into, kept)):
             raise
         _notice(sink, f"{error.what} ({error.why}); its local copy is used: {into}", "warning")
         return into
     # What is listed now stays there, also while somebody fetches into the depot.
     wanted = _chosen(served, index, recipe)
-    if not (into.is_dir() and _has(into, wanted)):
+    if not _has(into, wanted):
         depot = Depot.open(into, create=True, damaged=True)
         with depot.writing(cancel=cancel, report=lambda text: _notice(sink, text)):
             if not _has(into, wanted):  # another process may have fetched it meanwhile
@@ -245,13 +236,18 @@ def local_copy(
     return into
 
 
-def _is_complete(root: Path, recipe: str) -> bool:
-    """Whether a copy has sets of a recipe, and all that they need, undamaged."""
+def _here(root: Path) -> Index:
+    """Return what a copy lists; nothing where there is none, or its index is damaged."""
     with contextlib.suppress(XpuBuildError):
-        depot = Depot.open(root)
-        sets = depot.index().of(recipe)
-        return bool(sets) and not damages(depot, set().union(*(one.needs for one in sets)))
-    return False
+        return Depot.open(root).index()
+    return Index()
+
+
+def _part(index: Index, recipe: str) -> Index:
+    """Return the sets of a recipe, and of what they need that which is listed."""
+    sets = index.of(recipe)
+    needed = set().union(*(one.needs for one in sets))
+    return index_of((index.entries[name] for name in needed & index.entries.keys()), sets)
 
 
 def _fill(served: Served, depot: Depot, wanted: Index, index: Index, sink: Callable[[], Sink]) -> None:
@@ -269,11 +265,9 @@ def _fill(served: Served, depot: Depot, wanted: Index, index: Index, sink: Calla
         _place(root, into, lacking)
         for entry in entries:
             if entry.kind == "git":
-                with locked((root / entry.folder).with_suffix(".lock")):
+                with locked((root / entry.id).with_suffix(".lock")):
                     write_derived(root, entry)
-    here = Index()
-    with contextlib.suppress(XpuBuildError):  # a damaged one lists what is wanted now
-        here = depot.index()
+    here = depot.listed()
     # What the server does not have any more may need commits that its repositories have lost.
     kept = [one for name, one in here.sets.items() if name in index.sets]
     depot.publish(index_of((*here.entries.values(), *entries), (*kept, *wanted.sets.values())))
@@ -287,27 +281,24 @@ def _notice(sink: Callable[[], Sink], text: str, level: str = "info") -> None:
         Teller(shown).notice(text, level)
 
 
-def _chosen(served: Served, index: Index, recipe: str | None) -> Index:
+def _chosen(served: Served, index: Index, recipe: str) -> Index:
     """Return the part of an index that the sets of a recipe need; all of it where there are none."""
-    sets = index.of(recipe) if recipe is not None else []
-    for one in sets:
+    part = _part(index, recipe)
+    for one in part.sets.values():
         for use in one.repositories:
             if not index.has(use):
                 raise served.damaged(INDEX, f"{one.name} needs {use.commit} of {use.url}, which it lacks")
-    needed = set().union(*(one.needs for one in sets))
-    for name in sorted(needed - index.entries.keys()):
-        raise served.damaged(INDEX, f"a set needs {name}, which it lacks")
-    return index_of((index.entries[name] for name in needed), sets) if sets else index
+        for name in sorted(one.needs - part.entries.keys()):
+            raise served.damaged(INDEX, f"{one.name} needs {name}, which it lacks")
+    return part if part.sets else index
 
 
 def _has(root: Path, wanted: Index) -> bool:
     """Whether a copy lists all of ``wanted``, undamaged."""
-    with contextlib.suppress(FetchError, SourceIntegrityError):
-        depot = Depot.open(root)
-        here = depot.index()
-        listed = wanted.entries.items() <= here.entries.items() and wanted.sets.items() <= here.sets.items()
-        return listed and not damages(depot, wanted.entries.keys())
-    return False
+    here = _here(root)
+    listed = wanted.entries.items() <= here.entries.items() and wanted.sets.items() <= here.sets.items()
+    whole = all(one.needs <= wanted.entries.keys() for one in wanted.sets.values())
+    return listed and whole and not damages(Depot(root), wanted.entries.keys())
 
 
 def _place(root: Path, into: Path, lacking: Sequence[FileRecord]) -> None:

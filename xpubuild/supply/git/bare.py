@@ -18,8 +18,9 @@ from pathlib import Path
 
 from xpubuild.engine.files import explained, remove_tree, write_atomic
 from xpubuild.engine.process import Cancel, ProcessResult
-from xpubuild.errors import RecipeError, SourceIntegrityError
+from xpubuild.errors import RecipeError
 from xpubuild.frozen import frozen
+from xpubuild.supply.depot.bytes import Damage, damage_error
 from xpubuild.supply.git.failures import Failure, diagnose, error_for, require
 from xpubuild.supply.git.git import Git, Report, locked, object_format
 from xpubuild.supply.git.hardening import add_settings
@@ -236,7 +237,9 @@ class BareRepository:
             if failure is not None and failure.reason == "commit" and not self.store.git.parse(place, pinned):
                 continue
             if self.store.offline:
-                raise _damaged_stock(place, self.url, commit, failure or _INCOMPLETE)
+                cause, path = (failure or _INCOMPLETE).cause, f"git/{place.name}"
+                why = f"commit {commit} of {self.url} cannot be read from it: {cause}"
+                raise damage_error(place.parent.parent, [Damage(path, "is damaged", why, path)])
             report(f"{place} is damaged; {self.url} is used instead")
             self._set_aside(report)
         return False
@@ -348,16 +351,3 @@ def make_bare(git: Git, place: Path, commit: str, settings: Sequence[tuple[str, 
         # For a git that still speaks protocol 0, which gives no single commits otherwise.
         add_settings(made, [("uploadpack.allowAnySHA1InWant", "true"), *settings])
         made.rename(place)
-
-
-def _damaged_stock(place: Path, url: str, commit: str, failure: Failure) -> SourceIntegrityError:
-    """Return the error of a stock that cannot give what it should hold."""
-    folder = place.parent.parent
-    return SourceIntegrityError(
-        f"the mirror {folder} is damaged: {place.relative_to(folder)}",
-        why=f"commit {commit} of {url} cannot be read from it: {failure.cause}",
-        fix="with a network, fetch the same recipe again: only damaged files are downloaded again",
-        commands=(f"xpubuild check {shlex.quote(str(folder))}",),
-        evidence={"mirror": str(folder), "repository": place.name, "url": url, "commit": commit,
-                  "git": list(failure.lines)},
-    )  # fmt: skip
