@@ -201,13 +201,13 @@ def test_gc_takes_what_nobody_uses_and_leaves_the_rest(store: FolderStore) -> No
         age(folder / name, 2)
     (folder / ("f" * 64 + ".whl")).write_text("just being written")
     found = collectable(store, 30 * 86_400)
-    names = {item.path.name: item.why for item in found}
+    names = {Path(item.path).name: item.why for item in found}
     assert set(names) == {
         f"{old.identity}.json", f"{old.sha256}.whl", "e" * 64 + ".whl", ".xpubuild-left",
     }  # fmt: skip
     assert names[f"{old.identity}.json"] == "not used for 40 days"
-    assert [item.path.suffix == ".json" for item in found] == sorted(
-        (item.path.suffix == ".json" for item in found), reverse=True
+    assert [item.path.endswith(".json") for item in found] == sorted(
+        (item.path.endswith(".json") for item in found), reverse=True
     )
     gone, failed = remove(found)
     assert (len(gone), failed) == (4, [])

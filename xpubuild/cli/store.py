@@ -82,6 +82,7 @@ def gc(store: Places, older: str, dry_run: bool, yes: bool) -> int:
     """
     import shlex
 
+    from xpubuild.documents import plain
     from xpubuild.install.kept import folder_stores, require_there
     from xpubuild.supply.depot.keeping import collectable, remove
     from xpubuild.workspace.overview import age_of
@@ -92,7 +93,7 @@ def gc(store: Places, older: str, dry_run: bool, yes: bool) -> int:
     rubbish = [item for one in stores for item in collectable(one, seconds)]
 
     def document(found: Sequence[Any], kept: Sequence[str], *, dry: bool = False) -> dict[str, Any]:
-        removed = [item.to_json() for item in found]
+        removed = plain(tuple(found))
         return {"schema": "xpubuild.store-gc/1", "dry_run": dry, "removed": removed, "kept": list(kept)}
 
     words = [word for place in store for word in ("--store", str(place))]

@@ -35,7 +35,7 @@ from xpubuild.recipe.choices import python_lines
 from xpubuild.recipe.load import load
 from xpubuild.supply.archives import archive_entry, file_name
 from xpubuild.supply.conda.lockfile import read_lock as read_conda_lock
-from xpubuild.supply.depot.bytes import Damage
+from xpubuild.supply.depot.bytes import Damage, repositories_in
 from xpubuild.supply.depot.entries import DepotSet, Entry, Index, RepositoryUse, index_of
 from xpubuild.supply.depot.examine import (
     damages,
@@ -44,7 +44,6 @@ from xpubuild.supply.depot.examine import (
     named_in,
     pins_in,
     relisted,
-    repositories_in,
     require_sound,
 )
 from xpubuild.supply.depot.folder import Depot

@@ -34,7 +34,7 @@ from xpubuild.errors import (
 from xpubuild.install.build_steps import source_folder
 from xpubuild.install.target import Prepared, Stores, Target
 from xpubuild.supply.depot.build_reads import Reads, build_reads, unlike
-from xpubuild.supply.depot.keeping import Store, WheelKeeper, look_up, why_not
+from xpubuild.supply.depot.keeping import Store, WheelKeeper, look_up
 from xpubuild.supply.depot.kept_wheels import NOT_A_FOLDER, NOT_THERE, FolderStore
 from xpubuild.supply.depot.location import Location, Trust, trust_from
 from xpubuild.supply.depot.machine import Contents, Toolchain, machine_inputs, search_places, system_inputs
@@ -315,7 +315,7 @@ def require_there(stores: Iterable[FolderStore]) -> None:
         UsageError: naming the first of them.
     """
     for store in stores:
-        if (why := why_not(store)) in (NOT_THERE, NOT_A_FOLDER):
+        if (why := store.why_not()) in (NOT_THERE, NOT_A_FOLDER):
             fix = "a store is a folder; name another with --store"
             raise UsageError(f"there is no store at {store.name}", why=why, fix=fix)
 
@@ -333,7 +333,7 @@ def push(places: Sequence[Path | Location]) -> Copies:
     for store in others:
         store.make()
         require_there([store])
-        if why := why_not(store):
+        if why := store.why_not():
             raise ToolchainError(
                 f"the store {store.name} is not used",
                 why=why,

@@ -7,6 +7,7 @@ from typing import Literal
 from typing_extensions import NotRequired, TypedDict
 
 from xpubuild.supply.depot.bytes import Damage
+from xpubuild.supply.depot.keeping import CollectedFile
 
 
 class KeptWheel(TypedDict):
@@ -107,15 +108,6 @@ class StoreCopyDocument(TypedDict):
     schema: Literal["xpubuild.store-copy/1"]
     """Name and version."""
     wheels: list[CopiedWheel]
-
-
-class CollectedFile(TypedDict):
-    """A file of a store."""
-
-    path: str
-    size_bytes: int
-    why: str
-    """Why it can go."""
 
 
 class StoreGcDocument(TypedDict):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shlex
 import stat
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from xpubuild.errors import SourceIntegrityError, ToolchainError
 from xpubuild.frozen import frozen
-from xpubuild.supply.depot.entries import FileRecord
+from xpubuild.supply.depot.entries import GIT, FileRecord
 
 #: Gets the number of bytes that were read since the last call.
 Progress = Callable[[int], None]
@@ -27,7 +28,7 @@ class Damage:
     what: str
     why: str
     entry: str = ""
-    """The id of its entry: the folder that belongs to it, or its set."""
+    """The id of its entry."""
 
     def __str__(self) -> str:
         return f"{self.path} {self.what}: {self.why}"
@@ -63,6 +64,16 @@ def scan(folder: Path) -> list[os.DirEntry[str]]:
             why=str(error.strerror),
             fix="correct the permissions of the mirror, or pass another one with --mirror",
         ) from error
+
+
+def places_in(root: Path, folder: str) -> list[str]:
+    """Return what is in a folder of a depot, as paths below that."""
+    return [f"{folder}/{item.name}" for item in scan(root / folder)]
+
+
+def repositories_in(root: Path) -> list[str]:
+    """Return the ids of the repositories in a depot."""
+    return [place for place in places_in(root, GIT) if re.fullmatch(r"[^/]+/[^.].*\.git", place)]
 
 
 def walk(folder: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import replace
@@ -24,12 +23,13 @@ from xpubuild.supply.depot.bytes import (
     compare_text,
     damage_error,
     digest_of,
+    places_in,
+    repositories_in,
     scan,
     walk,
 )
 from xpubuild.supply.depot.entries import (
     FILES,
-    GIT,
     INDEX,
     NAMED,
     OBJECT,
@@ -187,7 +187,7 @@ def _unlisted(depot: Depot, index: Index) -> Iterator[Damage]:
     """Yield what is not listed; what a fetch that failed has left is sound, and no damage."""
     root, what = depot.path, ("is not listed", "the index has no entry of it")
     listed = {*index.entries, *(one.path for one in index.sets.values())}
-    for place in (*_places(root, SETS), *_places(root, FILES)):
+    for place in (*places_in(root, SETS), *places_in(root, FILES)):
         if place not in listed and depot.found_file(place) is None:
             yield Damage(place, *what, place)
     for place in repositories_in(root):
@@ -221,7 +221,7 @@ def relisted(depot: Depot, found: Collection[Damage], git: Git, cancel: Cancel) 
     known = {entry.id: entry for one in sets for entry in one.files} | dict(old.entries)
     broken = {damage.entry for damage in found}
     entries = {place: entry for place, entry in old.entries.items() if place not in broken}
-    for place in _places(root, FILES):
+    for place in places_in(root, FILES):
         if place in entries:
             continue
         cancel.stop_here()
@@ -244,13 +244,13 @@ def relisted(depot: Depot, found: Collection[Damage], git: Git, cancel: Cancel) 
             if rescued is not None:
                 entries[place] = rescued
     index = index_of(entries.values(), sets)
-    for place in {*_places(root, SETS)} - {one.path for one in index.sets.values()}:
+    for place in {*places_in(root, SETS)} - {one.path for one in index.sets.values()}:
         remove_tree(root / place)
     return index
 
 
 def _sets(root: Path) -> Iterator[DepotSet]:
-    for place in _places(root, SETS):
+    for place in places_in(root, SETS):
         with contextlib.suppress(EntryError, UntrustedError, OSError):
             one = read_set(read_bytes(root / place))
             if one.path == place:
@@ -310,15 +310,6 @@ def write_derived(root: Path, entry: Entry) -> None:
         remove_tree(root / path)
     for path, text in wanted.items():
         put(root / path, text)
-
-
-def _places(root: Path, folder: str) -> list[str]:
-    return [f"{folder}/{item.name}" for item in scan(root / folder)]
-
-
-def repositories_in(root: Path) -> list[str]:
-    """Return the ids of the repositories in a depot."""
-    return [place for place in _places(root, GIT) if re.fullmatch(r"[^/]+/[^.].*\.git", place)]
 
 
 def pins_in(root: Path, place: str) -> list[str]:

@@ -24,7 +24,15 @@ from xpubuild.errors import FetchError, SourceIntegrityError, ToolchainError
 from xpubuild.frozen import frozen
 from xpubuild.supply.depot.entries import WHEELS
 from xpubuild.supply.depot.location import Trust
-from xpubuild.supply.depot.record import DISTRIBUTION, MOST_BYTES, RECORD, Record, RecordError, read_record
+from xpubuild.supply.depot.record import (
+    DISTRIBUTION,
+    MOST_BYTES,
+    RECORD,
+    Record,
+    RecordError,
+    read_record,
+    record_path,
+)
 
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS, errno.EXDEV})
 #: What a folder of xpubuild has of the store's own permissions: group and sticky bits, not set-user-id.
@@ -50,19 +58,16 @@ class FolderStore:
         """Return why the store must not be used, "" where it may be.
 
         One that is not there may be on a disk that is not mounted, or misspelt; only the user's own is made.
-
-        Raises:
-            OSError: it cannot be looked at.
         """
         try:
             found = [self.root.stat()]
+            if stat.S_ISDIR(found[0].st_mode):
+                with contextlib.suppress(FileNotFoundError):
+                    found.append((self.root / WHEELS).lstat())
         except FileNotFoundError:
             return "" if self.own else NOT_THERE
-        except NotADirectoryError:
-            return NOT_THERE
-        if stat.S_ISDIR(found[0].st_mode):
-            with contextlib.suppress(FileNotFoundError):
-                found.append((self.root / WHEELS).lstat())
+        except OSError as error:
+            return NOT_THERE if isinstance(error, NotADirectoryError) else str(error.strerror)
         if any(not stat.S_ISDIR(status.st_mode) for status in found):
             return NOT_A_FOLDER
         # The cache has other things too, and is made by the user's umask; the folder of wheels is not.
@@ -95,7 +100,7 @@ class FolderStore:
             SourceIntegrityError: there is something else under its name.
             OSError: the store cannot be read.
         """
-        place = self._place(dist) / f"{key}.json"
+        place = self.root / record_path(dist, key)
         try:
             with self._opened(place) as (stream, size):
                 if size > MOST_BYTES:
@@ -156,7 +161,7 @@ class FolderStore:
             SourceIntegrityError: somebody else's damaged file has the name.
             NoSpaceError, ToolchainError: it cannot be written; nothing of it is to be seen.
         """
-        folder = self._place(record.dist)
+        folder = self.root / WHEELS / record.dist
         with explained(folder, "keeping a wheel in the store"):
             self._make(folder)
             there = self._sound(record.dist, record.identity)
@@ -181,7 +186,7 @@ class FolderStore:
                 return there
         except SourceIntegrityError:
             pass
-        self._give_way(self._place(dist) / f"{key}.json")
+        self._give_way(self.root / record_path(dist, key))
         return None
 
     def _give_way(self, path: Path) -> None:
@@ -222,9 +227,6 @@ class FolderStore:
                 if DISTRIBUTION.fullmatch(item.name) and item.is_dir(follow_symlinks=False)
             )
         return []
-
-    def _place(self, dist: str) -> Path:
-        return self.root / WHEELS / dist
 
     @contextlib.contextmanager
     def _opened(self, path: Path) -> Iterator[tuple[BinaryIO, int]]:
