@@ -27,7 +27,7 @@ from xpubuild.supply.depot.entries import (
 )
 from xpubuild.supply.depot.examine import check_depot
 from xpubuild.supply.depot.folder import Depot
-from xpubuild.supply.depot.location import Location, parse_mirror
+from xpubuild.supply.depot.location import Location, parse_place
 
 NAME = "demo-1.0-py3-none-any.whl"
 
@@ -236,7 +236,7 @@ def test_an_index_of_another_version_is_no_damage() -> None:
     ],
 )
 def test_a_url_is_read(text: str, url: str, link: str | None) -> None:
-    found = parse_mirror(text)
+    found = parse_place(text, "--mirror")
     assert isinstance(found, Location)
     assert str(found) == found.url == url
     assert found.link == (link or url)
@@ -253,7 +253,7 @@ def test_a_url_is_read(text: str, url: str, link: str | None) -> None:
     ],
 )
 def test_a_folder_is_a_folder(text: str, path: str) -> None:
-    assert parse_mirror(text) == Path(path).absolute()
+    assert parse_place(text, "--mirror") == Path(path).absolute()
 
 
 @pytest.mark.parametrize(
@@ -267,6 +267,6 @@ def test_a_folder_is_a_folder(text: str, path: str) -> None:
 )  # fmt: skip
 def test_what_is_no_mirror_is_refused_without_its_secrets(text: str) -> None:
     with pytest.raises(UsageError) as caught:
-        parse_mirror(text)
+        parse_place(text, "--mirror")
     assert caught.value.exit_code == 2
     assert "secret" not in f"{caught.value.to_json()}"

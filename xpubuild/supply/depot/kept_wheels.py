@@ -244,7 +244,7 @@ class FolderStore:
             os.close(descriptor)
             raise self._damaged(path, "it is not a file")
         with os.fdopen(descriptor, "rb") as stream:
-            if not self.trust.names(self.root) and not self.trust.believes(status):
+            if not self.trust.names(self.root) and self.trust.why_foreign(status):
                 raise self._damaged(path, "somebody else can change it")
             yield stream, status.st_size
 

@@ -64,29 +64,16 @@ class Location:
         return self.url
 
 
-def parse_mirror(text: str) -> Path | Location:
-    """Return the folder, made absolute, or the location that ``--mirror`` names.
+def parse_place(text: str, what: str) -> Path | Location:
+    """Return the folder, made absolute, or the location on a server that ``what`` (--mirror, a store) names.
 
     Raises:
         UsageError: the URL is of a scheme that is not known, or cannot be used; no credential is shown.
     """
-    return _place(text, "--mirror", "a mirror")
-
-
-def parse_store(text: str) -> Path | Location:
-    """Return the folder or the server of a store.
-
-    Raises:
-        UsageError: it is neither.
-    """
-    return _place(text, "a store", "a store")
-
-
-def _place(text: str, what: str, kind: str) -> Path | Location:
     try:
         return _parsed(text)
     except ValueError as error:
-        fix = f"pass a folder, or the URL of {kind}: http://HOST/PATH, https://HOST/PATH or file:///PATH"
+        fix = "pass a folder or a URL: http://HOST/PATH, https://HOST/PATH or file:///PATH"
         raise UsageError(f"{what} cannot be {_shown(text)}", why=str(error), fix=fix) from None
 
 
@@ -143,9 +130,11 @@ class Trust:
         """Whether a store is named in the configuration."""
         return _written(place) in self.stores
 
-    def believes(self, status: os.stat_result) -> bool:
-        """Whether nobody but those who are believed can change what has this status."""
-        return status.st_uid in self.owners and not status.st_mode & WRITABLE_BY_OTHERS
+    def why_foreign(self, status: os.stat_result) -> str:
+        """Return why somebody who is not believed can change what has this status; "" where nobody can."""
+        if status.st_uid not in self.owners:
+            return f"it belongs to the user with the number {status.st_uid}"
+        return "others can write to it" if status.st_mode & WRITABLE_BY_OTHERS else ""
 
     def why_not(self, place: Path | Location, folders: Collection[os.stat_result]) -> str:
         """Return why a store is not believed, "" where it is; ``folders`` are those of a folder store."""
@@ -153,12 +142,8 @@ class Trust:
             return ""
         if isinstance(place, Location):
             return f"it is on a server{_UNNAMED}"
-        for status in folders:
-            if status.st_uid not in self.owners:
-                return f"it belongs to the user with the number {status.st_uid}{_UNNAMED}"
-            if status.st_mode & WRITABLE_BY_OTHERS:
-                return f"others can write to it{_UNNAMED}"
-        return ""
+        why = next(filter(None, map(self.why_foreign, folders)), "")
+        return why and f"{why}{_UNNAMED}"
 
 
 def trust_from(environ: Mapping[str, str]) -> Trust:
@@ -169,7 +154,7 @@ def trust_from(environ: Mapping[str, str]) -> Trust:
     """
     named = filter(None, map(str.strip, environ.get(STORES_VARIABLE, "").split(",")))
     return Trust(
-        frozenset(_written(parse_store(text)) for text in named),
+        frozenset(_written(parse_place(text, "a store")) for text in named),
         frozenset({0, os.geteuid(), *owners(environ.get(OWNERS_VARIABLE, ""))}),
     )
 
