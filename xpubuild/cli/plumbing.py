@@ -97,7 +97,7 @@ def embed(project: str, folder: Path, *, commit: str) -> None:  # noqa: ARG001
     from xpubuild.install.inputs import embedded
 
     made = embedded(folder, commit)
-    _say(f"{made.root_url} is at {made.commit}")
+    _say(f"{made.url} is at {made.commit}")
 
 
 @_plumbing

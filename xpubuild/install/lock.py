@@ -157,9 +157,9 @@ def _embedded(item: Repository) -> Tree:
     git = Git.open(base_environment())
     with scratch_folder("lock") as folder:
         made = embedded(folder, item.pin.commit)
-        below = dict(sorted(_embedded_below(git, folder, made.root_url, made.commit, "")))
+        below = dict(sorted(_embedded_below(git, folder, made.url, made.commit, "")))
     return Tree(
-        url=embedded_url(made.root_url), ref=item.pin.ref, commit=made.commit, tree=made.tree,
+        url=embedded_url(made.url), ref=item.pin.ref, commit=made.commit, tree=made.tree or "",
         submodules=below,
     )  # fmt: skip
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,9 +29,7 @@ from xpubuild.supply.git.submodules import read_links
 from xpubuild.supply.git.worktree import IGNORED, Missing, Repository, is_untouched, require_git_dir, walk
 
 
-def verify_checkout(
-    into: Path, pin: Pin, *, env: Mapping[str, str] | None = None, git: Git | None = None
-) -> dict[str, Any]:
+def verify_checkout(into: Path, pin: Pin, *, git: Git | None = None) -> dict[str, Any]:
     """Prove that ``into`` is the tree of ``pin`` and return the evidence.
 
     The evidence holds ``url``, ``commit``, ``tree``, ``submodules`` (path, url, commit) and ``digest``: the
@@ -42,10 +40,10 @@ def verify_checkout(
         SourceIntegrityError: it is not; the message names the file, submodule or commit.
         ToolchainError: git is missing or too old.
     """
-    git = git or Git.open(env)
+    git = git or Git.open()
     try:
         git_dir = require_git_dir(into)
-        repositories = _bare(git, into, pin, lambda _: read_built(git_dir))
+        repositories = _require_bare(git, into, pin, _look(git, into, pin), read_built(git_dir))
         tree = git.parse(git_dir, f"{pin.commit}^{{tree}}")
         if pin.tree not in (None, tree):
             why = f"its tree is {tree}, but the pin has {pin.tree}"
@@ -64,22 +62,25 @@ def verify_checkout(
     }
 
 
-def _bare(
-    git: Git, into: Path, pin: Pin | None, built: Callable[[Sequence[Repository | Missing]], Built]
+def _look(git: Git, into: Path, pin: Pin | None) -> list[Repository | Missing]:
+    skip, submodules = (pin.skip, pin.submodules) if pin is not None else ((), False)
+    return list(walk(git, into, require_git_dir(into), submodules=submodules, skip=skip))
+
+
+def _require_bare(
+    git: Git, into: Path, pin: Pin | None, found: Sequence[Repository | Missing], built: Built
 ) -> list[Repository]:
     """Return the repositories of the tree; raise where they hold more or less than the pin and a build.
 
     Without a pin, for a tree with edits on purpose, nothing is refused.
     """
-    skip, submodules = (pin.skip, pin.submodules) if pin is not None else ((), False)
-    found = list(walk(git, into, require_git_dir(into), submodules=submodules, skip=skip))
-    repositories, note = [item for item in found if isinstance(item, Repository)], built(found)
+    repositories = [item for item in found if isinstance(item, Repository)]
     if pin is None:
         return repositories
     expected = {"": {pin.commit}}
     for item in repositories:
         expected |= {item.place(link): {commit} for link, commit in item.links().items()}
-    edits = find_edits(git, found, expected=expected, moving=None, built=note)
+    edits = find_edits(git, found, expected=expected, moving=None, built=built)
     if edits:
         raise refuse(into, edits, pin.commit)
     for lost in found:
@@ -160,7 +161,7 @@ def begin_build(
         return  # the tree was looked at for the plan, and nothing is refused
     # What a developer left in a tree in use is no work of a build that ended.
     strict = replace(built, running="") if built.in_place else built
-    found = _bare(git, into, pin, lambda _: strict if kind == WHEEL else built)
+    found = _require_bare(git, into, pin, _look(git, into, pin), strict if kind == WHEEL else built)
     made = {name for name, change in extras(found) if strict.explains(name, change)}
     # What the pin ignores is of no account where developers build in place.
     counted = [name for name, change in extras(found) if notes or kind == WHEEL or change.kind != IGNORED]
@@ -194,28 +195,20 @@ class BuiltTreeProof:
         into = Path(self.into)
         place = self.notes or require_git_dir(into)
         built = read_built(place)
-
-        def evidence() -> dict[str, Any]:
-            names = {"appeared": sorted(built.made)} if self.notes is not None else {}
-            return {BARE: self.pin is not None, "made_in_tree": len(built.made), **names}
-
-        if built.running == IN_USE and self.pin is None:
-            return evidence()
-
-        def made(found: Sequence[Repository | Missing]) -> Built:
-            nonlocal built
+        if built.running != IN_USE or self.pin is not None:
+            git = Git.open()
+            found = _look(git, into, self.pin)
             if self.notes is not None:
                 built = replace(built, made=frozenset(name for name, _ in extras(found)) - built.before)
-                return built
-            built = replace(built, made=built.made_in(found)) if built.running in (WHEEL, EDITABLE) else built
-            return built
-
-        _bare(Git.open(), into, self.pin, made)
-        if built.running == WHEEL:
-            Built(built.made, pins=built.pins).write(place)
-        elif built.running == EDITABLE:
-            replace(built, running=IN_USE, besides=()).write(place)
-        return evidence()
+            elif built.running in (WHEEL, EDITABLE):
+                built = replace(built, made=built.made_in(found))
+            _require_bare(git, into, self.pin, found, built)
+            if built.running == WHEEL:
+                Built(built.made, pins=built.pins).write(place)
+            elif built.running == EDITABLE:
+                replace(built, running=IN_USE, besides=()).write(place)
+        names = {"appeared": sorted(built.made)} if self.notes is not None else {}
+        return {BARE: self.pin is not None, "made_in_tree": len(built.made), **names}
 
 
 def _broken(into: Path, why: str, fix: str) -> SourceIntegrityError:

@@ -95,21 +95,21 @@ def configure_time_pins(
     The pin file of the tree counts before the recipe: it is what the build will read. That the two agree is
     proved where the tree is checked out (``recipe.tree``).
     """
-    return [replace(_pin(git, git_dir, commit, item), replaces=item.replaces) for item in items]
-
-
-def _pin(git: Git, git_dir: Path, commit: str, item: ConfigureItem) -> ConfigurePin:
-    stated = None
-    if item.pin_file is not None:
-        answer = git.query(["cat-file", "blob", f"{commit}:{item.pin_file}"], git_dir=git_dir)
-        text = answer.stdout.decode("utf-8", "replace")
-        stated = asked_by(text, item.replaces or item.url) if answer.ok else None
-    if stated is not None and is_id(stated):
-        return ConfigurePin(item.url, stated, None, item.path)
-    if stated is not None and is_ref(stated):
-        return ConfigurePin(item.url, item.commit, stated, item.path)
-    note = f"{item.pin_file or 'the tree'} does not state which commit of {item.url} the build clones"
-    return ConfigurePin(item.url, item.commit, item.ref, item.path, "" if item.commit or item.ref else note)
+    found = []
+    for item in items:
+        pinned, ref, stated = item.commit, item.ref, None
+        if item.pin_file is not None:
+            answer = git.query(["cat-file", "blob", f"{commit}:{item.pin_file}"], git_dir=git_dir)
+            text = answer.stdout.decode("utf-8", "replace")
+            stated = asked_by(text, item.replaces or item.url) if answer.ok else None
+        if stated is not None and is_id(stated):
+            pinned, ref = stated, None
+        elif stated is not None and is_ref(stated):
+            ref = stated
+        note = f"{item.pin_file or 'the tree'} does not state which commit of {item.url} the build clones"
+        note = "" if pinned or ref else note
+        found.append(ConfigurePin(item.url, pinned, ref, item.path, note, item.replaces))
+    return found
 
 
 def asked_by(text: str, url: str) -> str | None:
