@@ -8,6 +8,7 @@ import os
 import tarfile
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ from xpubuild.supply.archives import (
     provide,
     unpacked_stamp,
 )
-from xpubuild.supply.depot.entries import file_entry, index_of
+from xpubuild.supply.depot.entries import index_of
 from xpubuild.supply.depot.folder import Depot
 
 
@@ -136,14 +137,14 @@ def test_the_first_file_of_a_url_is_the_one(tmp_path: Path) -> None:
 
 def test_a_mirror_comes_first(tmp_path: Path) -> None:
     archive = asked(tmp_path / "srv", "l.tar.gz", b"first")
-    (tmp_path / "mirrored").write_bytes(b"of the mirror")
-    entry = file_entry("l.tar.gz", sha256(b"of the mirror"), 13, kind="archive", url=archive.url)
+    (tmp_path / "l.tar.gz").write_bytes(b"of the mirror")
     mirror = Depot.open(tmp_path / "mirror", create=True)
     with mirror.writing():
-        place = mirror.add_file(tmp_path / "mirrored", entry)
+        entry = replace(mirror.add_file(tmp_path / "l.tar.gz"), kind="archive", url=archive.url)
         mirror.publish(index_of([entry], ()))
     supply = Supply(tmp_path / "cache", mirror.path, offline=True)
-    assert bring(archive, supply, lambda _: None) == Held(place, entry.sha256, 13)
+    place = mirror.path / "files" / entry.sha256 / "l.tar.gz"
+    assert bring(archive, supply, lambda _: None) == Held(place, sha256(b"of the mirror"), 13)
 
 
 def test_one_that_cannot_be_fetched(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from xpubuild.install.inputs import Inputs
 from xpubuild.supply.archives import Archive, archive_entry
 from xpubuild.supply.archives import file_name as name_in
 from xpubuild.supply.conda.lockfile import read_lock
-from xpubuild.supply.depot.bytes import digest_of
 from xpubuild.supply.depot.entries import FILES, Entry, file_entry
 from xpubuild.supply.depot.folder import DOWNLOADS, Depot
 from xpubuild.supply.index.pip_download import Need, pip_download
@@ -55,10 +54,8 @@ def fetch_wheels(
         with explained(waiting, "fetching Python packages"):
             waiting.mkdir(parents=True, exist_ok=True)
             with scratch_folder("wheels", waiting) as folder:
-                for path in pip_download(left, folder, waiting / "pip", cancel=cancel, on_line=teller.line):
-                    size, digest = digest_of(path)
-                    files.append(file_entry(path.name, digest, size))
-                    depot.add_file(path, files[-1])
+                new = pip_download(left, folder, waiting / "pip", cancel=cancel, on_line=teller.line)
+                files += map(depot.add_file, new)
     # Complete downloads are kept only while a fetch is interrupted.
     remove_tree(waiting / "pip")
     every = [need for some in needs for need in some]
@@ -112,10 +109,7 @@ def fetch_files(
                 file.url, file.sha256, folder, name, on_bytes=lambda more: teller.count(more, name),
                 cancel=cancel, session=session,
             )  # fmt: skip
-            size, digest = digest_of(place)
-            entry = file_entry(name, digest, size)
-            depot.add_file(place, entry)
-        return entry
+            return depot.add_file(place)
 
     with explained(waiting, "fetching files"):
         waiting.mkdir(parents=True, exist_ok=True)

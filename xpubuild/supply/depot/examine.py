@@ -15,6 +15,7 @@ from pathlib import Path
 
 from xpubuild.engine.files import explained, remove_tree
 from xpubuild.engine.process import Cancel
+from xpubuild.engine.temporary import DRAFT
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.supply.depot.bytes import (
     Damage,
@@ -205,7 +206,7 @@ def _foreign(root: Path, folder: str, known: Collection[str]) -> Iterator[tuple[
     """
     for inside, item in walk(root / folder):
         path = f"{folder}/{inside}"
-        is_debris = inside.startswith("objects/") and item.name.startswith(("tmp_", ".tmp-"))
+        is_debris = inside.startswith("objects/") and item.name.startswith(("tmp_", ".tmp-", DRAFT))
         if path not in known and not is_debris:
             yield path, inside.startswith("refs/xpubuild/") or OBJECT.fullmatch(inside) is not None
 

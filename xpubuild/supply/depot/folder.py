@@ -198,31 +198,22 @@ class Depot:
         sync_filesystems([self.path])
         put(self.path / INDEX, index.text())
 
-    def add_file(self, source: Path, entry: Entry) -> Path:
-        """Move a file to the place that its entry names, and return that; ``publish`` lists it.
+    def add_file(self, source: Path) -> Entry:
+        """Move a file to the place that follows from its content, and return its entry; ``publish`` lists it.
 
         ``source`` must be on the file system of the depot.
 
         Raises:
-            SourceIntegrityError: ``source`` has another sha256.
             NoSpaceError, ToolchainError: the depot cannot be written to.
         """
-        target, expected = self.path / entry.files[0].path, entry.sha256
-        with explained(self.path, f"keeping {entry.name}"):
-            if not compare(self.path, entry.files[0]):
-                return target
-            remove_tree(target.parent)
-            _, found = digest_of(source)
-            if found != expected:
-                raise SourceIntegrityError(
-                    f"{entry.name} is not the requested file",
-                    why=f"its sha256 is {found}, expected {expected}",
-                    fix="fetch again; if this error repeats, the server has another file than the locked one",
-                    evidence={"file": entry.name, "found": found, "expected": expected, "url": entry.url},
-                )
-            target.parent.mkdir(parents=True)
-            source.replace(target)
-        return target
+        with explained(self.path, f"keeping {source.name}"):
+            size, sha256 = digest_of(source)
+            entry = file_entry(source.name, sha256, size)
+            if compare(self.path, entry.files[0]):
+                remove_tree(self.path / entry.id)
+                (self.path / entry.id).mkdir(parents=True)
+                source.replace(self.path / entry.files[0].path)
+        return entry
 
     def found_file(self, place: str) -> Entry | None:
         """Return the entry of a file that is in its place, listed or not; every byte is hashed."""

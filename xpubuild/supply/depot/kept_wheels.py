@@ -102,10 +102,11 @@ class FolderStore:
         """
         place = self.root / record_path(dist, key)
         try:
-            with self._opened(place) as (stream, size):
-                if size > MOST_BYTES:
-                    raise self._damaged(place, "it is too large for a record")
-                return read_record(stream.read(MOST_BYTES), dist, key)
+            with self._opened(place) as stream:
+                data = stream.read(MOST_BYTES + 1)
+            if len(data) > MOST_BYTES:
+                raise self._damaged(place, "it is too large for a record")
+            return read_record(data, dist, key)
         except FileNotFoundError:
             return None
         except RecordError as error:
@@ -122,7 +123,7 @@ class FolderStore:
         source, target = self.root / record.wheel_path, into / record.file
         try:
             with (
-                self._opened(source) as (stream, _),
+                self._opened(source) as stream,
                 explained(target, "taking a wheel from the store"),
                 target.open("xb") as out,
             ):
@@ -144,7 +145,7 @@ class FolderStore:
     def wrong(self, record: Record) -> str:
         """Return what is wrong with the wheel of a record, every byte of it hashed; "" for nothing."""
         try:
-            with self._opened(self.root / record.wheel_path) as (stream, _):
+            with self._opened(self.root / record.wheel_path) as stream:
                 found = _pour(stream, None)
         except SourceIntegrityError as error:
             return error.why
@@ -229,7 +230,7 @@ class FolderStore:
         return []
 
     @contextlib.contextmanager
-    def _opened(self, path: Path) -> Iterator[tuple[BinaryIO, int]]:
+    def _opened(self, path: Path) -> Iterator[BinaryIO]:
         """Open a file of the store; a folder or file that is a link, and what is no file, is damage."""
         if path.parent.is_symlink():
             raise self._damaged(path.parent, "it is a link")
@@ -246,7 +247,7 @@ class FolderStore:
         with os.fdopen(descriptor, "rb") as stream:
             if not self.trust.names(self.root) and self.trust.why_foreign(status):
                 raise self._damaged(path, "somebody else can change it")
-            yield stream, status.st_size
+            yield stream
 
     def _damaged(self, path: Path, why: str) -> SourceIntegrityError:
         return SourceIntegrityError(

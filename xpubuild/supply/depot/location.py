@@ -33,20 +33,11 @@ _ONE_SLASH = re.compile(r"https?:/(?!/)", re.IGNORECASE)
 class Location:
     """Where a mirror is served. ``login`` is "user:password" as it stood in the URL: never shown.
 
-    ``path`` does not end with a slash.
+    ``url`` is what may be shown and written down: without a login, or a slash at its end.
     """
 
-    scheme: str
-    host: str
-    path: str
-    port: int | None = None
+    url: str
     login: str = field(default="", repr=False, compare=False)
-
-    @property
-    def url(self) -> str:
-        """The URL as it may be shown and written down: without a login."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.scheme}://{host}{f':{self.port}' if self.port else ''}{self.path}"
 
     @property
     def link(self) -> str:
@@ -58,7 +49,7 @@ class Location:
         """The name of its copy's folder: the host, and a hash of the URL without any login."""
         # Copies of earlier versions stay beside, until the cache is cleaned.
         digest = hashlib.sha256(f"depot/1 {self.url}".encode("utf-8", "surrogateescape")).hexdigest()
-        return f"{re.sub(r'[^A-Za-z0-9._-]', '-', self.host)}-{digest[:12]}"
+        return f"{re.sub(r'[^A-Za-z0-9._-]', '-', urlsplit(self.url).hostname or '')}-{digest[:12]}"
 
     def __str__(self) -> str:
         return self.url
@@ -100,8 +91,9 @@ def _parsed(text: str) -> Path | Location:
         raise ValueError("it has no host" if not host else "its host is not valid")
     if parts.query or parts.fragment or any(map(str.isspace, text)):
         raise ValueError("the URL of a mirror must not have a query ('?'), a fragment ('#') or a space")
-    login, kept = parts.netloc.rpartition("@")[0], None if port == _PORTS[scheme] else port
-    return Location(scheme, host, parts.path.rstrip("/"), kept, login=login)
+    name = f"[{host}]" if ":" in host else host
+    server = name if port in (None, _PORTS[scheme]) else f"{name}:{port}"
+    return Location(f"{scheme}://{server}{parts.path.rstrip('/')}", parts.netloc.rpartition("@")[0])
 
 
 def _folder(host: str, parts: SplitResult) -> Path:

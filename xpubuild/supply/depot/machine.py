@@ -25,7 +25,6 @@ from xpubuild.artifacts.linkage import system_libraries
 from xpubuild.engine.answers import Answers
 from xpubuild.engine.files import write_atomic
 from xpubuild.engine.fingerprint import digest, file_sha256
-from xpubuild.engine.process import QueryResult
 from xpubuild.errors import ToolchainError, XpuBuildError
 from xpubuild.frozen import frozen
 from xpubuild.machine.ocloc import find_ocloc
@@ -100,11 +99,9 @@ class Contents:
         Raises:
             ToolchainError: it cannot be started.
         """
-
-        def decides(_: QueryResult, program: Path) -> Sequence[str] | None:
-            return [_LOADER_CACHE] if is_elf(program) else None
-
-        result = self._answers.probe(argv, env=environment, decides=decides)
+        result = self._answers.probe(
+            argv, env=environment, decides=lambda _, program: [_LOADER_CACHE] if is_elf(program) else None
+        )
         return f"{result.stdout}\n{result.stderr}" if result.ok else ""
 
     def save(self) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import quote
@@ -26,7 +25,7 @@ from xpubuild.errors import FetchError, SourceIntegrityError, XpuBuildError
 from xpubuild.supply.depot.bytes import compare
 from xpubuild.supply.depot.entries import INDEX, EntryError, FileRecord, Index, index_of, read_index
 from xpubuild.supply.depot.examine import damages, write_derived
-from xpubuild.supply.depot.folder import DOWNLOADS, MOST_BYTES, Depot
+from xpubuild.supply.depot.folder import MOST_BYTES, Depot
 from xpubuild.supply.depot.location import Location, Trust
 from xpubuild.supply.depot.record import Record, RecordError, read_record, record_path
 from xpubuild.supply.git.git import locked
@@ -90,7 +89,7 @@ class Served:
         wanted = FileRecord(record.wheel_path, record.size, record.sha256)
         with explained(into, "taking a wheel from the store"), scratch_folder("store", into) as folder:
             self.fetch([wanted], folder, lambda *_: None)
-            return (folder / record.sha256).rename(into / record.file)
+            return (folder / wanted.path).rename(into / record.file)
 
     def index(self) -> Index:
         """Return what the depot lists.
@@ -140,8 +139,8 @@ class Served:
         except urllib3.exceptions.HTTPError as error:
             raise self._lacks(path, f"the connection was interrupted: {error}") from None
 
-    def fetch(self, records: Sequence[FileRecord], into: Path, count: Count) -> None:
-        """Download each file as ``into/<sha256>``, every byte of it verified; several at a time.
+    def fetch(self, records: Sequence[FileRecord], root: Path, count: Count) -> None:
+        """Download each file to its place below ``root``, every byte of it verified; several at a time.
 
         Raises:
             FetchError: one could not be fetched.
@@ -152,9 +151,10 @@ class Served:
         session = Session()
 
         def fetch(record: FileRecord) -> None:
+            folder, _, name = record.path.rpartition("/")
             try:
                 download(
-                    self._links(record.path)[1], record.sha256, into, record.sha256, size=record.size,
+                    self._links(record.path)[1], record.sha256, root / folder, name, size=record.size,
                     on_bytes=lambda more: count(more, record.path), cancel=self._cancel, session=session,
                 )  # fmt: skip
             except FetchError as error:
@@ -251,18 +251,16 @@ def _part(index: Index, recipe: str) -> Index:
 
 
 def _fill(served: Served, depot: Depot, wanted: Index, index: Index, sink: Callable[[], Sink]) -> None:
-    root, into, entries = depot.path, depot.path / DOWNLOADS, wanted.entries.values()
+    root, entries = depot.path, wanted.entries.values()
     lacking = [record for entry in entries for record in entry.files if compare(root, record)]
-    once = {record.sha256: record for record in lacking}
-    with explained(into, "fetching a mirror"):
-        into.mkdir(exist_ok=True)
+    for record in lacking:
+        remove_tree(root / record.path)  # damaged, or a way to another file
     with contextlib.closing(sink()) as shown:
         teller, url, title = Teller(shown), served.location.url, f"copying from {served.location}"
         with teller.run("mirror", url, [("mirror", title)]), teller.doing("mirror", title):
-            teller.expect(sum(record.size for record in once.values()))
-            served.fetch(list(once.values()), into, teller.count)
+            teller.expect(sum(record.size for record in lacking))
+            served.fetch(lacking, root, teller.count)
     with explained(root, "copying a mirror"):
-        _place(root, into, lacking)
         for entry in entries:
             if entry.kind == "git":
                 with locked((root / entry.id).with_suffix(".lock")):
@@ -273,7 +271,6 @@ def _fill(served: Served, depot: Depot, wanted: Index, index: Index, sink: Calla
     depot.publish(index_of((*here.entries.values(), *entries), (*kept, *wanted.sets.values())))
     for gone in here.sets.keys() - {one.name for one in kept} - wanted.sets.keys():
         remove_tree(root / here.sets[gone].path)
-    remove_tree(into)
 
 
 def _notice(sink: Callable[[], Sink], text: str, level: str = "info") -> None:
@@ -299,18 +296,3 @@ def _has(root: Path, wanted: Index) -> bool:
     listed = wanted.entries.items() <= here.entries.items() and wanted.sets.items() <= here.sets.items()
     whole = all(one.needs <= wanted.entries.keys() for one in wanted.sets.values())
     return listed and whole and not damages(Depot(root), wanted.entries.keys())
-
-
-def _place(root: Path, into: Path, lacking: Sequence[FileRecord]) -> None:
-    """Move what was fetched to its places, packs before what leads to them."""
-    placed: dict[str, Path] = {}
-    for record in sorted(lacking, key=lambda item: (item.path.endswith(".idx"), item.path)):
-        target = root / record.path
-        if target.is_dir() and not target.is_symlink():
-            remove_tree(target)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if record.sha256 in placed:
-            shutil.copyfile(placed[record.sha256], target)
-        else:
-            (into / record.sha256).replace(target)
-        placed[record.sha256] = target
