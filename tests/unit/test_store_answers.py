@@ -16,6 +16,7 @@ from support.cli import Result, Xpubuild
 from support.documents import check
 from unit.test_store_folder import DIST, FILE, ME, age, keep, record_of
 
+from xpubuild.documents import plain
 from xpubuild.errors import FetchError
 from xpubuild.supply.depot import kept_wheels as folder_store
 from xpubuild.supply.depot.examine import check_depot
@@ -23,7 +24,7 @@ from xpubuild.supply.depot.keeping import (
     Found,
     WheelKeeper,
     look_up,
-    size_row,
+    size_of,
 )
 from xpubuild.supply.depot.kept_wheels import FolderStore
 from xpubuild.supply.depot.location import Trust
@@ -180,7 +181,7 @@ def test_the_size_of_a_store_counts_each_kind(store: FolderStore) -> None:
     ):
         (store.root / name).parent.mkdir(parents=True, exist_ok=True)
         (store.root / name).write_text("1234")
-    assert size_row(store) == {
+    assert plain(size_of(store)) == {
         "store": str(store.root), "wheels": 1, "repositories": 1, "files": 1, "sets": 2,
         "size_bytes": record.size + len(record.to_bytes()) + 6 * 4, "why": "",
     }  # fmt: skip

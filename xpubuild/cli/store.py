@@ -29,22 +29,24 @@ store = options.group("store", _store)
 @options.command("store list", parent=store)
 def list_(store: Places) -> int:
     """List the wheels in your own store and in those of --store."""
+    from xpubuild.documents import plain
     from xpubuild.install.kept import folder_stores
-    from xpubuild.supply.depot.keeping import contents_document
+    from xpubuild.supply.depot.keeping import contents_of
     from xpubuild.ui.supply_views import store_view
 
-    rows = [contents_document(item) for item in folder_stores(store)]
+    rows = [plain(contents_of(item)) for item in folder_stores(store)]
     return options.answer({"schema": "xpubuild.store/1", "stores": rows}, store_view)
 
 
 @options.command("store size", parent=store)
 def size(store: Places) -> int:
     """Show how many wheels, repositories, files and sets your own store and those of --store have."""
+    from xpubuild.documents import plain
     from xpubuild.install.kept import folder_stores
-    from xpubuild.supply.depot.keeping import size_row
+    from xpubuild.supply.depot.keeping import size_of
     from xpubuild.ui.supply_views import store_size_view
 
-    rows = [size_row(item) for item in folder_stores(store)]
+    rows = [plain(size_of(item)) for item in folder_stores(store)]
     return options.answer({"schema": "xpubuild.store-size/1", "stores": rows}, store_size_view)
 
 

@@ -194,52 +194,82 @@ class CollectedFile:
     """Why it can go."""
 
 
-def contents_document(store: FolderStore) -> dict[str, Any]:
-    """Return a store as ``xpubuild.store/1`` has it."""
+@frozen
+class KeptWheel:
+    """A wheel in a store; null is what a damaged record does not state."""
+
+    identity: str
+    """The build identity: sha256 of everything that decided the wheel."""
+    distribution: str
+    version: str | None
+    file: str | None
+    """The name of the wheel's file where it is installed from."""
+    size_bytes: int | None
+    created: str | None
+    """When it was built, by the clock of that machine."""
+    recipe: str | None
+    problem: str
+    """What is wrong with its record; empty where nothing is."""
+
+
+@frozen
+class StoreContents:
+    """A folder with kept wheels."""
+
+    store: str
+    believed: bool
+    """Whether an install takes wheels from it."""
+    why: str
+    """Why not; empty where it does."""
+    writable: bool
+    size_bytes: int
+    wheels: tuple[KeptWheel, ...]
+
+
+@frozen
+class StoreSize:
+    """How much is in a store."""
+
+    store: str
+    wheels: int
+    repositories: int
+    files: int
+    """Packages and archives of a mirror."""
+    sets: int
+    """What fetches into a mirror needed."""
+    size_bytes: int
+    """All of these together."""
+    why: str
+    """Why an install takes nothing from it, such as that it is not there; empty where it does."""
+
+
+def contents_of(store: FolderStore) -> StoreContents:
+    """Return what is in a store; nothing where it is not believed."""
     why = store.why_not()
-    wheels = [] if why else [_row(path, found) for path, found in store.records()]
-    return {
-        "store": store.name,
-        "believed": not why,
-        "why": why,
-        "writable": store.can_write(),
-        "size_bytes": size_of(store),
-        "wheels": wheels,
-    }
+    wheels = () if why else tuple(_row(path, found) for path, found in store.records())
+    return StoreContents(store.name, not why, why, store.can_write(), _size_of(store), wheels)
 
 
-def _row(path: Path, found: Record | str) -> dict[str, Any]:
-    named = {"identity": path.stem, "distribution": path.parent.name}
+def _row(path: Path, found: Record | str) -> KeptWheel:
+    identity, dist = path.stem, path.parent.name
     if isinstance(found, str):
-        unknown = dict.fromkeys(("version", "file", "size_bytes", "created", "recipe"))
-        return {**named, **unknown, "problem": found}
-    info = {key: found.built.get(key) for key in ("created", "recipe")}
-    return {
-        **named, "version": found.version, "file": found.file, "size_bytes": found.size,
-        **{key: text if isinstance(text, str) and text.isprintable() else None for key, text in info.items()},
-        "problem": "",
-    }  # fmt: skip
+        return KeptWheel(identity, dist, None, None, None, None, None, found)
+    info = (found.built.get(key) for key in ("created", "recipe"))
+    created, recipe = (text if isinstance(text, str) and text.isprintable() else None for text in info)
+    return KeptWheel(identity, dist, found.version, found.file, found.size, created, recipe, "")
 
 
-def size_of(store: FolderStore) -> int:
-    """Return the bytes of all files of a store."""
+def _size_of(store: FolderStore) -> int:
     return sum(status.st_size for folder in store.folders() for _, status in _files(folder))
 
 
-def size_row(store: FolderStore) -> dict[str, Any]:
-    """Return how much a store has of each kind, as ``xpubuild.store-size/1`` has it; sizes are bytes."""
-    root = store.root
-    sizes = [item.stat(follow_symlinks=False).st_size for name in (GIT, FILES, SETS)
-             for _, item in walk(root / name)]  # fmt: skip
-    return {
-        "store": store.name,
-        "wheels": sum(1 for _ in store.records()),
-        "repositories": len(repositories_in(root)),
-        "files": len(scan(root / FILES)),
-        "sets": len(scan(root / SETS)),
-        "size_bytes": size_of(store) + sum(sizes),
-        "why": store.why_not(),
-    }
+def size_of(store: FolderStore) -> StoreSize:
+    """Return how much a store has of each kind; sizes are bytes."""
+    root, wheels = store.root, sum(1 for _ in store.records())
+    others = (item for name in (GIT, FILES, SETS) for _, item in walk(root / name))
+    size = _size_of(store) + sum(item.stat(follow_symlinks=False).st_size for item in others)
+    counts = wheels, len(repositories_in(root)), len(scan(root / FILES)), len(scan(root / SETS))
+    return StoreSize(store.name, *counts, size, store.why_not())
 
 
 def collectable(store: FolderStore, older_s: float) -> list[CollectedFile]:
