@@ -175,7 +175,12 @@ def bring(archive: Archive, supply: Supply, report: Callable[[str], None]) -> He
         error.commands = ()
         raise
     except SourceIntegrityError as error:
-        raise _replaced(archive, error, folder if archive.sha256 is None else None) from error
+        error.what = f"{file_name(archive.url)} is another file than expected"
+        error.fix = "check the proxy; if the file upstream was replaced, correct sha256 in a recipe"
+        if archive.sha256 is None:
+            error.why += ", which came the first time; upstream states no hash of it"
+            error.fix = f"if the file was replaced on purpose, remove {folder}, then create a new lock"
+        raise
     sha256, size = file_sha256(place), place.stat().st_size
     if first is None and archive.sha256 is None:
         text = json.dumps({"url": archive.url, "sha256": sha256, "size": size}, indent=1)
@@ -194,17 +199,6 @@ def _first(folder: Path) -> str | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return found if isinstance(found, str) else None
-
-
-def _replaced(archive: Archive, error: SourceIntegrityError, first: Path | None) -> SourceIntegrityError:
-    if first is None:
-        why, fix = error.why, "check the proxy; if the file upstream was replaced, correct sha256 in a recipe"
-    else:
-        why = f"{error.why}, which came the first time; upstream states no hash of it"
-        fix = f"if the file was replaced on purpose, remove {first}, then create a new lock"
-    return SourceIntegrityError(
-        f"{file_name(archive.url)} is another file than expected", why=why, fix=fix, evidence=error.evidence
-    )
 
 
 def provide(archives: Iterable[Archive], into: Path, supply: Supply, report: Callable[[str], None]) -> None:

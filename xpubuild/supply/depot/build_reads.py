@@ -124,11 +124,8 @@ def _deps(folder: Path, manifest: str, ninja: str, environment: Mapping[str, str
             known.add(line.partition(": #deps")[0])
     compiled = re.findall(r"^build (\S+): \w+_COMPILER__", manifest, re.MULTILINE)
     custom = re.findall(r"^build ([^\n:|]+).*: CUSTOM_COMMAND", manifest, re.MULTILINE)
-    if (
-        not answer.ok
-        or set(compiled) - known
-        or any(not item.split()[0].endswith(".util") for item in custom)
-    ):
+    own = any(not item.split()[0].endswith(".util") for item in custom)
+    if not answer.ok or set(compiled) - known or own:
         raise _UnknownError
     return found
 

@@ -12,13 +12,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-import requests
-import urllib3
-
 from xpubuild.engine.events import Sink
 from xpubuild.engine.files import explained, remove_tree
 from xpubuild.engine.process import Cancel
-from xpubuild.engine.redact import Redactor
 from xpubuild.engine.reporter import Teller
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import FetchError, SourceIntegrityError, XpuBuildError
@@ -29,14 +25,14 @@ from xpubuild.supply.depot.folder import MOST_BYTES, Depot
 from xpubuild.supply.depot.location import Location, Trust
 from xpubuild.supply.depot.record import Record, RecordError, read_record, record_path
 from xpubuild.supply.git.git import locked
-from xpubuild.supply.index.transfer import Session, download, explain, in_threads
+from xpubuild.supply.index.transfer import Session, download, in_threads
+from xpubuild.untrusted import UntrustedError, read_bytes
 
 #: Gets how many bytes more are here, and of which file; a negative number when some are discarded.
 Count = Callable[[int, str], None]
 
 _ABSENT, _CLOSED = frozenset({404, 410}), frozenset({401, 403, 407})
 _SERVER_FAILS = 500
-_CHUNK = 1 << 16
 _AGAIN = "run the same command again; what was fetched is kept"
 
 
@@ -117,27 +113,26 @@ class Served:
         Raises:
             FetchError: the server does not answer (reason: unreachable), or refuses.
         """
-        shown, link = self._links(path)
-
-        def ask() -> bytes | None:
-            with self._hasty.ask(link) as response:
-                if response.status_code in _ABSENT:
-                    return None
-                if not response.ok:
-                    raise self._refused(response, path, f"{shown}: answered {response.status_code}")
-                data = bytearray()
-                for chunk in response.raw.stream(_CHUNK, decode_content=False):
-                    data += chunk
-                    if len(data) > MOST_BYTES:
-                        raise self._lacks(path, f"it has more than {MOST_BYTES} bytes")
-                return bytes(data)
-
-        try:
-            return in_threads(lambda _: ask(), [None], self._cancel)[0]
-        except requests.RequestException as error:
-            raise self._unreachable(Redactor()(f"{shown}: {explain(error)}")) from None
-        except urllib3.exceptions.HTTPError as error:
-            raise self._lacks(path, f"the connection was interrupted: {error}") from None
+        link, name = self._link(path), path.rpartition("/")[2]
+        with scratch_folder("served") as folder:
+            try:
+                file = download(
+                    link, None, folder, name, size=MOST_BYTES, cancel=self._cancel, session=self._hasty
+                )
+                return read_bytes(file, MOST_BYTES)
+            except UntrustedError as error:
+                raise self._lacks(path, str(error)) from None
+            except FetchError as error:
+                status, why = error.evidence["status"], error.why
+        if status in _ABSENT:
+            return None
+        if status in _CLOSED:
+            fix = "put user and password in the URL or in ~/.netrc (NETRC), or fix its permissions"
+            raise self._failed(f"access to the mirror {self.location} was denied", why, fix, "refused")
+        if status is not None and status < _SERVER_FAILS:
+            raise self._lacks(path, why)
+        fix = f"check the name, the network and the proxy (HTTPS_PROXY, NO_PROXY), then {_AGAIN}"
+        raise self._failed(f"the mirror {self.location} cannot be reached", why, fix, "unreachable")
 
     def fetch(self, records: Sequence[FileRecord], root: Path, count: Count) -> None:
         """Download each file to its place below ``root``, every byte of it verified; several at a time.
@@ -147,14 +142,13 @@ class Served:
             SourceIntegrityError: one is not what its record says; names it.
             NoSpaceError, ToolchainError, InterruptedByUserError.
         """
-
         session = Session()
 
         def fetch(record: FileRecord) -> None:
             folder, _, name = record.path.rpartition("/")
             try:
                 download(
-                    self._links(record.path)[1], record.sha256, root / folder, name, size=record.size,
+                    self._link(record.path), record.sha256, root / folder, name, size=record.size,
                     on_bytes=lambda more: count(more, record.path), cancel=self._cancel, session=session,
                 )  # fmt: skip
             except FetchError as error:
@@ -164,19 +158,8 @@ class Served:
 
         in_threads(fetch, records, self._cancel)
 
-    def _refused(self, response: requests.Response, path: str, why: str) -> FetchError:
-        if response.status_code in _CLOSED:
-            fix = "put user and password in the URL or in ~/.netrc (NETRC), or fix its permissions"
-            return self._failed(f"access to the mirror {self.location} was denied", why, fix, "refused")
-        return self._unreachable(why) if response.status_code >= _SERVER_FAILS else self._lacks(path, why)
-
-    def _links(self, path: str) -> tuple[str, str]:
-        below = quote(os.fsencode(path))
-        return f"{self.location.url}/{below}", f"{self.location.link}/{below}"
-
-    def _unreachable(self, why: str) -> FetchError:
-        fix = f"check the name, the network and the proxy (HTTPS_PROXY, NO_PROXY), then {_AGAIN}"
-        return self._failed(f"the mirror {self.location} cannot be reached", why, fix, "unreachable")
+    def _link(self, path: str) -> str:
+        return f"{self.location.link}/{quote(os.fsencode(path))}"
 
     def _lacks(self, path: str, why: str) -> FetchError:
         what = f"{path} could not be fetched from the mirror {self.location}"

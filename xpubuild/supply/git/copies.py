@@ -14,6 +14,7 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from xpubuild.engine.files import explained, write_atomic, write_changed
@@ -95,10 +96,7 @@ def _repositories(
         git_dir = find_git_dir(source / place)
         for item in walk(git, source / place, git_dir, submodules=False) if git_dir is not None else ():
             if isinstance(item, Repository):
-                yield Repository(
-                    f"{place}/{item.path}".rstrip("/"),
-                    item.work_tree, item.git_dir, item.head, item.changes, item.entries,
-                )  # fmt: skip
+                yield replace(item, path=f"{place}/{item.path}".rstrip("/"))
 
 
 def _make_repository(git: Git, item: Repository, place: Path) -> None:

@@ -72,15 +72,15 @@ def diagnose(run: ProcessResult) -> Failure:
     return failure if failure.cause else replace(failure, cause=f"git {run.describe()}")
 
 
-def require(answer: Answer, doing: str) -> None:
-    """Raise where a short local command failed; ``doing`` says what it was for.
+def require(answer: Answer, doing: str) -> str:
+    """Return what a short local command printed; raise where it failed. ``doing`` says what it was for.
 
     Raises:
         NoSpaceError: the disk or quota is full.
         ToolchainError: anything else.
     """
     if answer.ok:
-        return
+        return answer.text
     failure = _read(answer.stderr.splitlines())
     if failure.reason == "no-space":
         raise _no_space(doing, failure)

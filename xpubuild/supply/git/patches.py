@@ -186,6 +186,4 @@ def _apply(git: Git, git_dir: Path, pin: Pin, change: Change, file: Path) -> Non
 
 
 def _ask(git: Git, git_dir: Path, *words: str) -> str:
-    answer = git.query(words, git_dir=git_dir)
-    require(answer, "making a patched tree")
-    return answer.text
+    return require(git.query(words, git_dir=git_dir), "making a patched tree")

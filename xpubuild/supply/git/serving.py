@@ -168,7 +168,13 @@ def serve_tree(
     for pin in configure_time_pins(store.git, require_git_dir(tree), commit, items):
         if pin.asked_for is None:
             if store.offline:
-                raise _unknown(pin)
+                raise FetchError(
+                    f"{pin.url} is not in the mirror: it is unknown which commit the build will request",
+                    why=pin.note,
+                    fix="write a recipe that extends this one and sets the commit or tag of the repository at"
+                    " source.configure_time, then fetch again",
+                    evidence={"reason": "offline", "url": pin.url},
+                )
             report(f"{pin.note}; the build clones it over the network")
             continue
         pinned = pin.commit or named_commit(store, pin.url, pin.ref or "")
@@ -184,18 +190,6 @@ def serve_tree(
     write_atomic(into / CONFIG, text.encode("utf-8", "surrogateescape"))
     write_atomic(into / LIST, json.dumps(plain(served), indent=1).encode() + b"\n")
     return served
-
-
-def _unknown(pin: ConfigurePin) -> FetchError:
-    return FetchError(
-        f"{pin.url} is not in the mirror: it is unknown which commit the build will request",
-        why=pin.note,
-        fix=(
-            "write a recipe that extends this one and sets the commit or tag of this repository at "
-            "source.configure_time, then fetch again"
-        ),
-        evidence={"reason": "offline", "url": pin.url},
-    )
 
 
 def _serve_one(store: RepositoryStore, node: Node, asked_for: str, into: Path, report: Report) -> Served:

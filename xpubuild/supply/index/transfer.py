@@ -286,14 +286,15 @@ class _Transfer:
             if response.status_code == _RANGE_REFUSED and begin:
                 raise ConnectionError("the server did not resume the download")
             if not response.ok:
-                raise self._failed(f"answered {response.status_code} {response.reason}")
+                raise self._failed(f"answered {response.status_code} {response.reason}", response.status_code)
             length = response.headers.get("Content-Length", "")
-            whole = self.have + int(length) if length.isdigit() else self.size
+            ends = [self.have + int(length)] if length.isdigit() else []
+            ends += [self.size] if self.size is not None else []
             self._take(response.raw.stream(_CHUNK, decode_content=False))
-            if whole is not None and self.have < whole:
-                raise ConnectionError(f"{self.have} of {whole} bytes were received")
+            if ends and self.have < min(ends):
+                raise ConnectionError(f"{self.have} of {min(ends)} bytes were received")
 
-    def _failed(self, why: str) -> FetchError:
+    def _failed(self, why: str, status: int | None = None) -> FetchError:
         shown = recordable(self.link, tokens_in_path=True)
         return FetchError(
             f"{self.name} could not be fetched",
@@ -301,5 +302,5 @@ class _Transfer:
             fix="check the network, the proxy (HTTPS_PROXY, NO_PROXY) and the certificates (PIP_CERT), then "
             f"{_AGAIN}; what is whole is kept",
             commands=("pip config list",),
-            evidence={"file": self.name, "url": shown},
+            evidence={"file": self.name, "url": shown, "status": status},
         )
