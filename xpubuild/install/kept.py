@@ -97,7 +97,7 @@ def with_stores(prepared: Prepared, done: Collection[str]) -> Prepared:
     if not wanted or not target.stores.every or edits:
         return prepared
     try:
-        contents = Contents(platformdirs.user_cache_path("xpubuild") / "contents.json")
+        contents = Contents(platformdirs.user_cache_path("xpubuild") / "answers")
         machine = _Machine(_toolchain(target), contents)
         keepers = {step.id: _keeper(prepared, step, builds[step.id], machine) for step in wanted}
     except XpuBuildError:  # of tools without which nothing is built either
@@ -137,7 +137,6 @@ def _keeper(prepared: Prepared, step: Step, name: str, machine: _Machine) -> Whe
     short = of(machine.short)
     found = look_up(target.stores.every, dist, identity(short), _SECONDS)
     differs = "" if found.record is None else unlike(found.record, machine.contents)
-    machine.contents.save()
     inputs = short
     if found.record is None or differs:
         inputs = of(machine.whole())

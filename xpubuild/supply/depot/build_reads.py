@@ -62,13 +62,8 @@ def unlike(record: Record, contents: Contents) -> str:
     for place, found in record.searched.items():
         if _there(place) != found:
             return place
-    for file, sha256 in record.read.items():
-        try:
-            if not Path(file).is_file() or contents.sha256(Path(file)) != sha256:
-                return file
-        except OSError:  # it is here, and this user may not read it
-            return file
-    return ""
+    here = contents.sha256(map(Path, record.read))
+    return next((file for file, sha256 in record.read.items() if here.get(Path(file)) != sha256), "")
 
 
 def build_reads(
