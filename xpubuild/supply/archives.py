@@ -12,13 +12,12 @@ import functools
 import hashlib
 import json
 import lzma
-import os
 import posixpath
 import shlex
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -30,6 +29,7 @@ from xpubuild.engine.process import Cancel
 from xpubuild.engine.redact import recordable
 from xpubuild.errors import FetchError, SourceIntegrityError
 from xpubuild.frozen import frozen
+from xpubuild.supply.depot.bytes import walk
 from xpubuild.supply.depot.entries import Entry
 from xpubuild.supply.index.pipconf import local_path
 
@@ -217,7 +217,7 @@ def provide(archives: Iterable[Archive], into: Path, supply: Supply, report: Cal
         vouches = "upstream" if archive.sha256 is not None else "first download"
         done.append({"name": archive.name, "url": archive.url, "sha256": held.sha256, "size": held.size,
                      "hash_from": vouches})  # fmt: skip
-    document = {"archives": done, "files": dict(files_below(into))}
+    document = {"archives": done, "files": files_below(into)}
     write_atomic(into / LIST, json.dumps(document, indent=0, sort_keys=True).encode() + b"\n")
 
 
@@ -248,21 +248,18 @@ def _unusable(asked: Archive, held: Held, why: str) -> SourceIntegrityError:
     )
 
 
-def files_below(into: Path) -> Iterator[tuple[str, int]]:
-    """Yield (path below ``into``, size) of every file, in one order."""
-    for folder, below, names in os.walk(into):
-        below.sort()
-        for name in sorted(names):
-            path = Path(folder, name)
-            yield path.relative_to(into).as_posix(), path.lstat().st_size
+def files_below(into: Path) -> dict[str, int]:
+    """Return path below ``into`` -> size of every file and link."""
+    return {path: item.stat(follow_symlinks=False).st_size for path, item in walk(into)}
 
 
 def unpacked_stamp(into: Path) -> int:
     """Return a number that changes when one of the files does, by size or time."""
     total = 0
-    for path, size in files_below(into):
-        changed = (into / path).lstat().st_mtime_ns
-        total = zlib.crc32(f"{path} {size} {changed}".encode("utf-8", "surrogateescape"), total)
+    for path, item in walk(into):
+        status = item.stat(follow_symlinks=False)
+        mark = f"{path} {status.st_size} {status.st_mtime_ns}"
+        total = zlib.crc32(mark.encode("utf-8", "surrogateescape"), total)
     return total
 
 
@@ -292,7 +289,7 @@ class UnpackedProof:
             files, archives = dict(document["files"]), list(document["archives"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise self._broken(LIST, str(error)) from error
-        here = dict(files_below(into))
+        here = files_below(into)
         for path, size in files.items():
             if here.get(path) != size:
                 found = f"it has {here[path]} bytes, not {size}" if path in here else "it is missing"

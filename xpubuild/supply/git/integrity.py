@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -32,9 +30,8 @@ from xpubuild.supply.git.worktree import IGNORED, Missing, Repository, is_untouc
 def verify_checkout(into: Path, pin: Pin, *, git: Git | None = None) -> dict[str, Any]:
     """Prove that ``into`` is the tree of ``pin`` and return the evidence.
 
-    The evidence holds ``url``, ``commit``, ``tree``, ``submodules`` (path, url, commit) and ``digest``: the
-    sha256 over ``path NUL mode NUL blob-id NEWLINE`` of every file and submodule of the recursive tree,
-    sorted by the bytes of the path. Nothing else may be in the tree but what builds of xpubuild created.
+    The evidence holds ``url``, ``commit``, ``tree`` and ``submodules`` (path, url, commit). Nothing else may
+    be in the tree but what builds of xpubuild created.
 
     Raises:
         SourceIntegrityError: it is not; the message names the file, submodule or commit.
@@ -58,7 +55,6 @@ def verify_checkout(into: Path, pin: Pin, *, git: Git | None = None) -> dict[str
         "commit": pin.commit,
         "tree": tree,
         "submodules": _submodules(git, repositories, pin.url) if pin.submodules else [],
-        "digest": _digest(repositories),
     }
 
 
@@ -102,18 +98,6 @@ def _submodules(git: Git, repositories: Sequence[Repository], url: str) -> list[
             if place in there:  # else the pin skips it
                 found.append({"path": place, "url": link.url, "commit": link.commit})
     return sorted(found, key=lambda entry: entry["path"])
-
-
-def _digest(repositories: Sequence[Repository]) -> str:
-    lines = sorted(
-        (os.fsencode(item.place(entry.path)), entry.mode, entry.oid)
-        for item in repositories
-        for entry in item.entries
-    )
-    total = hashlib.sha256()
-    for path, mode, oid in lines:
-        total.update(path + f"\0{mode}\0{oid}\n".encode("ascii"))
-    return total.hexdigest()
 
 
 @frozen
