@@ -23,7 +23,6 @@ from xpubuild.frozen import frozen
 from xpubuild.supply.depot.bytes import Damage, damage_error
 from xpubuild.supply.git.failures import Failure, diagnose, error_for, require
 from xpubuild.supply.git.git import Git, Report, locked, object_format
-from xpubuild.supply.git.hardening import add_settings
 from xpubuild.supply.git.pin import is_local, mirror_name
 
 PINS = "refs/xpubuild/pins"
@@ -297,7 +296,7 @@ class BareRepository:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 if not (self.path.parent / "CACHEDIR.TAG").exists():
                     write_atomic(self.path.parent / "CACHEDIR.TAG", _TAG)
-            make_bare(self.store.git, self.path, commit, [("gc.auto", "0")])
+            make_bare(self.store.git, self.path, commit)
         remove_leftovers(self.path)
         return is_old
 
@@ -334,7 +333,7 @@ class BareRepository:
             yield fd
 
 
-def make_bare(git: Git, place: Path, commit: str, settings: Sequence[tuple[str, str]] = ()) -> None:
+def make_bare(git: Git, place: Path, commit: str) -> None:
     """Make an empty bare repository for ids like ``commit``, visible when it is whole; under its lock.
 
     Raises:
@@ -346,8 +345,11 @@ def make_bare(git: Git, place: Path, commit: str, settings: Sequence[tuple[str, 
             remove_tree(leftover)
         made = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
         kind = f"--object-format={object_format(commit)}"
-        answer = git.query(["init", "--quiet", "--bare", "--template=", kind, str(made)])
-        require(answer, f"making the repository {place}")
-        # For a git that still speaks protocol 0, which gives no single commits otherwise.
-        add_settings(made, [("uploadpack.allowAnySHA1InWant", "true"), *settings])
+        for words in (
+            ["init", "--quiet", "--bare", "--template=", kind, str(made)],
+            # For a git that still speaks protocol 0, which gives no single commits otherwise.
+            ["--git-dir", str(made), "config", "uploadpack.allowAnySHA1InWant", "true"],
+            ["--git-dir", str(made), "config", "gc.auto", "0"],
+        ):
+            require(git.query(words), f"making the repository {place}")
         made.rename(place)

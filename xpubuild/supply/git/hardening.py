@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 #: The protocols that git may use; ``ext::`` and other remote helpers would run a program of a URL's choice.
 PROTOCOLS = ("https", "http", "ssh", "git", "file")
@@ -103,21 +102,8 @@ def with_settings(env: Mapping[str, str], pairs: Iterable[tuple[str, str]]) -> d
     return {**found, "GIT_CONFIG_COUNT": str(count)}
 
 
-def add_settings(git_dir: Path, pairs: Iterable[tuple[str, str]]) -> None:
-    """Append ``section.variable`` or ``section.name.variable`` settings to a repository's ``config``.
-
-    In one go, for a repository that no other process knows yet: git's lock on the file is not taken.
-
-    Raises:
-        ValueError: a key or value that the format cannot hold.
-    """
-    text = "".join(setting(key, value) for key, value in pairs)
-    with (git_dir / "config").open("a", encoding="utf-8", errors="surrogateescape", newline="") as stream:
-        stream.write(text)
-
-
 def setting(key: str, value: str) -> str:
-    """Return the lines of one setting for a git configuration file.
+    """Return the lines of one setting (``section.name.variable``) for a git configuration file.
 
     Raises:
         ValueError: a key or value that the format cannot hold.

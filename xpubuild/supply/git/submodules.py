@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.redact import recordable
@@ -29,7 +28,6 @@ _FILE = ".gitmodules"
 # PyTorch 2.6 has 3 levels and some 80 repositories. A chain made to exhaust a machine ends here.
 _DEEPEST = 12
 _MOST = 1000
-T = TypeVar("T")
 
 
 @frozen
@@ -243,23 +241,23 @@ def _too_many(what: Pin | Node, why: str) -> SourceIntegrityError:
 
 
 def visit_all(
-    first: T,
-    visit: Callable[[T], Iterable[T]],
+    first: Node,
+    visit: Callable[[Node], Iterable[Node]],
     *,
     jobs: int,
     cancel: Cancel,
-    on_progress: Callable[[int, int, T], None],
-) -> list[T]:
+    on_progress: Callable[[int, int, Node], None],
+) -> list[Node]:
     """Call ``visit`` on ``first`` and on everything it returns; return all, in the order they ended.
 
     ``on_progress`` gets (done, known so far, the one that ended). The first exception sets ``cancel``, waits
     for what still runs, and is raised.
     """
-    ended: list[T] = []
+    ended: list[Node] = []
     with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
-        running: dict[Future[list[T]], T] = {}
+        running: dict[Future[list[Node]], Node] = {}
 
-        def start(item: T) -> None:
+        def start(item: Node) -> None:
             running[pool.submit(lambda: list(visit(item)))] = item
 
         try:

@@ -20,7 +20,7 @@ import json
 import os
 import platform
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -148,7 +148,8 @@ class Installation:
 
         for words, (settings, extra) in itertools.product((("--offline",), ()), places):
             lines.clear()
-            if self._uv((*install, *words), settings, extra, hear).ok:
+            said = translated(settings, self.environment, extra=extra)
+            if self._uv((*install, *words, *said.options), said.environment, hear).ok:
                 if words:
                     self.say("\n".join(lines))
                 return
@@ -156,16 +157,10 @@ class Installation:
         raise ToolchainError("uv could not install the packages", why=why, fix=_PIP_INSTALLS)
 
     def _uv(
-        self,
-        words: tuple[str, ...],
-        settings: Mapping[str, str],
-        extra: tuple[str, ...],
-        hear: Callable[[str], None],
+        self, words: Sequence[str], environment: Mapping[str, str], hear: Callable[[str], None]
     ) -> ProcessResult:
-        translation = translated(settings, self.environment, extra=extra)
-        options = () if words[0] == "cache" else translation.options
-        argv = (self.uv, *words, "--cache-dir", str(self.cache), "--no-config", *options)
-        result = run(argv, env=translation.environment, cwd=self.env, cancel=self.cancel, on_line=hear)
+        argv = (self.uv, *words, "--cache-dir", str(self.cache), "--no-config")
+        result = run(argv, env=environment, cwd=self.env, cancel=self.cancel, on_line=hear)
         if result.cancelled:
             raise InterruptedByUserError("interrupted")
         return result
@@ -186,7 +181,7 @@ class Installation:
         if not damaged:
             return
         self.say(f"damaged in the cache of uv too, and fetched again: {', '.join(damaged)}")
-        cleaned = self._uv(("cache", "clean", *damaged), self._settings, (), self.say)
+        cleaned = self._uv(("cache", "clean", *damaged), self.environment, self.say)
         if not cleaned.ok:
             why = cleaned.tail[-1]
             raise ToolchainError("the cache of uv could not be cleaned", why=why, fix=_PIP_INSTALLS)

@@ -75,10 +75,7 @@ def reason_for_pip(settings: Mapping[str, str]) -> str:
 
 
 def translated(
-    settings: Mapping[str, str],
-    environment: Mapping[str, str],
-    *,
-    extra: Sequence[str] = (),
+    settings: Mapping[str, str], environment: Mapping[str, str], *, extra: Sequence[str] = ()
 ) -> Said:
     """Return the options with which uv looks where pip looks, in the way in which pip reaches it.
 
