@@ -27,7 +27,7 @@ from xpubuild.frozen import frozen
 from xpubuild.supply.git.bare import RepositoryStore, make_bare
 from xpubuild.supply.git.failures import Failure, error_for, require
 from xpubuild.supply.git.git import Git, Report
-from xpubuild.supply.git.hardening import setting, without_filters
+from xpubuild.supply.git.hardening import without_filters
 from xpubuild.supply.git.pin import Pin, is_id, is_ref, mirror_name, normalised, problem_with
 from xpubuild.supply.git.submodules import Node, discover
 from xpubuild.supply.git.worktree import require_git_dir
@@ -186,8 +186,13 @@ def serve_tree(
             one = _serve_one(store, node, asked_for, into, report)
             served.append(replace(one, replaces=pin.replaces or "") if node.parent is None else one)
     # Last, and the list after it: what is in the list is there whole.
-    text = _config(served, into, environ, store.git.filters())
-    write_atomic(into / CONFIG, text.encode("utf-8", "surrogateescape"))
+    into.mkdir(parents=True, exist_ok=True)
+    draft = into / f"{CONFIG}.new"
+    draft.unlink(missing_ok=True)
+    for key, value in _config(served, into, environ, store.git.filters()):
+        words = ["config", "--file", str(draft.absolute()), "--add", key, value]
+        require(store.git.query(words), "writing the configuration of git for the build")
+    draft.replace(into / CONFIG)
     write_atomic(into / LIST, json.dumps(plain(served), indent=1).encode() + b"\n")
     return served
 
@@ -208,7 +213,9 @@ def _serve_one(store: RepositoryStore, node: Node, asked_for: str, into: Path, r
     return Served(node.url, node.commit, tree, asked_for, node.path, git_dir.name)
 
 
-def _config(served: Sequence[Served], into: Path, environ: Mapping[str, str], filters: Sequence[str]) -> str:
+def _config(
+    served: Sequence[Served], into: Path, environ: Mapping[str, str], filters: Sequence[str]
+) -> list[tuple[str, str]]:
     """Return the configuration by which git finds the repositories; the user's own is read first."""
     home, named = environ.get("HOME"), environ.get("GIT_CONFIG_GLOBAL")
     config = environ.get("XDG_CONFIG_HOME") or (f"{home}/.config" if home else "")
@@ -223,8 +230,7 @@ def _config(served: Sequence[Served], into: Path, environ: Mapping[str, str], fi
             bare = normalised(name)
             for url in (name, bare, f"{bare}.git"):
                 folders.setdefault(url, item.folder)
-    pairs += [(f"url.{into / folder}.insteadOf", url) for url, folder in folders.items()]
-    return "".join(setting(key, value) for key, value in pairs)
+    return pairs + [(f"url.{into / folder}.insteadOf", url) for url, folder in folders.items()]
 
 
 @frozen
