@@ -20,13 +20,7 @@ import yaml
 from xpubuild.engine.process import query
 from xpubuild.engine.redact import Redactor
 from xpubuild.engine.temporary import scratch_folder
-from xpubuild.errors import (
-    FetchError,
-    RecipeError,
-    ToolchainError,
-    UnsatisfiableError,
-    XpuBuildError,
-)
+from xpubuild.errors import FetchError, RecipeError, ToolchainError, UnsatisfiableError, XpuBuildError
 from xpubuild.frozen import frozen
 from xpubuild.supply.conda import traps
 from xpubuild.supply.conda.lockfile import (
@@ -200,10 +194,7 @@ def _by_conda_lock(
 def _failed(kind: str, wanted: Wanted, why: str) -> XpuBuildError:
     """Return the error for one of the kinds that ``rattler_child`` knows."""
     kinds: dict[str, tuple[type[XpuBuildError], str]] = {
-        "unsatisfiable": (
-            UnsatisfiableError,
-            "the conda packages that the recipe requires cannot be installed together",
-        ),
+        "unsatisfiable": (UnsatisfiableError, "the recipe's conda packages cannot be installed together"),
         "unreachable": (FetchError, "a conda channel could not be read"),
         "invalid": (RecipeError, "the recipe has invalid conda specifications"),
     }

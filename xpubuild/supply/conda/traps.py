@@ -105,9 +105,8 @@ def machine_need(root: Path = Path("/")) -> CxxNeed | None:
 
 def _needs(root: Path) -> Iterator[CxxNeed]:
     for pattern in (*DRIVER, STDLIB):
-        for path in (
-            path for folder in FOLDERS for path in sorted((root / folder).glob(pattern)) if is_elf(path)
-        ):
+        paths = (path for folder in FOLDERS for path in sorted((root / folder).glob(pattern)))
+        for path in filter(is_elf, paths):
             try:
                 found = read_shared_object(path)
             except AuditError:

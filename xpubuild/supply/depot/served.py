@@ -163,9 +163,8 @@ class Served:
 
     def _lacks(self, path: str, why: str) -> FetchError:
         what = f"{path} could not be fetched from the mirror {self.location}"
-        return self._failed(
-            what, why, f"check the server that serves the mirror, then {_AGAIN}", "not-fetched"
-        )
+        fix = f"check the server that serves the mirror, then {_AGAIN}"
+        return self._failed(what, why, fix, "not-fetched")
 
     def _failed(self, what: str, why: str, fix: str, reason: str) -> FetchError:
         evidence = {"reason": reason, "mirror": self.location.url}
@@ -173,16 +172,14 @@ class Served:
 
     def damaged(self, path: str, why: str) -> SourceIntegrityError:
         """Return the error of a file that is not what the index of the depot says."""
+        damage = {"path": path, "what": "is damaged", "why": why}
         return SourceIntegrityError(
             f"the mirror {self.location} is damaged: {path}",
             why=why,
             fix="repair it on the server: the first command below lists all damage, and a fetch with a "
             "network repairs it; this file was not used",
             commands=("xpubuild check DIR", "xpubuild fetch RECIPE --mirror DIR"),
-            evidence={
-                "mirror": self.location.url,
-                "damaged": [{"path": path, "what": "is damaged", "why": why}],
-            },
+            evidence={"mirror": self.location.url, "damaged": [damage]},
         )
 
 

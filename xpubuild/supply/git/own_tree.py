@@ -82,10 +82,8 @@ class OwnTree:
     def summary(self) -> str:
         """Return in words what is built."""
         shown = [*self.files[:_SHOWN], *(["..."] if len(self.files) > _SHOWN else [])]
-        differs = (
-            f"{len(self.files)} paths differ: {', '.join(shown)}" if shown else "nothing differs from it"
-        )
-        return f"{self.top} as it is, {self.base}; {differs}"
+        differs = f"{len(self.files)} paths differ: {', '.join(shown)}"
+        return f"{self.top} as it is, {self.base}; {differs if shown else 'nothing differs from it'}"
 
     def shim(self, tree: Path) -> str:
         """Return the text of the git that builds of it run; ``tree`` is where it is built."""

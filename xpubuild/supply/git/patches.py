@@ -8,6 +8,7 @@ checked out, proved, mirrored and served by what does so for every commit.
 from __future__ import annotations
 
 import hashlib
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -51,12 +52,8 @@ class Change:
     @property
     def key(self) -> str:
         """What the change is, whatever it is called."""
-        kind = "revert" if self.revert else "apply"
-        return (
-            f"{kind} {self.commit}"
-            if self.commit
-            else f"apply sha256:{hashlib.sha256(self.text).hexdigest()}"
-        )
+        what = self.commit or f"sha256:{hashlib.sha256(self.text).hexdigest()}"
+        return f"{'revert' if self.revert else 'apply'} {what}"
 
 
 @frozen
@@ -143,9 +140,7 @@ def patched(
             commit = _ask(own, mirror.path, *utf8, "commit-tree", tree, "-p", pin.commit, "-m", message)
             _ask(own, mirror.path, "update-ref", f"{PINS}/{commit}", commit)
     remember(store, pin.url, name, commit)
-    patch = git.query([*_DIFF, pin.commit, commit], git_dir=mirror.path).stdout.decode(
-        "utf-8", "surrogateescape"
-    )
+    patch = os.fsdecode(git.query([*_DIFF, pin.commit, commit], git_dir=mirror.path).stdout)
     tree = git.parse(mirror.path, f"{commit}^{{tree}}")
     return Patched(pin.url, pin.commit, commit, tree, patch, name, message)
 
