@@ -164,18 +164,16 @@ def bring(archive: Archive, supply: Supply, report: Callable[[str], None]) -> He
     from xpubuild.supply.index.transfer import download  # noqa: PLC0415 - requests, for few
 
     report(f"fetching {archive.url}")
-    folder = _folder(archive, supply)
+    folder, name = _folder(archive, supply), file_name(archive.url)
     first = _first(folder)
     try:
-        place = download(
-            archive.url, archive.sha256 or first, folder, file_name(archive.url), cancel=supply.cancel
-        )
+        place = download(archive.url, archive.sha256 or first, folder, name, cancel=supply.cancel)
     except FetchError as error:
         error.fix = "check the network and the proxy settings (HTTPS_PROXY), then run the same command again"
         error.commands = ()
         raise
     except SourceIntegrityError as error:
-        error.what = f"{file_name(archive.url)} is another file than expected"
+        error.what = f"{name} is another file than expected"
         error.fix = "check the proxy; if the file upstream was replaced, correct sha256 in a recipe"
         if archive.sha256 is None:
             error.why += ", which came the first time; upstream states no hash of it"

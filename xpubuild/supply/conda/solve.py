@@ -170,9 +170,7 @@ def _by_conda_lock(
 ) -> tuple[CondaPackage, ...] | None:
     """Return the solution of conda-lock; None where it has none: py-rattler then says why there is none."""
     request, virtual, lock = (scratch / name for name in ("environment.yml", "virtual.yml", "conda-lock.yml"))
-    packages = {
-        name: f"{version} {build}" if name == "__archspec" else version for name, version, build in VIRTUAL
-    }
+    packages = {name: version if build == "0" else f"{version} {build}" for name, version, build in VIRTUAL}
     channels = list(wanted.channels)
     asked = {"channels": channels, "dependencies": list(wanted.specs), "platforms": [PLATFORM]}
     for path, document in ((request, asked), (virtual, {"subdirs": {PLATFORM: {"packages": packages}}})):

@@ -209,15 +209,15 @@ class FolderStore:
                 match = RECORD.fullmatch(path.name)
                 if match is None:
                     continue
+                found: Record | str | None
                 try:
                     found = self.look(folder.name, match["identity"])
                 except SourceIntegrityError as error:
-                    yield path, error.why
+                    found = error.why
                 except OSError as error:
-                    yield path, str(error.strerror)
-                else:
-                    if found is not None:
-                        yield path, found
+                    found = str(error.strerror)
+                if found is not None:
+                    yield path, found
 
     def folders(self) -> list[Path]:
         """Return the folders of distributions."""
@@ -266,7 +266,6 @@ class FolderStore:
             with contextlib.suppress(FileExistsError):
                 path.mkdir()
                 path.chmod(mode)
-        for path in (folder.parent, folder):
             if path.is_symlink():
                 raise ToolchainError(
                     f"{path} is a link",

@@ -49,15 +49,12 @@ def build_inputs(
     ``places`` maps paths to their placeholders, such as ``{workspace}``; ``dist`` is the name of
     the distribution, ``machine`` what ``depot.machine`` found.
     """
+    # Steps that only install what another step of the plan built do not affect the wheel.
+    steps = (item for item in _below(plan, step) if not item.id.endswith(".install"))
     return {
         "format": FORMAT,
         "distribution": dist,
-        # Steps that only install what another step of the plan built do not affect the wheel.
-        "steps": {
-            item.id: _decisive(item, places)
-            for item in _below(plan, step)
-            if not item.id.endswith(".install")
-        },
+        "steps": {item.id: _decisive(item, places) for item in steps},
         "machine": dict(machine),
     }
 

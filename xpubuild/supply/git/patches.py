@@ -113,11 +113,10 @@ def patched(
             break
     else:
         with scratch_folder("patch") as folder, mirror.locked(report, shared=True):
-            todo = (
-                [(Change("the patch of the lock"), locked.encode())]
-                if locked is not None
-                else [(change, _text(store, pin.url, change, folder, report)) for change in changes]
-            )
+            if locked is not None:
+                todo = [(Change("the patch of the lock"), locked.encode())]
+            else:
+                todo = [(change, _text(store, pin.url, change, folder, report)) for change in changes]
             own = Git(git.program, {**git.env, **IDENTITY, "GIT_INDEX_FILE": str(folder / "index")})
             _ask(own, mirror.path, "read-tree", pin.commit)
             for change, text in todo:
