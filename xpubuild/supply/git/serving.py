@@ -97,7 +97,8 @@ def configure_time_pins(
     """
     found = []
     for item in items:
-        pinned, ref, stated = item.commit, item.ref, None
+        pinned, ref = item.commit, item.ref
+        stated: str | None = None
         if item.pin_file is not None:
             answer = git.query(["cat-file", "blob", f"{commit}:{item.pin_file}"], git_dir=git_dir)
             text = answer.stdout.decode("utf-8", "replace")

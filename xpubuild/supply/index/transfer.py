@@ -214,7 +214,7 @@ def download(
         into.mkdir(parents=True, exist_ok=True)
         with replacing(place) as stream:
             transfer = _Transfer(link, name, stream, size, on_bytes, cancel)
-            transfer.perform(session)
+            transfer.perform(session or Session())
             found, shown = transfer.total.hexdigest(), recordable(link, tokens_in_path=True)
             if sha256 not in (None, found):
                 raise SourceIntegrityError(
@@ -241,7 +241,7 @@ class _Transfer:
     def __post_init__(self) -> None:
         self.total, self.have = hashlib.sha256(), 0
 
-    def perform(self, session: Session | None) -> None:
+    def perform(self, session: Session) -> None:
         """Write the whole file: of this machine, or of a server. Tries without progress are counted."""
         if (path := local_path(self.link)) is not None:
             try:
@@ -249,7 +249,7 @@ class _Transfer:
                     return self._take(iter(lambda: source.read(_CHUNK), b""))
             except (FileNotFoundError, PermissionError, IsADirectoryError) as error:
                 raise self._failed(f"{path}: {error.strerror}") from error
-        session, furthest, vain = session or Session(), 0, 0
+        furthest, vain = 0, 0
         while True:
             try:
                 return in_threads(self._ask, [session], self.cancel)[0]
