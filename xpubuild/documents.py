@@ -24,8 +24,8 @@ def plain(value: Any) -> Any:
 def built(kind: Any, value: Any) -> Any:
     """Return a value of the type ``kind`` from what ``plain`` made of one; nothing is converted.
 
-    ``kind`` is a dataclass, a tuple of any length, a Literal, a union, or a plain type. A field with a
-    default may be missing; keys that are no field are left out.
+    ``kind`` is a dataclass, a tuple of any length, a mapping, a Literal, a union, a plain type, or Any. A
+    field with a default may be missing; keys that are no field are left out.
 
     Raises:
         ValueError: it is of another type; the text names the field.
@@ -43,11 +43,11 @@ def built(kind: Any, value: Any) -> Any:
         return kind(**found)
     if get_origin(kind) is tuple and isinstance(value, list):
         return tuple(built(get_args(kind)[0], item) for item in value)
-    if get_origin(kind) is Literal and type(value) is str and value in get_args(kind):
-        return value
-    if isinstance(kind, UnionType) and type(value) in get_args(kind):
-        return value
-    if type(value) is kind:
+    if get_origin(kind) is Mapping and isinstance(value, dict):
+        return {key: built(get_args(kind)[1], item) for key, item in value.items()}
+    is_literal = get_origin(kind) is Literal and type(value) is str and value in get_args(kind)
+    is_one_of = isinstance(kind, UnionType) and type(value) in get_args(kind)
+    if is_literal or is_one_of or kind is Any or type(value) is kind:
         return value
     raise ValueError("it has a value of another type")
 

@@ -16,7 +16,7 @@ from xpubuild.errors import SourceIntegrityError
 from xpubuild.install.kept import stores_of
 from xpubuild.supply.depot.keeping import Store, look_up
 from xpubuild.supply.depot.kept_wheels import FolderStore
-from xpubuild.supply.depot.location import Location, Trust, parse_store, trust_from
+from xpubuild.supply.depot.location import Location, Trust, parse_place, trust_from
 from xpubuild.supply.depot.record import Record, identity
 from xpubuild.supply.depot.served import Served
 
@@ -34,7 +34,7 @@ def kept(tmp_path: Path) -> FolderStore:
 
 
 def location(url: str) -> Location:
-    place = parse_store(url)
+    place = parse_place(url, "a store")
     assert isinstance(place, Location)
     return place
 

@@ -55,7 +55,7 @@ def tools(tmp_path: Path) -> Toolchain:
 
 
 def found(tools: Toolchain, folder: Path) -> Mapping[str, Any]:
-    contents = Contents(folder / "contents.json")
+    contents = Contents(folder / "answers")
     return {**machine_inputs(tools, contents), **system_inputs(tools, contents)}
 
 

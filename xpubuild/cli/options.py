@@ -55,17 +55,17 @@ def _split(values: Iterable[str], separator: str = ",") -> tuple[str, ...]:
 
 
 def _place(value: str) -> Path | Location:
-    from xpubuild.supply.depot.location import parse_mirror
+    from xpubuild.supply.depot.location import parse_place
 
     if not value.strip():
         raise click.BadParameter("it is empty; pass a folder or a URL, or omit the option")
-    return parse_mirror(value)
+    return parse_place(value, "--mirror")
 
 
 def _stores(values: Iterable[str]) -> tuple[Path | Location, ...]:
-    from xpubuild.supply.depot.location import parse_store
+    from xpubuild.supply.depot.location import parse_place
 
-    return tuple(parse_store(text) for text in _split(values))
+    return tuple(parse_place(text, "a store") for text in _split(values))
 
 
 def _trees(values: Iterable[str]) -> dict[str, Path]:

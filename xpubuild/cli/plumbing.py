@@ -97,7 +97,7 @@ def embed(project: str, folder: Path, *, commit: str) -> None:  # noqa: ARG001
     from xpubuild.install.inputs import embedded
 
     made = embedded(folder, commit)
-    _say(f"{made.root_url} is at {made.commit}")
+    _say(f"{made.url} is at {made.commit}")
 
 
 @_plumbing
@@ -165,10 +165,9 @@ def archives(
 ) -> None:
     """Unpack archives that a build would download itself."""
     from xpubuild.supply.archives import Archive, Supply, provide
-    from xpubuild.supply.depot.folder import archives_in
 
     with options.interruptible() as cancel:
-        supply = Supply(cache, archives_in(mirror and mirror.absolute()), offline, cancel)
+        supply = Supply(cache, mirror and mirror.absolute(), offline, cancel)
         provide([Archive(**json.loads(text)) for text in item], into, supply, _say)
 
 
@@ -239,11 +238,9 @@ def conda_env(
     from xpubuild.supply.archives import Supply
     from xpubuild.supply.conda.environment import make_conda_env
     from xpubuild.supply.conda.lockfile import read_lock
-    from xpubuild.supply.depot.folder import archives_in
 
     document = read_lock(lock.read_text("utf-8"), name=str(lock))
-    find = archives_in(mirror and mirror.absolute())
-    supply = Supply(cache, find, offline)
+    supply = Supply(cache, mirror and mirror.absolute(), offline)
     done = make_conda_env(env, document, supply, base_environment(), _say)
     _say(f"{env} {'was created' if done else 'exists'}")
 

@@ -29,22 +29,24 @@ store = options.group("store", _store)
 @options.command("store list", parent=store)
 def list_(store: Places) -> int:
     """List the wheels in your own store and in those of --store."""
+    from xpubuild.documents import plain
     from xpubuild.install.kept import folder_stores
-    from xpubuild.supply.depot.keeping import contents_document
+    from xpubuild.supply.depot.keeping import contents_of
     from xpubuild.ui.supply_views import store_view
 
-    rows = [contents_document(item) for item in folder_stores(store)]
+    rows = [plain(contents_of(item)) for item in folder_stores(store)]
     return options.answer({"schema": "xpubuild.store/1", "stores": rows}, store_view)
 
 
 @options.command("store size", parent=store)
 def size(store: Places) -> int:
     """Show how many wheels, repositories, files and sets your own store and those of --store have."""
+    from xpubuild.documents import plain
     from xpubuild.install.kept import folder_stores
-    from xpubuild.supply.depot.keeping import size_row
+    from xpubuild.supply.depot.keeping import size_of
     from xpubuild.ui.supply_views import store_size_view
 
-    rows = [size_row(item) for item in folder_stores(store)]
+    rows = [plain(size_of(item)) for item in folder_stores(store)]
     return options.answer({"schema": "xpubuild.store-size/1", "stores": rows}, store_size_view)
 
 
@@ -82,6 +84,7 @@ def gc(store: Places, older: str, dry_run: bool, yes: bool) -> int:
     """
     import shlex
 
+    from xpubuild.documents import plain
     from xpubuild.install.kept import folder_stores, require_there
     from xpubuild.supply.depot.keeping import collectable, remove
     from xpubuild.workspace.overview import age_of
@@ -92,7 +95,7 @@ def gc(store: Places, older: str, dry_run: bool, yes: bool) -> int:
     rubbish = [item for one in stores for item in collectable(one, seconds)]
 
     def document(found: Sequence[Any], kept: Sequence[str], *, dry: bool = False) -> dict[str, Any]:
-        removed = [item.to_json() for item in found]
+        removed = plain(tuple(found))
         return {"schema": "xpubuild.store-gc/1", "dry_run": dry, "removed": removed, "kept": list(kept)}
 
     words = [word for place in store for word in ("--store", str(place))]

@@ -81,7 +81,7 @@ def _known(choice: Choice) -> Iterator[str]:
         mirror, name = Depot.open(folder), file_name(choice.recipe.name)
         for entry in mirror.files():
             if entry.kind == "conda" and entry.name == name:
-                yield mirror.file(entry.sha256).read_text("utf-8")
+                yield mirror.file(entry).read_text("utf-8")
 
 
 def _wanted(choice: Choice) -> Wanted:

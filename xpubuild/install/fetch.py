@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
@@ -19,7 +18,7 @@ from xpubuild.engine.fingerprint import digest
 from xpubuild.engine.places import cannot_write
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.reporter import Teller
-from xpubuild.errors import FetchError, SourceIntegrityError
+from xpubuild.errors import FetchError
 from xpubuild.frozen import frozen
 from xpubuild.install import fetch_packages as packages
 from xpubuild.install.choose import choose
@@ -34,11 +33,12 @@ from xpubuild.install.target import Target
 from xpubuild.machine.pythons import probe_python, resolve_python
 from xpubuild.recipe.choices import python_lines
 from xpubuild.recipe.load import load
+from xpubuild.supply.archives import archive_entry, file_name
 from xpubuild.supply.conda.lockfile import read_lock as read_conda_lock
 from xpubuild.supply.depot import examine
-from xpubuild.supply.depot.bytes import Damage
-from xpubuild.supply.depot.entries import GIT, DepotSet, Entry, Index, RepositoryUse, git_id, index_of
-from xpubuild.supply.depot.folder import Depot, archive_entry
+from xpubuild.supply.depot.bytes import Damage, repositories_in
+from xpubuild.supply.depot.entries import DepotSet, Entry, Index, RepositoryUse, index_of
+from xpubuild.supply.depot.folder import Depot
 from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.git import Git
 from xpubuild.supply.git.serving import remember
@@ -233,8 +233,8 @@ class Fetch:
             if not any(need.met_by(entry.name, entry.sha256) for entry in files):
                 yield need.name
         for file in packages.remote_files(inputs, self.wanted.conda_lock):
-            if archive_entry(files, file.url, file.sha256) is None:
-                yield file.filename
+            if archive_entry(files, file) is None:
+                yield file_name(file.url)
         if self._asked() not in {one.inputs for one in index.sets.values()}:
             # Submodules, and what builds clone, are known to a fetch alone.
             yield f"all of {inputs.recipe}, as it is asked for,"
@@ -255,17 +255,16 @@ class Fetch:
 
     def _repaired(self, depot: Depot, teller: Teller) -> tuple[list[Damage], Index]:
         """Return the damage of a depot, and what is sound of it; repositories that are not are removed."""
-        with contextlib.suppress(SourceIntegrityError):
-            teller.expect(sum(entry.size for entry in depot.index().entries.values()))
+        teller.expect(sum(entry.size for entry in depot.listed().entries.values()))
         damaged = examine.damages(depot, progress=teller.count)
         if not damaged:
             return [], depot.index()
         for damage in damaged:
             teller.notice(f"damaged: {damage}; repaired or fetched again", "warning")
         index = examine.relisted(depot, damaged, self.git, self.cancel)
-        for name in examine.repositories_in(self.path):
-            if git_id(name) not in index.entries:
-                remove_tree(self.path / GIT / name)
+        for place in repositories_in(self.path):
+            if place not in index.entries:
+                remove_tree(self.path / place)
         return damaged, index
 
     def _set(self, found: Iterable[Tree], files: Iterable[Entry]) -> DepotSet:
@@ -293,9 +292,9 @@ class Fetch:
         """Return an index with the repositories of ``uses`` as they are now."""
         entries = dict(index.entries)
         for use in {use.id: use for use in uses}.values():
-            name = use.id.partition("-")[2]
-            pins, named = tuple(examine.pins_in(self.path, name)), tuple(examine.named_in(self.path, name))
-            sketch = Entry("git", name, (), use.url, pins=pins, named=named)
+            pins = tuple(examine.pins_in(self.path, use.id))
+            named = tuple(examine.named_in(self.path, use.id))
+            sketch = Entry("git", Path(use.id).name, (), use.url, pins=pins, named=named)
             entry = examine.list_repository(self.path, sketch, entries.get(use.id))
             if entry is not None:
                 entries[use.id] = entry

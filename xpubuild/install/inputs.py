@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
 
-from xpubuild.engine.environment import base_environment
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.frozen import frozen
 from xpubuild.install.choose import needed_archives
@@ -16,7 +15,7 @@ from xpubuild.recipe.model import ConfigureTime
 from xpubuild.resources import ops_project_dir
 from xpubuild.supply.depot.entries import RepositoryUse
 from xpubuild.supply.git.bare import RepositoryStore
-from xpubuild.supply.git.embedded import EmbeddedRepos, materialise
+from xpubuild.supply.git.embedded import materialise
 from xpubuild.supply.git.git import Report
 from xpubuild.supply.git.pin import Pin
 from xpubuild.supply.git.serving import ConfigurePin, configure_time_pins, named_commit, remember
@@ -75,13 +74,13 @@ class Inputs:
     archives: tuple[Archive, ...] = ()
 
 
-def embedded(folder: Path, commit: str) -> EmbeddedRepos:
+def embedded(folder: Path, commit: str) -> Pin:
     """Make the repositories of the sources that are included in xpubuild, which are at ``commit``.
 
     Raises:
         SourceIntegrityError: they are at another.
     """
-    made = materialise(ops_project_dir(), folder, env=base_environment())
+    made = materialise(ops_project_dir(), folder)
     if made.commit != commit:
         raise SourceIntegrityError(
             f"the embedded sources are at commit {made.commit}, but the recipe pins {commit}",

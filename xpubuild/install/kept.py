@@ -34,7 +34,7 @@ from xpubuild.errors import (
 from xpubuild.install.build_steps import source_folder
 from xpubuild.install.target import Prepared, Target
 from xpubuild.supply.depot.build_reads import Reads, build_reads, unlike
-from xpubuild.supply.depot.keeping import Store, WheelKeeper, look_up, why_not
+from xpubuild.supply.depot.keeping import Store, WheelKeeper, look_up
 from xpubuild.supply.depot.kept_wheels import NOT_A_FOLDER, NOT_THERE, FolderStore
 from xpubuild.supply.depot.location import Location, Trust, trust_from
 from xpubuild.supply.depot.machine import Contents, Toolchain, machine_inputs, search_places, system_inputs
@@ -91,7 +91,7 @@ def with_stores(prepared: Prepared, done: Collection[str]) -> Prepared:
     if not wanted or not target.stores or edits:
         return prepared
     try:
-        contents = Contents(platformdirs.user_cache_path("xpubuild") / "contents.json")
+        contents = Contents(platformdirs.user_cache_path("xpubuild") / "answers")
         machine = _Machine(_toolchain(target), contents)
         keepers = {step.id: _keeper(prepared, step, builds[step.id], machine) for step in wanted}
     except XpuBuildError:  # of tools without which nothing is built either
@@ -131,7 +131,6 @@ def _keeper(prepared: Prepared, step: Step, name: str, machine: _Machine) -> Whe
     short = of(machine.short)
     found = look_up(target.stores, dist, identity(short), _SECONDS)
     differs = "" if found.record is None else unlike(found.record, machine.contents)
-    machine.contents.save()
     inputs = short
     if found.record is None or differs:
         inputs = of(machine.whole())
@@ -310,7 +309,7 @@ def require_there(stores: Iterable[FolderStore]) -> None:
         UsageError: naming the first of them.
     """
     for store in stores:
-        if (why := why_not(store)) in (NOT_THERE, NOT_A_FOLDER):
+        if (why := store.why_not()) in (NOT_THERE, NOT_A_FOLDER):
             fix = "a store is a folder; name another with --store"
             raise UsageError(f"there is no store at {store.name}", why=why, fix=fix)
 
@@ -328,7 +327,7 @@ def push(places: Sequence[Path | Location]) -> Copies:
     for store in others:
         store.make()
         require_there([store])
-        if why := why_not(store):
+        if why := store.why_not():
             raise ToolchainError(
                 f"the store {store.name} is not used",
                 why=why,

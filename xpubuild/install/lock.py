@@ -23,7 +23,6 @@ from xpubuild.install.resolve import git_store
 from xpubuild.install.target import Prepared, Target
 from xpubuild.supply import archives
 from xpubuild.supply.conda.lockfile import read_lock
-from xpubuild.supply.depot.folder import archives_in
 from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.failures import require
 from xpubuild.supply.git.git import Report
@@ -142,7 +141,7 @@ def _tree(store: RepositoryStore, found: Found, ref: str | None, target: Target)
 def _embedded(item: Repository, store: RepositoryStore, target: Target) -> Tree:
     """Return the same for sources that are included in xpubuild; no files are kept."""
     with scratch_folder("lock") as folder:
-        pin = replace(item.pin, url=embedded(folder, item.pin.commit).root_url)
+        pin = replace(item.pin, url=embedded(folder, item.pin.commit).url)
         here = replace(store, cache=folder / "cache", stocks=())
         found = _fetched(replace(item, pin=pin), here, target, lambda _: None)
     below = {
@@ -159,9 +158,8 @@ def embedded_url(url: str) -> str:
 
 def _archives(target: Target, report: Report, cancel: Cancel) -> Iterator[tuple[str, Archive]]:
     """Yield the archives of a plan; what neither mirror nor cache have is downloaded into the cache."""
-    supply = archives.Supply(
-        target.cache / "archives", archives_in(target.downloads.mirror), target.downloads.offline, cancel
-    )
+    downloads = target.downloads
+    supply = archives.Supply(target.cache / "archives", downloads.mirror, downloads.offline, cancel)
     for item in inputs_of(target).archives:
         if item.url is None:
             raise RecipeError(

@@ -16,7 +16,7 @@ from xpubuild.install.target import Prepared
 from xpubuild.supply.archives import Archive, Supply, require_here
 from xpubuild.supply.conda.lockfile import read_lock
 from xpubuild.supply.depot.examine import require_sound
-from xpubuild.supply.depot.folder import Depot, archives_in
+from xpubuild.supply.depot.folder import Depot
 from xpubuild.supply.index.pip_download import Need
 from xpubuild.supply.index.pipconf import local_path, pip_settings
 
@@ -69,7 +69,7 @@ def require_all(prepared: Prepared, done: Collection[str], *, cancel: Cancel, fe
             for tree in [tree for item in inputs.repositories for tree in trees(item, store, lambda _: None)]:
                 if tree.pin is None:
                     raise _unknown(tree.url, tree.note, f"{tree.component}.source.configure_time")
-        supply = Supply(target.cache / "conda", archives_in(folder), offline=True, cancel=cancel)
+        supply = Supply(target.cache / "conda", folder, offline=True, cancel=cancel)
         require_here((package.archive for package in packages), supply)
         files = [] if folder is None else Depot.open(folder).files()
         listed = _in_wheel_folders() if folder is None else [(one.name, one.sha256) for one in files]

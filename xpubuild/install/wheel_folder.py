@@ -28,7 +28,7 @@ from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import AuditError
 from xpubuild.install.receipt import pip_installed, sha256_of
 from xpubuild.install.target import Prepared, Target
-from xpubuild.supply.depot.entries import file_id
+from xpubuild.supply.depot.entries import FILES
 from xpubuild.supply.depot.folder import Depot
 from xpubuild.supply.index.pipconf import links_page
 from xpubuild.supply.requirements import hashed_pins
@@ -153,8 +153,8 @@ def _wheel_of(
             return path
     if downloads.mirror is not None:
         depot = Depot(downloads.mirror)
-        if file_id(sha256) in depot.index().entries:
-            return files.copy_durable(depot.file(sha256), folder)
+        if (entry := depot.index().entries.get(f"{FILES}/{sha256}")) is not None:
+            return files.copy_durable(depot.file(entry), folder)
     # From where it came, else from an index.
     reachable = url and (urlsplit(url).scheme == "file" or not downloads.offline)
     pins = [f"{dist.name} @ {url}"] if reachable else []

@@ -6,6 +6,8 @@ names are those of its ``core/Statistics.cpp``).
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -107,13 +109,15 @@ def _family(family: Family, tally: Counter[str]) -> FamilyCounts:
 def _calls(path: Path) -> Iterator[tuple[str, bool]]:
     """Yield the outcome of each call, and whether its object came from the remote storage."""
     counters: list[str] = []
-    for line in (*_lines(path), "# "):
-        if not line.startswith("# "):
-            counters.append(line.strip())
-            continue
-        if counters:
-            yield _outcome(counters), "remote_storage_hit" in counters or "secondary_storage_hit" in counters
-        counters = []
+    with contextlib.suppress(OSError), path.open(encoding="utf-8", errors="replace") as stream:
+        for line in itertools.chain(stream, ["# "]):
+            if not line.startswith("# "):
+                counters.append(line.strip())
+                continue
+            if counters:
+                remote = {"remote_storage_hit", "secondary_storage_hit"}.intersection(counters)
+                yield _outcome(counters), bool(remote)
+            counters = []
 
 
 def _outcome(counters: Sequence[str]) -> str:
@@ -124,14 +128,6 @@ def _outcome(counters: Sequence[str]) -> str:
         known = any(name.endswith("_storage_read_hit") for name in counters)
         return "changed" if known else "new"
     return next((name for name in counters if not _DETAILS.fullmatch(name)), "internal_error")
-
-
-def _lines(path: Path) -> Iterator[str]:
-    try:
-        with path.open(encoding="utf-8", errors="replace") as stream:
-            yield from (line.rstrip("\n") for line in stream)
-    except OSError:
-        return
 
 
 def rows(records: Sequence[StepRecord], build: Path) -> list[dict[str, Any]]:

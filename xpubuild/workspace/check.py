@@ -261,7 +261,7 @@ def _checkout(git: Git, place: Path, item: Repository, found: Found) -> None:
 def _without_the_index(git: Git, item: Repository) -> Repository:
     """Look at a repository with an index that knows no sizes and times."""
     with scratch_folder("check") as folder:
-        git = git.with_env({**git.env, "GIT_INDEX_FILE": f"{folder}/index"})
+        git = Git(git.program, {**git.env, "GIT_INDEX_FILE": f"{folder}/index"})
         answer = git.query(["read-tree", item.head or "HEAD"], git_dir=item.git_dir)
         if not answer.ok:
             raise XpuBuildError(f"git cannot read the commit of {item.work_tree}", why=answer.stderr.strip())

@@ -18,7 +18,8 @@ from xpubuild.engine.lock import held_by, workspace_lock
 from xpubuild.errors import SourceIntegrityError, UsageError, XpuBuildError
 from xpubuild.frozen import frozen
 from xpubuild.supply.git.copies import is_copy
-from xpubuild.supply.git.own_tree import dirty_digest
+from xpubuild.supply.git.git import Git
+from xpubuild.supply.git.own_tree import own_tree
 from xpubuild.supply.git.worktree import is_untouched, read_done
 from xpubuild.workspace.layout import Layout, workspaces_in
 from xpubuild.workspace.moved import require_in_place
@@ -92,7 +93,7 @@ def _keep(root: Path, path: Path) -> str:
         return "it is outside the workspace"
     if (path / ".git").exists() and not is_copy(path):
         try:
-            if dirty_digest(path) is not None:
+            if own_tree(path, git=Git.open()) is not None:
                 return "it has local changes"
             if _has_commits(path / ".git"):
                 return "it has commits, branches or a stash that xpubuild did not make"

@@ -182,7 +182,12 @@ class CondaEnvironmentProof:
         if facts.error or not facts.version.startswith(self.lock.python):
             wrong.append(facts.error or f"its Python is {facts.version}, the lock says {self.lock.python}")
         if wrong:
-            raise _another(self.env, wrong)
+            raise ToolchainError(
+                f"the conda environment {env} does not match the lock",
+                why="; ".join(wrong[:3]),
+                fix="run the same command again: the step that creates it will run again",
+                evidence={"env": self.env, "problems": wrong[:50]},
+            )
         return {
             "python": facts.version,
             "packages": {item.filename: item.sha256 for item in self.lock.packages},
@@ -210,12 +215,3 @@ class CondaEnvironmentProof:
                 evidence={"package": owner, "has": has, "needs": need.version, "by": need.source},
             )
         return {"has": has, "needs": need.version if need else "", "by": need.source if need else ""}
-
-
-def _another(env: str, wrong: Sequence[str]) -> ToolchainError:
-    return ToolchainError(
-        f"the conda environment {env} does not match the lock",
-        why="; ".join(wrong[:3]),
-        fix="run the same command again: the step that creates it will run again",
-        evidence={"env": env, "problems": list(wrong[:50])},
-    )
