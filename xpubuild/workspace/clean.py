@@ -25,7 +25,7 @@ from xpubuild.workspace.moved import require_in_place
 from xpubuild.workspace.overview import disk_usage
 
 if TYPE_CHECKING:
-    from xpubuild.workspace.workspace_json import CleanDocument, CleanManyDocument
+    from xpubuild.workspace.workspace_json import CleanDocument
 
 _RUN_FILES = (
     "receipt.json", "resolved.json", "journal.db", "journal.db-wal", "journal.db-shm", ".lock.owner", ".lock",
@@ -37,7 +37,7 @@ _CACHES = ("git", "archives", "conda", "mirrors", "oneapi")
 
 @frozen
 class Removal:
-    """What will be (or was) removed, and what is kept because it holds the user's edits."""
+    """What will be (or was) removed of a workspace or the caches, and what is kept, with the reason."""
 
     root: Path
     paths: tuple[Path, ...]
@@ -148,26 +148,25 @@ def _remove_workspace(root: Path) -> None:
             root.rmdir()
 
 
-def choose_caches(workspaces: Path, cache: Path) -> CleanManyDocument:
+def plan_caches(workspaces: Path, cache: Path) -> Removal:
     """Return which caches would go; none while one of the ``workspaces`` is in use."""
     found = [path for name in _CACHES if (path := cache / name).is_dir() and not path.is_symlink()]
     busy = next((root for root in workspaces_in(workspaces) if held_by(root)), None)
-    return {
-        "schema": "xpubuild.clean-many/1",
-        "dry_run": True,
-        "removed": [{"path": str(path), "size_bytes": disk_usage(path)} for path in found if busy is None],
-        "kept": [f"{path}: {busy} is in use" for path in found if busy is not None],
-    }
+    if busy is not None:
+        return Removal(cache, (), (), tuple((path, f"{busy} is in use") for path in found))
+    return Removal(cache, tuple(found), (), ())
 
 
-def remove_caches(chosen: CleanManyDocument) -> CleanManyDocument:
+def remove_caches(chosen: Removal) -> Removal:
     """Remove what was chosen; what cannot be removed is kept."""
-    gone, kept = [], [*chosen["kept"]]
-    for row in chosen["removed"]:
+    gone, kept, freed = [], [*chosen.kept], 0
+    for path in chosen.paths:
+        size = disk_usage(path)
         try:
-            remove_tree(Path(row["path"]))
+            remove_tree(path)
         except XpuBuildError as error:
-            kept.append(f"{row['path']}: {error.what}")
+            kept.append((path, error.what))
         else:
-            gone.append(row)
-    return {**chosen, "dry_run": False, "removed": gone, "kept": kept}
+            gone.append(path)
+            freed += size
+    return replace(chosen, paths=tuple(gone), kept=tuple(kept), freed_bytes=freed)
