@@ -18,6 +18,7 @@ from xpubuild.engine.lock import held_by, workspace_lock
 from xpubuild.errors import SourceIntegrityError, UsageError, XpuBuildError
 from xpubuild.frozen import frozen
 from xpubuild.supply.git.copies import is_copy
+from xpubuild.supply.git.git import Git
 from xpubuild.supply.git.own_tree import dirty_digest
 from xpubuild.supply.git.worktree import is_untouched, read_done
 from xpubuild.workspace.layout import Layout, workspaces_in
@@ -94,30 +95,27 @@ def _keep(root: Path, path: Path) -> str:
         try:
             if dirty_digest(path) is not None:
                 return "it has local changes"
-            if _has_commits(path / ".git"):
+            if _has_commits(path):
                 return "it has commits, branches or a stash that xpubuild did not make"
         except SourceIntegrityError as error:
             return "" if is_untouched(path) else error.what
     return ""
 
 
-def _has_commits(git_dir: Path) -> bool:
+def _has_commits(checkout: Path) -> bool:
     """Whether a checkout of xpubuild has another HEAD than the pin, a branch or a stash.
 
     What xpubuild checks out has a detached HEAD and no branches. Whether a branch has anything new does not
     matter: to keep it costs nothing.
     """
+    git_dir = checkout / ".git"
     pin = read_done(git_dir) if git_dir.is_dir() else None
     if pin is None:
         return False
-    packed = git_dir / "packed-refs"
-    refs = packed.read_text("utf-8", "replace") if packed.is_file() else ""
-    return (
-        (git_dir / "HEAD").read_text("utf-8", "replace").strip() != pin
-        or (git_dir / "refs" / "stash").exists()
-        or any(path.is_file() for path in (git_dir / "refs" / "heads").rglob("*"))
-        or any(f" {name}" in refs for name in ("refs/stash", "refs/heads/"))
-    )
+    git = Git.open()
+    head = git.query(["rev-parse", "HEAD"], git_dir=git_dir)
+    refs = git.query(["for-each-ref", "refs/heads", "refs/stash"], git_dir=git_dir)
+    return head.text != pin or not refs.ok or bool(refs.text)
 
 
 def remove(root: Path, steps: Sequence[str] = ()) -> Removal:
