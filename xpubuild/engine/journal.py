@@ -315,32 +315,23 @@ def _prepare(db: sqlite3.Connection) -> None:
     found = db.execute("PRAGMA quick_check(1)").fetchone()[0]
     if found != "ok":
         raise sqlite3.DatabaseError(found)
-    _require_version(db)
+    is_new = not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if not is_new:
+        _look(db)
     db.execute("PRAGMA journal_mode=WAL")
     db.execute("PRAGMA synchronous=FULL")
-    if not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+    if is_new:
         db.execute(_TABLE)
     # Written even where it is so: a damaged header may say that nothing can be written.
     db.execute(f"PRAGMA user_version={_VERSION}")
-    _look(db)
-
-
-def _require_version(db: sqlite3.Connection) -> None:
-    version = db.execute("PRAGMA user_version").fetchone()[0]
-    if version not in (0, _VERSION):
-        if not _has_our_table(db):
-            raise sqlite3.OperationalError(f"it has format {version}, this xpubuild knows format {_VERSION}")
-        raise sqlite3.DatabaseError(f"its table is that of format {_VERSION}, and its number {version}")
-
-
-def _has_our_table(db: sqlite3.Connection) -> bool:
-    return db.execute("SELECT type, sql FROM sqlite_master").fetchall() == [("table", _TABLE)]
 
 
 def _look(db: sqlite3.Connection) -> None:
     """Read every entry once: what cannot be used is found when the journal is opened, not in the middle."""
-    _require_version(db)
-    if not _has_our_table(db):
+    if db.execute("SELECT type, sql FROM sqlite_master").fetchall() != [("table", _TABLE)]:
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+        if version not in (0, _VERSION):
+            raise sqlite3.OperationalError(f"it has format {version}, this xpubuild knows format {_VERSION}")
         raise sqlite3.DatabaseError("its table is damaged")
     # A text that is no UTF-8 would be an OperationalError, like a locked database.
     db.text_factory = bytes
