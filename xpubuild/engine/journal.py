@@ -33,6 +33,7 @@ _TABLE = (
 )
 #: Seconds to wait for another process that is inside a transaction.
 _PATIENCE_S = 30.0
+#: Of version 0.2, "memory" held what is now in each command.
 _KINDS = frozenset({"run", "step", "command", "memory", "made", "place"})
 
 
@@ -237,21 +238,18 @@ class Journal:
             "run": self.run_id, "step": step, "argv": list(argv), "log": log,
             "started": time.time() - result.duration_s, "returncode": result.returncode,
             "max_rss_bytes": result.max_rss_bytes, "peak_bytes": result.peak_tree_bytes,
+            "memory": [list(point) for point in result.memory] if len(result.memory) > 1 else [],
             **{name: round(getattr(result, name), 3) for name in ("duration_s", "user_s", "system_s")},
         }  # fmt: skip
         with self._using(write=True) as db:
-            key = _key(_next(db, "command"))
-            _put(db, "command", {key: command})
-            if len(result.memory) > 1:
-                _put(db, "memory", {key: [list(point) for point in result.memory]})
+            _put(db, "command", {_key(_next(db, "command")): command})
 
     def commands(self) -> list[dict[str, Any]]:
-        """Return every command that was run here, oldest first."""
-        return [{"id": int(key), **command} for key, command in self._all("command").items()]
+        """Return every command that was run here, oldest first.
 
-    def memory(self) -> dict[int, list[list[float]]]:
-        """Return id of a command -> its memory (bytes) at points in time (seconds after its start)."""
-        return {int(key): points for key, points in self._all("memory").items()}
+        ``memory`` is bytes at points in time, in seconds after its start; journals of before have none.
+        """
+        return [{"id": int(key), **command} for key, command in self._all("command").items()]
 
     def add_made(self, step: str, paths: Sequence[str]) -> None:
         """Record what this workspace makes before it exists; ``clean`` removes nothing else."""

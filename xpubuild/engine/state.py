@@ -30,11 +30,6 @@ class StepState:
     reason: str = ""
     changed: tuple[str, ...] = ()
 
-    @property
-    def word(self) -> str:
-        """The state as documents show it."""
-        return "done" if self.done else "to-do"
-
 
 def _stamp(path: Path) -> list[int] | None:
     """Return size (bytes), modification and change time (ns) of a witness, None where it is gone.

@@ -106,7 +106,7 @@ def _step(step: Step, fingerprint: str, state: StepState) -> dict[str, Any]:
         "outputs": list(step.outputs),
         "fingerprint": fingerprint,
         "memory_bytes": step.memory_bytes,
-        "state": state.word,
+        "state": "done" if state.done else "to-do",
         "reason": state.reason,
         "store": step.keeper.to_json() if step.keeper is not None else None,
     }
