@@ -30,8 +30,6 @@ from xpubuild.workspace.workspace_json import TestAccepted, TestCase, TestDocume
 
 #: Not imported here: it needs pytest, which the target has.
 _IN_TARGET = Path(__file__).with_name("upstream_pytest.py")
-#: What PyTorch's tests import beside torch.
-_PACKAGES = ("pytest", "expecttest", "hypothesis")
 _MASKS = {"xpu": "ZE_AFFINITY_MASK", "cuda": "CUDA_VISIBLE_DEVICES"}
 #: Upstream's CI gives a test ten minutes; a model is downloaded or compiled first.
 _TEST_S, _MODEL_S = 600.0, 1800.0
@@ -42,13 +40,12 @@ _MOST_NAMED = 5
 #: What a script of benchmarks/dynamo writes for a model that is right, or that cannot be judged.
 _RIGHT = frozenset({"pass", "pass_due_to_skip"})
 _PROBE = """\
-import importlib.util, json, sys
-missing = [name for name in sys.argv[2:] if importlib.util.find_spec(name) is None]
-import torch
+import json, sys
+import pytest, torch
 api = getattr(torch, sys.argv[1])
 count = 1 if sys.argv[1] == "cpu" else api.device_count()
 name = api.get_device_name(0) if count and sys.argv[1] != "cpu" else sys.argv[1]
-print(json.dumps({"torch": torch.__version__, "count": count, "device": name, "missing": missing}))
+print(json.dumps({"torch": torch.__version__, "count": count, "device": name}))
 """
 #: A line of a file of records: ``id``, and once the test has ended ``outcome``, ``seconds`` and ``detail``.
 _Record = dict[str, Any]
@@ -131,20 +128,16 @@ class UpstreamTests:
         return document
 
     def _probe(self) -> Any:
-        argv = [str(self.python), "-c", _PROBE, self.device, *_PACKAGES]
+        argv = [str(self.python), "-c", _PROBE, self.device]
         found = query(argv, env=self.env, cwd=Path("/"), deadline_s=_TEST_S, cancel=self.cancel)
         self.cancel.stop_here()
         lines = found.stdout.splitlines()
         if not found.ok or not lines:
             printed = (found.stderr.strip().splitlines() or [f"it exited with code {found.returncode}"])[-1]
-            raise _nothing(f"torch cannot be imported by {self.python}: {printed}", "xpubuild verify")
+            add = [str(self.python), "-m", "pip", "install", "pytest", "expecttest", "hypothesis"]
+            command = shlex.join(add) if "pytest" in printed else "xpubuild verify"
+            raise _nothing(f"torch and pytest cannot be imported by {self.python}: {printed}", command)
         about = json.loads(lines[-1])
-        # Without run_test.py it is no whole tree of PyTorch, whose tests need all three.
-        whole = (self.source / "test" / "run_test.py").is_file()
-        missing = [name for name in about["missing"] if whole or name == "pytest"]
-        if missing:
-            add = shlex.join([str(self.python), "-m", "pip", "install", *missing])
-            raise _nothing(f"the environment lacks {', '.join(missing)}, which the tests import", add)
         if not about["count"]:
             raise _nothing(f"torch finds no {self.device} device", "xpubuild doctor --profile run")
         return about
