@@ -10,7 +10,6 @@ import concurrent.futures
 import csv
 import json
 import os
-import queue
 import shlex
 import time
 from collections import Counter
@@ -94,23 +93,18 @@ class UpstreamTests:
         alone = [unit for unit in units if "/distributed/" in f"/{unit.name}"]
         # A file may take hours, so each is run in as many parts as there are devices.
         parts = [(unit, 1 if unit.model else len(masks)) for unit in units if unit not in alone]
-        work = [(unit, (first, count)) for unit, count in parts for first in range(count)]
-        free: queue.SimpleQueue[str] = queue.SimpleQueue()
-        for mask in masks:
-            free.put(mask)
+        # One iterator for all lanes: each takes the next part that none has taken.
+        work = iter([(unit, (first, count)) for unit, count in parts for first in range(count)])
 
-        def beside(item: tuple[Unit, tuple[int, int]]) -> list[TestCase]:
-            mask = free.get()
-            try:
-                return self._run_unit(*item, mask, len(masks), scratch)
-            finally:
-                free.put(mask)
+        def lane(mask: str) -> list[TestCase]:
+            found = (self._run_unit(unit, part, mask, len(masks), scratch) for unit, part in work)
+            return [case for cases in found for case in cases]
 
         with scratch_folder("test") as scratch:
             with concurrent.futures.ThreadPoolExecutor(len(masks)) as pool:
-                found = list(pool.map(beside, work))
+                found = list(pool.map(lane, masks))
             found += [self._run_unit(unit, (0, 1), "", 1, scratch) for unit in alone]
-        cases = {case["id"]: case for part in found for case in part}
+        cases = {case["id"]: case for lane_cases in found for case in lane_cases}
         bad = [name for name, case in cases.items() if case["outcome"] in _BAD]
         counts = Counter(str(case["outcome"]) for case in cases.values())
         new = [name for name in bad if name not in known_bad]
