@@ -1,7 +1,8 @@
 """The activation of a workspace as a modulefile: for Lmod in Lua, for Environment Modules (and Lmod) in Tcl.
 
 Every change is one that the module system takes back: ``pushenv`` restores what was there, entries of search
-paths are removed again. ``pushenv`` of Environment Modules came with 5.1; an older one takes ``setenv``.
+paths are removed again. ``pushenv`` of Environment Modules came with 5.1; an older one takes ``setenv``. The
+texts are in ``templates``.
 """
 
 from __future__ import annotations
@@ -36,12 +37,22 @@ def modulefile(root: Path, receipt: Mapping[str, Any], form: str, depends_on: Se
 
     With ``depends_on`` it loads these modules of the site instead of what was captured of oneAPI.
     """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415 - few commands write one
+
     changes = difference(root, receipt, oneapi=not depends_on)
     recipe = str(receipt.get("recipe", ""))
     about = f"PyTorch by xpubuild, recipe {recipe}"
-    help_lines = (about, f"Workspace: {root}", f"Recreate it with: xpubuild install {recipe}")
-    lines = _lua if form == "lmod" else _tcl
-    return "".join(f"{line}\n" for line in lines(changes, about, help_lines, depends_on))
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).with_name("templates")), undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
+        autoescape=False,  # noqa: S701 - no markup; what is not ours is quoted
+    )  # fmt: skip
+    environment.filters["q"] = functools.partial(_quoted, special=_LUA if form == "lmod" else _TCL)
+    return environment.get_template(f"{form}.j2").render(
+        mark=MARK, family=FAMILY, conflict=_CONFLICT, about=about, depends_on=depends_on,
+        shown=(about, f"Workspace: {root}", f"Recreate it with: xpubuild install {recipe}"),
+        unset=sorted(changes.unset), set=sorted(changes.set.items()), entries=list(_entries(changes)),
+    )  # fmt: skip
 
 
 def file_name(receipt: Mapping[str, Any], form: str) -> str:
@@ -56,49 +67,6 @@ def leads_to(text: str, root: Path) -> bool:
     found = _WORKSPACE.search(text)
     roots = (_quoted(str(root), special)[1:-1] for special in (_LUA, _TCL))
     return found is not None and (found[1] or found[2]) in roots
-
-
-def _lua(changes: EnvDiff, about: str, shown: Sequence[str], depends_on: Sequence[str]) -> Iterator[str]:
-    q = functools.partial(_quoted, special=_LUA)
-    yield f"-- {MARK}; it is written again by the next install."
-    yield f"help({q(chr(10).join(shown))})"
-    yield f"whatis({q(about)})"
-    yield f"family({q(FAMILY)})"
-    yield f"conflict({q(_CONFLICT)})"
-    if depends_on:
-        yield f"depends_on({', '.join(map(q, depends_on))})"
-    for name in sorted(changes.unset):
-        yield f"pushenv({q(name)}, false)"
-    for name, value in sorted(changes.set.items()):
-        yield f"pushenv({q(name)}, {q(value)})"
-    for verb, name, entry in _entries(changes):
-        yield f"{verb}_path({q(name)}, {q(entry)})"
-
-
-def _tcl(changes: EnvDiff, about: str, shown: Sequence[str], depends_on: Sequence[str]) -> Iterator[str]:
-    q = functools.partial(_quoted, special=_TCL)
-    yield "#%Module"
-    yield f"# {MARK}; it is written again by the next install."
-    yield "proc ModulesHelp {} {"
-    yield from (f"    puts stderr {q(line)}" for line in shown)
-    yield "}"
-    yield f"module-whatis {q(about)}"
-    yield f"conflict {FAMILY} {_CONFLICT}"
-    if depends_on:
-        names = " ".join(map(q, depends_on))
-        yield f"if {{[info commands depends-on] ne {{}}}} {{ depends-on {names} }} else {{"
-        yield f"    module load {names}"
-        yield "}"
-    # Lmod's reader of Tcl sets a pushed variable again when it unloads.
-    yield "set lmod [expr {[info exists ::ModuleTool] && $::ModuleTool eq {Lmod}}]"
-    yield "set push [expr {!$lmod && [info commands pushenv] ne {} ? {pushenv} : {setenv}}]"
-    for name in sorted(changes.unset):
-        # Empty means unset to those who read it, and what was there comes back.
-        yield f"if {{[info exists ::env({name})]}} {{ $push {name} {{}} }}"
-    for name, value in sorted(changes.set.items()):
-        yield f"$push {name} {q(value)}"
-    for verb, name, entry in _entries(changes):
-        yield f"{verb}-path {name} {q(entry)}"
 
 
 def _entries(changes: EnvDiff) -> Iterator[tuple[str, str, str]]:
