@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from xpubuild.engine import files
-from xpubuild.engine.environment import ERROR_FILE
+from xpubuild.engine.environment import ERROR_FILE, base_environment
 from xpubuild.engine.events import Notice, Sink, StepOutput
 from xpubuild.engine.failure import by_space, explain_failure, full_place, own_temporary, read_child_error
 from xpubuild.engine.fingerprint import file_sha256
@@ -35,7 +35,6 @@ class Setting:
     cancel: Cancel
     workspace: Path
     lock_fd: int
-    environment: Mapping[str, str]
 
 
 class Execution:
@@ -195,7 +194,7 @@ class Execution:
         self, argv: tuple[str, ...], command: Command, stream: IO[bytes]
     ) -> tuple[ProcessResult, XpuBuildError | None]:
         setting = self.setting
-        env = command_environment(command, setting.environment)
+        env = command_environment(command, base_environment())
         redact = Redactor.from_environment({**os.environ, **env})
         # Of one command: what a failed alternative counted says nothing about the next.
         self._meter = ProgressMeter(self.step.id)

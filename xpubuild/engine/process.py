@@ -159,9 +159,9 @@ class _Watch:
             self._next_rung = now + patience
 
 
-def thinned(points: Sequence[tuple[float, int]], most: int = MOST_SAMPLES) -> tuple[tuple[float, int], ...]:
-    """Return the beginning and the largest value of each of at most so many stretches of time."""
-    every = max(1, -(-len(points) // most))
+def thinned(points: Sequence[tuple[float, int]]) -> tuple[tuple[float, int], ...]:
+    """Return the beginning and the largest value of each of at most ``MOST_SAMPLES`` stretches of time."""
+    every = max(1, -(-len(points) // MOST_SAMPLES))
     stretches = (points[first : first + every] for first in range(0, len(points), every))
     return tuple((stretch[0][0], max(value for _, value in stretch)) for stretch in stretches)
 
@@ -274,12 +274,11 @@ def query(
     cwd: Path | None = None,
     deadline_s: float = 30.0,
     cancel: Cancel | None = None,
-    most_bytes: int = MOST_OUTPUT_BYTES,
     stdin: bytes = b"",
 ) -> QueryResult:
     """Run one short command and return its whole output, standard error apart; ``stdin`` is its input.
 
-    A command that prints more than ``most_bytes`` on one of them is killed, and the result says so.
+    A command that prints more than ``MOST_OUTPUT_BYTES`` on one of them is killed, and the result says so.
 
     Raises:
         ToolchainError: the program is not there or cannot be started.
@@ -292,7 +291,7 @@ def query(
 
     def take(text: bytearray, data: bytes) -> None:
         nonlocal too_long
-        room = most_bytes - len(text)
+        room = MOST_OUTPUT_BYTES - len(text)
         text += data[:room]
         if len(data) > room:
             too_long = True

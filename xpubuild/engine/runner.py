@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from xpubuild.engine.environment import base_environment
 from xpubuild.engine.events import Notice, RunFinished, RunStarted, Sink, StepFinished, StepStarted
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Plan, Step, closure
@@ -144,10 +143,8 @@ class _Run:
         log = workspace / "logs" / f"{step.id}.log"
         self.sink.emit(StepStarted(time.time(), step.id, step.title, str(log), state.reason))
         started = time.monotonic()
-        environment = base_environment()
-        execution = Execution(
-            step, Setting(self.journal, self.sink, self.cancel, workspace, self.lock_fd, environment), log
-        )
+        setting = Setting(self.journal, self.sink, self.cancel, workspace, self.lock_fd)
+        execution = Execution(step, setting, log)
         try:
             execution.perform(fingerprint)
         except XpuBuildError as error:
