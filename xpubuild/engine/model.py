@@ -235,7 +235,4 @@ class Plan:
 
     def step(self, identifier: str) -> Step:
         """Return a step by id; a missing one is a bug of the planner, hence KeyError."""
-        for step in self.steps:
-            if step.id == identifier:
-                return step
-        raise KeyError(identifier)
+        return {step.id: step for step in self.steps}[identifier]
