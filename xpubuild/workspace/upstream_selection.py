@@ -109,8 +109,8 @@ def _of_file(tree: Path, path: Path, nodes: str, device: str) -> Iterator[Unit]:
     base = next((base for base in _bases(tree) if base in path.parents), None)
     if base is not None:
         # Who names one test wants it, whatever the lists say.
-        lists = None if nodes else _lists(base).get(path.relative_to(base).as_posix())
-        yield Unit(_below(tree, path), path, base, nodes, *(lists or ((), ())), _variables(base))
+        without, only = ((), ()) if nodes else _lists(base).get(path.relative_to(base).as_posix(), ((), ()))
+        yield Unit(_below(tree, path), path, base, nodes, without, only, _variables(base))
     else:
         env = {"PYTORCH_TESTING_DEVICE_ONLY_FOR": device, "PYTHONPATH": str(tree / "test")}
         yield Unit(_below(tree, path), path, path.parent, nodes, env=env)
@@ -124,10 +124,10 @@ def _bases(tree: Path) -> tuple[Path, ...]:
 def _of_xpu_ops(tree: Path) -> Iterator[Unit]:
     """Yield the files that torch-xpu-ops' own scripts run."""
     for base in reversed(_bases(tree)):
-        for file, lists in _lists(base).items():
+        for file, (without, only) in _lists(base).items():
             path = Path(os.path.normpath(base / file))  # some lead to PyTorch's own tests
             if path.is_file():
-                yield Unit(_below(tree, path), path, base, "", *lists, _variables(base))
+                yield Unit(_below(tree, path), path, base, "", without, only, _variables(base))
 
 
 def _lists(base: Path) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
