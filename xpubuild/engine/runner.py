@@ -137,14 +137,13 @@ class _Run:
         if state.done:
             self.finished(step, "up-to-date")
             return False
-        from xpubuild.engine.execution import Execution, Setting  # noqa: PLC0415 - for steps that have to run
+        from xpubuild.engine.execution import Execution  # noqa: PLC0415 - for steps that have to run
 
         workspace = Path(self.plan.workspace)
         log = workspace / "logs" / f"{step.id}.log"
         self.sink.emit(StepStarted(time.time(), step.id, step.title, str(log), state.reason))
         started = time.monotonic()
-        setting = Setting(self.journal, self.sink, self.cancel, workspace, self.lock_fd)
-        execution = Execution(step, setting, log)
+        execution = Execution(step, log, self.journal, self.sink, self.cancel, workspace, self.lock_fd)
         try:
             execution.perform(fingerprint)
         except XpuBuildError as error:
