@@ -47,6 +47,13 @@ def odd_file(path: Path, kind: str) -> ToolchainError:
     )
 
 
+def no_space(what: str, why: str, place: str | Path = "", advice: str = "free some space") -> NoSpaceError:
+    """Return the error for a full disk; ``place`` is where, if that is known."""
+    fix = f"{advice}, then run the same command again; finished steps are kept"
+    commands = (f"df -h {existing_quoted(place)}" if place else "df -h",)
+    return NoSpaceError(what, why=why, fix=fix, commands=commands)
+
+
 @contextlib.contextmanager
 def explained(path: Path, doing: str) -> Iterator[None]:
     """Turn errors of the operating system for ``path`` into errors a user can act on.
@@ -69,13 +76,8 @@ def _refusal(error: OSError, path: Path, doing: str) -> NoSpaceError | Toolchain
     what, why = f"{path} cannot be written", f"{error.strerror}, while {doing}"
     fix = f"use a folder that you can write to {there}, or fix its permissions"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return NoSpaceError(
-            f"no space left while {doing}",
-            why=f"{path}: {error.strerror}",
-            fix=f"free some space (or choose a larger disk {there}), then run the same"
-            " command again; finished steps are kept",
-            commands=(f"df -h {existing_quoted(path.parent)}",),
-        )
+        advice = f"free some space (or choose a larger disk {there})"
+        return no_space(f"no space left while {doing}", f"{path}: {error.strerror}", path.parent, advice)
     if error.errno == errno.EIO:
         return ToolchainError(
             f"{what}: the disk reports an error",

@@ -21,7 +21,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, cast
 
-from xpubuild.engine.files import explained
+from xpubuild.engine.files import explained, no_space
 from xpubuild.engine.process import ProcessResult
 from xpubuild.errors import NoSpaceError, ToolchainError
 from xpubuild.frozen import frozen
@@ -372,11 +372,7 @@ def _no_room(folder: Path) -> bool:
 def translated(error: Exception, path: Path) -> NoSpaceError | ToolchainError:
     """Return what a user should read about a database at ``path``."""
     if "full" in str(error) or ("disk I/O error" in str(error) and _no_room(path.parent)):
-        return NoSpaceError(
-            "no space left while writing the journal",
-            why=f"{path}: {error}",
-            fix="free some space, then run the same command again; finished steps are kept",
-        )
+        return no_space("no space left while writing the journal", f"{path}: {error}", path.parent)
     fix = "run the install again: it sets the damaged journal aside, and checks or rebuilds every step"
     if "this xpubuild knows format" in str(error):
         fix = "use another --workspace, or the xpubuild that made this one"
