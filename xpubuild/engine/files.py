@@ -85,14 +85,9 @@ def _refusal(error: OSError, path: Path, doing: str) -> NoSpaceError | Toolchain
             fix=f"look at the kernel's messages for the cause, or use another disk {there}",
             commands=("dmesg --ctime | tail -20",),
         )
-    if error.errno == errno.ELOOP and path.is_symlink():
-        return ToolchainError(
-            f"{path} is a link",
-            why=f"it leads to {path.readlink()}, and nothing is written through a link",
-            fix="remove the link, then run the same command again",
-            commands=(f"rm {shlex.quote(str(path))}",),
-        )
-    if error.errno == errno.ELOOP and (kind := odd_kind(path)):
+    # Nothing is written through a link.
+    kind = f"a link to {path.readlink()}" if path.is_symlink() else odd_kind(path)
+    if error.errno == errno.ELOOP and kind:
         return odd_file(path, kind)
     return ToolchainError(what, why=why, fix=fix) if error.errno in _REFUSED else None
 
