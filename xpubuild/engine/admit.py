@@ -85,10 +85,6 @@ class Setting:
         """Return a size in grains; more than there are means all of them: such a unit runs alone."""
         return min(self.grains, max(1, -(-size // self.grain)))
 
-    def is_heavy(self, wanted: int) -> bool:
-        """Return whether it needs more than its share: enough of these would not leave all jobs running."""
-        return wanted * self.jobs > self.grains
-
 
 def unit_of(argv: list[str], root: str) -> str:
     """Return the name of what a command makes, without ``root``; empty for a question or a trial of CMake."""
@@ -147,7 +143,8 @@ class Ledger:
 
     def wait(self, wanted: int) -> None:
         """Return when it is held; after the patience of the setting nobody else gets any before."""
-        queue = self.heavy if self.setting.is_heavy(wanted) else self.light
+        # Heavy: as many of these as there are jobs would not leave all jobs running.
+        queue = self.heavy if wanted * self.setting.jobs > self.setting.grains else self.light
         fcntl.flock(queue, fcntl.LOCK_EX)
         end = time.monotonic() + self.setting.patience
         fcntl.flock(self.turn, fcntl.LOCK_EX)
