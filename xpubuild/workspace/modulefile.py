@@ -62,13 +62,6 @@ def file_name(receipt: Mapping[str, Any], form: str) -> str:
     return f"{name}.lua" if form == "lmod" else name
 
 
-def leads_to(text: str, root: Path) -> bool:
-    """Whether a modulefile, of either form, is that of a workspace."""
-    found = _WORKSPACE.search(text)
-    roots = (_quoted(str(root), special)[1:-1] for special in (_LUA, _TCL))
-    return found is not None and (found[1] or found[2]) in roots
-
-
 def _entries(changes: EnvDiff) -> Iterator[tuple[str, str, str]]:
     """Yield (verb, variable, entry); the last that is put in front is the first of the list."""
     for name, change in sorted(changes.paths.items()):
@@ -107,14 +100,14 @@ class Modules:
             UsageError: a file that xpubuild did not make, or that leads to another workspace, has this name.
         """
         path = self.folder / FAMILY / file_name(receipt, self.form)
-        text = _text_of_ours(path)
-        if path.exists() and text is None:
+        leads_here = _leads_to(path, root)
+        if path.exists() and leads_here is None:
             raise UsageError(
                 f"{path} is not a modulefile of xpubuild",
                 why="it has no line with 'Made by xpubuild', so it is not overwritten",
                 fix="move it away, or use another folder with --module-dir",
             )
-        if text is not None and not leads_to(text, root):
+        if leads_here is False:
             raise UsageError(
                 f"the modulefile {path} leads to another workspace",
                 why="whoever loads it would get this build instead",
@@ -136,7 +129,8 @@ class Modules:
             make_shared(path.parent, WRITE)
             text = modulefile(root, receipt, self.form, self.depends_on)
             write_atomic(path, text.encode("utf-8", "surrogateescape"))
-            earlier = [item for item in path.parent.iterdir() if item != path and self._replaced(item, root)]
+            others = (item for item in path.parent.glob("[!.]*") if item != path)
+            earlier = [item for item in others if _leads_to(item, root)]
             for item in earlier:
                 item.unlink(missing_ok=True)
             self._set_default(path, {item.name.removesuffix(".lua") for item in earlier})
@@ -144,11 +138,6 @@ class Modules:
         with explained(root, "sharing the workspace that a modulefile leads to"):
             share_workspace(root)
         return path
-
-    @staticmethod
-    def _replaced(path: Path, root: Path) -> bool:
-        text = None if path.name.startswith(".") else _text_of_ours(path)
-        return text is not None and leads_to(text, root)
 
     def _set_default(self, path: Path, earlier: set[str]) -> None:
         """Make it the default if that is asked, or if what it replaces was, and somebody chose no other."""
@@ -161,6 +150,15 @@ class Modules:
             name = path.name.removesuffix(".lua")
             lines = ("#%Module", f"# {MARK}.", f"module-version {FAMILY}/{name} default", "")
             write_atomic(rc, "\n".join(lines).encode())
+
+
+def _leads_to(path: Path, root: Path) -> bool | None:
+    """Whether a modulefile, of either form, is that of a workspace; None for one that is not ours."""
+    if (text := _text_of_ours(path)) is None:
+        return None
+    found = _WORKSPACE.search(text)
+    roots = (_quoted(str(root), special)[1:-1] for special in (_LUA, _TCL))
+    return found is not None and (found[1] or found[2]) in roots
 
 
 def _text_of_ours(path: Path) -> str | None:
