@@ -77,7 +77,6 @@ SHOWN: dict[str, tuple[str, Callable[[Any], Any], tuple[str, ...], Given]] = {
               ("result:    ok", "Damaged\nWHAT ", "Repaired\n", "and 2 more\n",
                "Sources with local changes\n"), {"unowned": ([f"path {n}" for n in range(22)], [])}),
     "clean": ("clean", views.clean_view, ("PATH  ", "keep    kept.why 1 a"), {}),
-    "clean --all": ("clean-many", views.many_view, ("removed.path 1 a    24 B  remove",), {}),
     "overview": ("overview", views.overview_view,
                  ("Workspaces\nWORKSPACE ", "LAST VERIFY\n", "Caches\nCACHE "), {}),
     "recipes list": ("recipes", lambda d: recipe_views.recipes_view(d["recipes"]),

@@ -242,38 +242,32 @@ def clean(
     import platformdirs
 
     from xpubuild.install.options import default_workspace
+    from xpubuild.ui.console import show
     from xpubuild.ui.views import clean_view
-    from xpubuild.workspace.clean import choose_caches, plan_clean, remove, remove_caches
+    from xpubuild.workspace.clean import plan_caches, plan_clean, remove, remove_caches
     from xpubuild.workspace.overview import disk_usage
-
-    def question(count: int, place: Path, words: str) -> options.Question:
-        return options.Question(
-            f"Remove {count} items from {place}?",
-            f"clean would remove {count} items from {place}",
-            f"xpubuild clean {words}",
-        )
 
     cache = platformdirs.user_cache_path("xpubuild")
     if caches:
         if workspace is not None or recipe is not None or steps:
             raise click.UsageError("--caches stands alone: no workspace, recipe or --step")
-        chosen = choose_caches(default_workspace("any").parent, cache)
-        return options.remove_asked(
-            chosen, lambda: remove_caches(chosen),
-            None if dry_run else question(len(chosen["removed"]), cache, "--caches"), yes=yes,
-        )  # fmt: skip
-    root = workspace_of(recipe, workspace)
-    removal = plan_clean(root, steps)
-    if not dry_run:
-        asked = question(len(removal.paths), root, f"--workspace {shlex.quote(str(root))}")
+        removal, words = plan_caches(default_workspace("any").parent, cache), "--caches"
+    else:
+        root = workspace_of(recipe, workspace)
+        removal, words = plan_clean(root, steps), f"--workspace {shlex.quote(str(root))}"
+    if not dry_run and (removal.paths or not caches):
+        found = f"{len(removal.paths)} items from {removal.root}"
+        asked = options.Question(f"Remove {found}?", f"clean would remove {found}", f"xpubuild clean {words}")
+        if not yes:
+            show(clean_view(removal.to_json(dry_run=True)), sys.stderr)
         if yes or asked.agreed():
-            removal = remove(root, steps)
+            removal = remove_caches(removal) if caches else remove(removal.root, steps)
         elif options.speech().as_json:
             removal = replace(removal, paths=(), steps=(), kept=())
         else:
             sys.stdout.write("nothing removed\n")
             return 0
     document = removal.to_json(dry_run=dry_run)
-    if not steps and cache.is_dir():
+    if not caches and not steps and cache.is_dir():
         document["cache"], document["cache_bytes"] = str(cache), disk_usage(cache)
     return options.answer(document, clean_view)

@@ -125,7 +125,7 @@ def clean_view(document: Document) -> Parts:
 
 
 def many_view(document: Document) -> Parts:
-    """Return the parts of an ``xpubuild.clean-many/1`` or ``xpubuild.store-gc/1`` document."""
+    """Return the parts of an ``xpubuild.store-gc/1`` document."""
     remove, keep = ("remove", "keep") if document["dry_run"] else ("removed", "kept")
     rows = [
         (row["path"], wording.size(row["size_bytes"]), remove, row.get("why")) for row in document["removed"]
