@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from xpubuild.cli import options
+from xpubuild.engine.files import write_atomic
+from xpubuild.engine.places import cannot_write
+from xpubuild.engine.process import Cancel
+from xpubuild.errors import ToolchainError, UsageError, XpuBuildError
+from xpubuild.ui.console import print_json, show, summarise, warn, write_out
+from xpubuild.ui.run_views import final_view, plan_view, rehearsal_view
+from xpubuild.ui.supply_views import differences_view, fetch_progress, fetch_view, lock_written_view
+from xpubuild.ui.views import image_view, planned_jobs_view
 
 if TYPE_CHECKING:
-    from xpubuild.engine.process import Cancel
     from xpubuild.images.stages import Format
     from xpubuild.install.options import Options
     from xpubuild.install.target import Prepared
@@ -37,10 +46,6 @@ def _writable(option: str, folder: Path | None) -> Path | None:
     Raises:
         ToolchainError: the user names a folder that this user cannot write to.
     """
-    from xpubuild.engine.places import cannot_write
-    from xpubuild.errors import ToolchainError
-    from xpubuild.ui.console import warn
-
     why = cannot_write(folder) if folder is not None else ""
     if not why:
         return folder
@@ -70,8 +75,6 @@ def install(
     from xpubuild.cli import first_run
     from xpubuild.install.install import apply, check_until
     from xpubuild.install.libtorch import check_archive
-    from xpubuild.ui.console import show, summarise
-    from xpubuild.ui.run_views import final_view
     from xpubuild.verify.reports import require_places
     from xpubuild.workspace.modulefile import Modules
 
@@ -107,8 +110,8 @@ def install(
         finally:
             if bundle is not None:
                 first_run.write(bundle, workspace)
-    summarise(f"xpubuild install {receipt['recipe']}", final_view(receipt))
-    return options.answer(receipt, final_view, error, silent=options.speech().quiet)
+    title = f"xpubuild install {receipt['recipe']}"
+    return options.answer(receipt, final_view, error, silent=options.speech().quiet, title=title)
 
 
 @options.command("rehearse")
@@ -119,11 +122,8 @@ def rehearse(dry_run: bool, **build: Any) -> int:
     which each group of SYCL files would be compiled. Nothing is compiled. An install in the same workspace
     keeps environment and sources, and configures again.
     """
-    from xpubuild.errors import XpuBuildError
     from xpubuild.install.rehearse import planned
     from xpubuild.install.rehearse import rehearse as run
-    from xpubuild.ui.console import show, summarise
-    from xpubuild.ui.run_views import rehearsal_view
 
     build["editable"] = False
     with options.interruptible() as cancel:
@@ -139,8 +139,7 @@ def rehearse(dry_run: bool, **build: Any) -> int:
                     if not options.speech().as_json:
                         show(rehearsal_view(error.document))
                 raise
-    summarise("xpubuild rehearse", rehearsal_view(report))
-    return options.answer(report, rehearsal_view)
+    return options.answer(report, rehearsal_view, title="xpubuild rehearse")
 
 
 @options.command("plan")
@@ -155,11 +154,8 @@ def plan(form: Any, matrix: tuple[str, ...], output: Path | None, **build: Any) 
 
 def _jobs(build: dict[str, Any], form: Any, matrix: tuple[str, ...], output: Path | None) -> int:
     """Write a folder of jobs."""
-    import os
-
     from xpubuild.jobs.asked import Asked
     from xpubuild.jobs.render import KINDS
-    from xpubuild.ui.views import planned_jobs_view
 
     nodes: dict[str, Any] = {kind: options.configuration().nodes(kind) for kind in KINDS}
     words = (sys.executable, "-m", "xpubuild")
@@ -172,17 +168,11 @@ def _show_plan(prepared: Prepared, form: str, until: str | None = None, output: 
 
     A script is written to ``output`` where it is given, and the hashes of its packages into a file beside it.
     """
-    from dataclasses import replace
-
-    from xpubuild.engine.files import write_atomic
-    from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import needed_for
     from xpubuild.install.estimate import estimates
     from xpubuild.install.install import foreseen
     from xpubuild.install.kept import with_stores
     from xpubuild.install.script import files_of, script
-    from xpubuild.ui.console import print_json, show, write_out
-    from xpubuild.ui.run_views import plan_view
     from xpubuild.workspace.status import plan_document, standing
 
     plan = replace(prepared.plan, steps=needed_for(prepared.plan, until))
@@ -207,8 +197,8 @@ def _show_plan(prepared: Prepared, form: str, until: str | None = None, output: 
     words = {}
     for step in plan.steps:
         state, kept = states[step.id], step.keeper.describe() if step.keeper is not None else ""
-        reasons = (state.reason,) if state.done else (state.reason, kept)
-        words[step.id] = ("done" if state.done else "to do", "; ".join(filter(None, reasons)))
+        reasons = "; ".join(filter(None, (state.reason, "" if state.done else kept)))
+        words[step.id] = ("done" if state.done else "to do") + (f": {reasons}" if reasons else "")
     show(plan_view(plan, words, obstacles, guesses))
     return 0
 
@@ -220,15 +210,11 @@ def lock(output: str | None, sbom: Path | None, **build: Any) -> int:
     Some inputs are only known from the sources, so the sources are fetched into the user's cache. Commit the
     lock next to your recipe; 'xpubuild check LOCK' checks it and 'xpubuild install --locked' builds from it.
     """
-    from xpubuild.engine.files import write_atomic
-    from xpubuild.errors import UsageError
     from xpubuild.install.attest import of_lock, write_document
     from xpubuild.install.conda_environment import file_name
     from xpubuild.install.lock import make_lock
     from xpubuild.install.lock_file import dump, write_lock
     from xpubuild.install.resolve import prepare
-    from xpubuild.ui.console import show, write_out
-    from xpubuild.ui.supply_views import differences_view, fetch_progress, lock_written_view
 
     speech = options.speech()
     if output == "-" and speech.as_json:
@@ -261,12 +247,10 @@ def fetch(for_python: str | None, mirror: Any, offline: bool, **build: Any) -> i
     Valid files are kept, damaged ones are downloaded again. 'xpubuild install --offline --mirror DIR' then
     builds without a network; 'xpubuild check DIR' hashes what is there.
     """
-    from xpubuild.errors import UsageError
     from xpubuild.install.fetch import Fetch, wanted
     from xpubuild.install.options import Options
     from xpubuild.supply.git.bare import RepositoryStore
     from xpubuild.supply.git.git import Git
-    from xpubuild.ui.supply_views import fetch_view
 
     if not isinstance(mirror, Path):
         shown = f"not {mirror}: a mirror on a server is read-only" if mirror else "as --mirror DIR"
@@ -293,11 +277,8 @@ def image(
 
     After -- come options for the builder: '--build -- --secret id=pip,src=pip.conf'.
     """
-    from xpubuild.errors import UsageError
     from xpubuild.images.make import Asked
     from xpubuild.install.options import Options
-    from xpubuild.ui.console import warn, write_out
-    from xpubuild.ui.views import image_view
 
     if not build_it and (tag or builder_options):
         raise UsageError("--tag and what follows -- are for --build", fix="add --build")

@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xpubuild.cli import options
+from xpubuild.cli.workspace import workspace_of
+from xpubuild.ui.console import summarise
+from xpubuild.ui.run_views import CheckPrinter, verify_checks_view, verify_summary_view, verify_view
+from xpubuild.verify import catalogue
 
 if TYPE_CHECKING:
     from xpubuild.engine.process import Cancel
@@ -33,19 +37,15 @@ def verify(
     Exits with code 70 if a check failed, crashed or timed out. What is installed in a workspace is hashed
     first (exit code 60 if it is damaged).
     """
-    from xpubuild.cli.workspace import workspace_of
     from xpubuild.engine.lock import require_free
-    from xpubuild.ui.console import summarise
-    from xpubuild.ui.run_views import verify_checks_view, verify_summary_view, verify_view
     from xpubuild.verify import baseline as speeds
-    from xpubuild.verify.catalogue import list_checks
     from xpubuild.verify.reports import checks_document, failure, require_places, write_reports
     from xpubuild.verify.target import resolve_target
     from xpubuild.workspace.check import require_installed
     from xpubuild.workspace.layout import Layout
 
     if list_:
-        return options.answer(checks_document(list_checks()), verify_checks_view)
+        return options.answer(checks_document(catalogue.list_checks()), verify_checks_view)
     given, quiet = _given(suite, no_gpu=no_gpu), options.speech().quiet
     if no_gpu:
         device, suite = "cpu", "image"
@@ -85,11 +85,9 @@ def run_told(
 ) -> VerifyReport:  # fmt: skip
     """Run a suite and write each result to standard error as its check ends."""
     from xpubuild.engine.temporary import scratch_folder
-    from xpubuild.ui.run_views import CheckPrinter
-    from xpubuild.verify.catalogue import select
     from xpubuild.verify.harness import run_suite
 
-    chosen = select(device=target.device, suite=suite, only=only, require=require, skip=skip)
+    chosen = catalogue.select(device=target.device, suite=suite, only=only, require=require, skip=skip)
     printer = CheckPrinter(total=len(chosen), quiet=quiet)
     with scratch_folder("verify") as scratch:
         return run_suite(

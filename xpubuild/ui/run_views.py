@@ -23,22 +23,18 @@ from xpubuild.ui.views import cache_table, when
 Document = Mapping[str, Any]
 Parts = tuple[Part, ...]
 _DIGITS = 12
-#: Words such as ``done``, ``to do`` or ``stale``, alone or with a reason.
-State = str | tuple[str, str]
-
-
 _PLAN_LABELS = {"abi": "C++ ABI", "cxx11_abi": "C++ ABI", "python": "Python", "lock_digest": "lock digest"}
 
 
 def plan_view(
     plan: Plan,
-    states: Mapping[str, State],
+    states: Mapping[str, str],
     obstacles: Sequence[XpuBuildError] = (),
     estimates: Mapping[str, Estimate] = MappingProxyType({}),
 ) -> Parts:
     """Return the summary of a plan, the table of its steps, what they take, and what would stop an install.
 
-    ``states`` maps step ids to their state; a step that is not in it is still to do.
+    ``states`` maps step ids to ``done`` or ``to do``, with a reason behind a colon; what it lacks is to do.
     """
     items: dict[str, object] = {"recipe": plan.recipe, **plan.summary}
     items.setdefault("workspace", plan.workspace)
@@ -46,7 +42,7 @@ def plan_view(
     summary = {_PLAN_LABELS.get(name, name.replace("_", " ")): _words(value) for name, value in items.items()}
     rows = [
         (
-            step.id, step.title, _state(states.get(step.id, "to do")), (*step.needs, *step.tools),
+            step.id, step.title, states.get(step.id, "to do"), (*step.needs, *step.tools),
             len(step.commands), wording.memory(step.memory_bytes),
         )
         for step in plan.steps
@@ -57,11 +53,6 @@ def plan_view(
         _guesses(plan, estimates),
         *(part for error in obstacles for part in _obstacle(error)),
     )
-
-
-def _state(state: State) -> str:
-    word, reason = (state, "") if isinstance(state, str) else state
-    return f"{word}: {reason}" if reason else word
 
 
 def _guesses(plan: Plan, estimates: Mapping[str, Estimate]) -> Table:
