@@ -43,6 +43,10 @@ class XpuBuildError(Exception):
         #: Of a failed proof: makes room, so that the commands of its step make again what is damaged.
         self.mend: Callable[[], None] | None = None
 
+    def reasons(self) -> dict[str, str]:
+        """Return ``why`` and ``fix``, as far as they are known."""
+        return {name: text for name, text in (("why", self.why), ("fix", self.fix)) if text}
+
     def likely_cause(self) -> str:
         """Return the best finding of the explanation in one sentence, "" if there is none."""
         findings = (self.explanation or {}).get("findings") or ()

@@ -15,6 +15,10 @@ from typing import Any
 from xpubuild.frozen import frozen
 from xpubuild.ui.terminal import clean, one_line
 
+#: An object of JSON: a document, or a part of one.
+Document = Mapping[str, Any]
+#: Digits of a commit or digest that are shown.
+DIGITS = 12
 _EMPTY = "-"
 #: A table is folded at blanks to this width, where its words are short enough.
 _TABLE_WIDTH = 120
@@ -61,6 +65,7 @@ class Sentences:
 
 
 Part = Table | Facts | Commands | Sentences
+Parts = tuple[Part, ...]
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:

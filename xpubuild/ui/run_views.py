@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TextIO
@@ -15,14 +15,11 @@ from xpubuild.engine.model import Plan
 from xpubuild.errors import XpuBuildError
 from xpubuild.ui import wording
 from xpubuild.ui.invocation import how_called
-from xpubuild.ui.parts import Commands, Facts, Part, Sentences, Table, facts, listed, table
+from xpubuild.ui.parts import DIGITS, Commands, Document, Parts, Sentences, Table, facts, listed, table
 from xpubuild.ui.supply_views import wheel_table
 from xpubuild.ui.terminal import Terminal, one_line
 from xpubuild.ui.views import cache_table, when
 
-Document = Mapping[str, Any]
-Parts = tuple[Part, ...]
-_DIGITS = 12
 _PLAN_LABELS = {"abi": "C++ ABI", "cxx11_abi": "C++ ABI", "python": "Python", "lock_digest": "lock digest"}
 
 
@@ -38,7 +35,7 @@ def plan_view(
     """
     items: dict[str, object] = {"recipe": plan.recipe, **plan.summary}
     items.setdefault("workspace", plan.workspace)
-    items.setdefault("lock_digest", plan.lock_digest[:_DIGITS])
+    items.setdefault("lock_digest", plan.lock_digest[:DIGITS])
     summary = {_PLAN_LABELS.get(name, name.replace("_", " ")): _words(value) for name, value in items.items()}
     rows = [
         (
@@ -80,12 +77,9 @@ def _guesses(plan: Plan, estimates: Mapping[str, Estimate]) -> Table:
 
 
 def _obstacle(error: XpuBuildError) -> Parts:
-    lines = [
-        error.what,
-        *(f"{name}: {text}" for name, text in (("why", error.why), ("fix", error.fix)) if text),
-    ]
+    lines = (error.what, *(f"{name}: {text}" for name, text in error.reasons().items()))
     title = f"Install would stop before the first step, with exit code {error.exit_code}"
-    return (Sentences(tuple(lines), title), Commands(tuple(error.commands)))
+    return (Sentences(lines, title), Commands(error.commands))
 
 
 def _words(value: object) -> str:
@@ -109,9 +103,6 @@ def final_view(receipt: Document, program: str | None = None) -> Parts:
     folder, program = Path(receipt["workspace"]), program or how_called()
     prebuilt = [item for item in receipt["prebuilt"] if item["step"].split(".")[0] == item["name"]]
     verify = receipt["verify"]
-    failed = (
-        [check for check in verify["checks"] if check["status"] not in ("pass", "skip")] if verify else []
-    )
     return (
         _costs(receipt),
         cache_table(receipt["compile_cache"]),
@@ -120,16 +111,16 @@ def final_view(receipt: Document, program: str | None = None) -> Parts:
         listed("", prebuilt, {
             "prebuilt": "name",
             "version": "version",
-            "sha256": lambda item: (item["sha256"] or "")[:_DIGITS],
+            "sha256": lambda item: (item["sha256"] or "")[:DIGITS],
         }),
         listed("Missing or different from the plan", receipt["warnings"],
                {"step": "step", "warning": "text"}),
         facts({"verify": _verified(verify) if verify else "not run"}),
-        listed("Failed checks", failed, {"check": "id", "status": "status"}),
+        listed("Failed checks", _bad(verify or {"checks": ()}), {"check": "id", "status": "status"}),
         facts({
             "recipe": receipt["recipe"],
             "status": "partial: some steps were not run" if receipt["status"] == "partial" else "",
-            "lock": receipt["lock_digest"][:_DIGITS],
+            "lock": receipt["lock_digest"][:DIGITS],
             "python": receipt["python"],
             "wheels": folder / "wheels",
             "logs": receipt["logs"],
@@ -162,12 +153,9 @@ def _costs(receipt: Document) -> Table:
 
 
 def _verified(verify: Document) -> str:
-    names = ("passed", "failed", "crashed", "timed_out", "skipped")
-    counts = [
-        f"{verify[name]} {name.replace('_', ' ')}" for name in names
-        if verify[name] or name in ("passed", "failed")
-    ]  # fmt: skip
-    return f"{verify['status']}: {', '.join(counts)}"
+    names = ("passed", "failed", *(name for name in ("crashed", "timed_out", "skipped") if verify[name]))
+    counts = ", ".join(f"{verify[name]} {name.replace('_', ' ')}" for name in names)
+    return f"{verify['status']}: {counts}"
 
 
 def _suggestions(receipt: Document, program: str) -> tuple[str, ...]:
@@ -175,9 +163,8 @@ def _suggestions(receipt: Document, program: str) -> tuple[str, ...]:
     first = f'eval "$({program} env --workspace {place})"'
     if verify and verify["status"] != "pass":
         first = f"{program} status --workspace {place}"
-    handed_out = receipt.get("wheel_dir")
-    install = (handed_out["command"],) if handed_out else ()
-    return (first, f"{program} verify --workspace {place}", *install)
+    handed_out = [receipt["wheel_dir"]["command"]] if receipt.get("wheel_dir") else []
+    return (first, f"{program} verify --workspace {place}", *handed_out)
 
 
 _REHEARSED = {
@@ -197,8 +184,17 @@ def rehearsal_view(document: Document) -> Parts:
     }
     # The document has the switches of upstream's defaults too.
     switches = [item for item in document["switches"] if item["requested"] is not None]
+    cpu = document["target"] == "cpu" and document["verdict"] == "ok"
+    count = f"{document['sycl_files']} in {wording.plural(len(groups), 'group')}"
+    sycl = count if groups else "none"
     return (
-        Facts(tuple(_rehearsed(document)), "Rehearsal"),
+        facts({
+            "verdict": "the build is configured for the CPU" if cpu else _REHEARSED[document["verdict"]],
+            "recipe": f"{document['recipe']}, target {document['target']}",
+            "SYCL files": sycl if document["build"] is not None else "",
+            "build folder": document["build"],
+            "log": document["log"],
+        }, "Rehearsal"),
         listed(f"SYCL commands ({', '.join(sorted(compilers))})", groups, {
             "SYCL files of": "name",
             ">files": lambda group: len(group["sources"]),
@@ -215,25 +211,10 @@ def rehearsal_view(document: Document) -> Parts:
     )  # fmt: skip
 
 
-def _rehearsed(document: Document) -> Iterator[tuple[str, str]]:
-    cpu = document["target"] == "cpu" and document["verdict"] == "ok"
-    yield "verdict", "the build is configured for the CPU" if cpu else _REHEARSED[document["verdict"]]
-    yield "recipe", f"{document['recipe']}, target {document['target']}"
-    if document["build"] is not None:
-        groups = len(document["sycl_groups"])
-        yield (
-            "SYCL files",
-            f"{document['sycl_files']} in {wording.plural(groups, 'group')}" if groups else "none",
-        )
-        yield "build folder", document["build"]
-    yield "log", document["log"]
-
-
 def _standard(group: Document) -> str:
     host, device = group["host_standard"], group["device_standard"]
-    if device is not None and device != host:
-        return f"{host or 'default'}, device {device}"
-    return host or "default"
+    other = f", device {device}" if device not in (None, host) else ""
+    return f"{host or 'default'}{other}"
 
 
 class CheckPrinter:
@@ -293,13 +274,13 @@ def verify_view(document: Document, *, quiet: bool = False) -> Parts:
 
 def verify_summary_view(document: Document) -> Parts:
     """Return the result, what did not pass, and the parts of ``verify_view``, for a page."""
-    bad = [check for check in document["checks"] if check["status"] not in ("pass", "skip")]
     *tables, result = verify_view(document)
-    return (
-        result,
-        listed("Not passed", bad, {"check": "id", "result": "status", "detail": "detail"}),
-        *tables,
-    )
+    columns = {"check": "id", "result": "status", "detail": "detail"}
+    return (result, listed("Not passed", _bad(document), columns), *tables)
+
+
+def _bad(verify: Document) -> list[Document]:
+    return [check for check in verify["checks"] if check["status"] not in ("pass", "skip")]
 
 
 def verify_checks_view(document: Document) -> Parts:
@@ -341,7 +322,7 @@ def bisect_view(document: Document) -> Parts:
     evidence = [step for step in document["steps"] if step["commit"] == first]
     return (
         listed("Commits", document["steps"], {
-            "commit": lambda step: step["commit"][:_DIGITS],
+            "commit": lambda step: step["commit"][:DIGITS],
             "result": "verdict",
             ">time": lambda step: wording.duration(step["seconds"]),
             "detail": "why",

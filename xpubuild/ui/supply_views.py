@@ -9,12 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from xpubuild.ui import wording
-from xpubuild.ui.parts import Part, Sentences, Table, facts, listed, table
+from xpubuild.ui.parts import DIGITS, Document, Part, Parts, Sentences, Table, facts, listed, table
 from xpubuild.ui.terminal import Terminal, one_line
-
-Document = Mapping[str, Any]
-Parts = tuple[Part, ...]
-_DIGITS = 12
 
 
 def wheel_table(wheels: Iterable[Document]) -> Table:
@@ -23,7 +19,7 @@ def wheel_table(wheels: Iterable[Document]) -> Table:
         "wheel": "name",
         "version": "version",
         ">size": lambda wheel: wording.size(wheel["size"]),
-        "sha256": lambda wheel: wheel["sha256"][:_DIGITS],
+        "sha256": lambda wheel: wheel["sha256"][:DIGITS],
         "C++ ABI": lambda wheel: "none" if wheel["abi"] is None else wheel["abi"],
         "audit": lambda wheel: audit_result(wheel["findings"]),
     })  # fmt: skip
@@ -44,7 +40,7 @@ def audit_view(reports: Sequence[Document]) -> Parts:
             "wheel": lambda wheel: f"{wheel['name']} {wheel['version']}",
             "result": "status",
             ">size": lambda wheel: wording.size(wheel["size"]),
-            "sha256": lambda wheel: wheel["sha256"][:_DIGITS],
+            "sha256": lambda wheel: wheel["sha256"][:DIGITS],
         }),
         listed("", objects, {
             "object": "path",
@@ -107,7 +103,7 @@ def fetch_view(document: Document) -> Parts:
         listed("New", [item for item in document["files"] if item["new"]], {
             "file": "name",
             ">size": lambda item: wording.size(item["size"]),
-            "sha256": lambda item: item["sha256"][:_DIGITS],
+            "sha256": lambda item: item["sha256"][:DIGITS],
         }),
     )  # fmt: skip
 
@@ -117,11 +113,8 @@ def _amount(summary: Document, prefix: str) -> str:
     if not repositories and not files:
         return "nothing"
     size = wording.size(summary[f"{prefix}bytes"])
-    return f"{_repositories(repositories)}, {wording.plural(files, 'file')}, {size}"
-
-
-def _repositories(count: int) -> str:
-    return "1 repository" if count == 1 else f"{count} repositories"
+    kept = "1 repository" if repositories == 1 else f"{repositories} repositories"
+    return f"{kept}, {wording.plural(files, 'file')}, {size}"
 
 
 def fetch_progress(*, quiet: bool) -> Callable[[str], None]:
@@ -140,7 +133,7 @@ def lock_written_view(document: Document) -> Parts:
         facts({
             "lock": f"{document['file']} ({'written' if document['changed'] else 'unchanged'})",
             "recipe": document["recipe"],
-            "digest": document["lock"][:_DIGITS],
+            "digest": document["lock"][:DIGITS],
             "repositories": document["repositories"],
             "archives": document["archives"] or "",
             "requirements": document["pins"],
@@ -153,7 +146,7 @@ def lock_verified_view(document: Document) -> Parts:
     return (
         facts({
             "recipe": document["recipe"],
-            "digest": document["lock"][:_DIGITS],
+            "digest": document["lock"][:DIGITS],
             "policy": document["policy"],
             "result": document["status"],
         }),
@@ -186,7 +179,7 @@ def store_view(document: Document) -> Parts:
             "size": wording.size(store["size_bytes"]),
         }))  # fmt: skip
         parts.append(listed("", store["wheels"], {
-            "identity": lambda row: row["identity"][:_DIGITS],
+            "identity": lambda row: row["identity"][:DIGITS],
             "distribution": "distribution",
             "version": lambda row: row["version"] or row["problem"],
             ">size": lambda row: "" if row["size_bytes"] is None else wording.size(row["size_bytes"]),

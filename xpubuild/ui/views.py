@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from xpubuild.ui import wording
-from xpubuild.ui.parts import Commands, Facts, Part, Sentences, Table, facts, listed, table
+from xpubuild.ui.parts import Commands, Document, Facts, Parts, Sentences, Table, facts, listed, table
 
-Document = Mapping[str, Any]
-Parts = tuple[Part, ...]
 _MOST_PATHS = 20
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from xpubuild.frozen import frozen
 from xpubuild.ui import wording as show
+from xpubuild.ui.parts import Document
 
-Document = Mapping[str, Any]
 Span = tuple[float, float]
 WIDTH = 1000
 #: Units that a memory picture is high.
