@@ -16,7 +16,7 @@ from xpubuild.engine.files import write_atomic
 from xpubuild.engine.places import cannot_write
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import ToolchainError, UsageError, XpuBuildError
-from xpubuild.ui.console import print_json, show, summarise, warn, write_out
+from xpubuild.ui.console import print_json, show, warn, write_out
 from xpubuild.ui.run_views import final_view, plan_view, rehearsal_view
 from xpubuild.ui.supply_views import differences_view, fetch_progress, fetch_view, lock_written_view
 from xpubuild.ui.views import image_view, planned_jobs_view
@@ -134,11 +134,9 @@ def rehearse(dry_run: bool, **build: Any) -> int:
             try:
                 report = run(prepared, sink=sink, cancel=cancel)
             except XpuBuildError as error:
-                if error.document is not None:
-                    summarise("xpubuild rehearse", rehearsal_view(error.document))
-                    if not options.speech().as_json:
-                        show(rehearsal_view(error.document))
-                raise
+                if error.document is None:
+                    raise
+                return options.answer(error.document, rehearsal_view, error, title="xpubuild rehearse")
     return options.answer(report, rehearsal_view, title="xpubuild rehearse")
 
 
@@ -157,7 +155,9 @@ def _jobs(build: dict[str, Any], form: Any, matrix: tuple[str, ...], output: Pat
     from xpubuild.jobs.asked import Asked
     from xpubuild.jobs.render import KINDS
 
-    nodes: dict[str, Any] = {kind: options.configuration().nodes(kind) for kind in KINDS}
+    # What [jobs] says is for every kind.
+    settings = options.configuration().merged
+    nodes: dict[str, Any] = {kind: settings(("jobs",), ("jobs", kind)) for kind in KINDS}
     words = (sys.executable, "-m", "xpubuild")
     jobs = Asked(form, matrix, output, nodes, words, os.environ.get("XDG_CACHE_HOME", ""))
     return options.answer(jobs.write(_asked(build)), planned_jobs_view)

@@ -89,7 +89,9 @@ class RichSink:
                 self._forecast = event
             case events.RunFinished():
                 self._say(wording.line(event), _STYLES.get(event.status, "bold yellow"))
-                self._finish()
+                self._running = {}
+                self.tick()
+                self._live.stop()
             case events.Notice() | events.StepOutput() if shown(event, self.level):
                 for line in wording.line(event).rstrip("\n").split("\n"):
                     self._say(line, _STYLES.get(getattr(event, "level", ""), ""))
@@ -114,11 +116,6 @@ class RichSink:
                 end = events.StepFinished(now, name, step.title, "cancelled", now - step.began)
                 self._end(end, step.log)
             self.emit(events.RunFinished(now, "cancelled", now - self._run.time))
-
-    def _finish(self) -> None:
-        self._running = {}
-        self.tick()
-        self._live.stop()
 
     def _end(self, event: events.StepFinished, log: str) -> None:
         """Say how a step ended, of one that failed why and where its log is."""

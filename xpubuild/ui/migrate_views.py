@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from xpubuild.ui import wording
 from xpubuild.ui.parts import Document, Part, Parts, facts, listed
 
 
@@ -49,7 +48,7 @@ def proof_view(document: Document) -> Parts:
         listed("What ran on the device", found, {
             "process": "process", "torch": "torch", "device": "device",
             ">kernels": lambda item: item["kernels"] if item["profiled"] else "not recorded",
-            ">memory": lambda item: wording.size(item["memory_bytes"]), ">to the host": "to_host",
+            ">memory": "memory_bytes|size", ">to the host": "to_host",
             "error": "error",
         }),
         listed("What asked for CUDA", trips, {

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from xpubuild.frozen import frozen
+from xpubuild.ui import wording
 from xpubuild.ui.terminal import clean, one_line
 
 #: An object of JSON: a document, or a part of one.
@@ -74,12 +75,28 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
     return Table(tuple(columns), tuple((*row, *[""] * (len(columns) - len(row))) for row in texts), title)
 
 
+#: What may follow a key and "|" in a column of ``listed``.
+_FORMS: Mapping[str, Callable[[Any], str]] = {
+    "size": wording.size, "took": wording.duration, "when": wording.when, "short": lambda text: text[:DIGITS],
+}  # fmt: skip
+
+
 def listed(
-    title: str, items: Iterable[Mapping[str, Any]], columns: Mapping[str, str | Callable[[Any], object]]
+    title: str, items: Iterable[Document], columns: Mapping[str, str | Callable[[Any], object]]
 ) -> Table:
-    """Return a table with a row per item; a column shows one key of the item, or what a function returns."""
-    rows = ([item[of] if isinstance(of, str) else of(item) for of in columns.values()] for item in items)
+    """Return a table with a row per item.
+
+    A column shows one key of the item, as it is or in a form (``size_bytes|size``), or what a function says.
+    """
+    rows = ([_cell(item, of) for of in columns.values()] for item in items)
     return table(title, tuple(columns), rows)
+
+
+def _cell(item: Document, of: str | Callable[[Any], object]) -> object:
+    if not isinstance(of, str):
+        return of(item)
+    key, _, form = of.partition("|")
+    return _FORMS[form](item[key]) if form and item[key] is not None else item[key]
 
 
 def facts(items: Mapping[str, object], title: str = "") -> Facts:

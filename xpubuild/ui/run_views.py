@@ -18,7 +18,7 @@ from xpubuild.ui.invocation import how_called
 from xpubuild.ui.parts import DIGITS, Commands, Document, Parts, Sentences, Table, facts, listed, table
 from xpubuild.ui.supply_views import wheel_table
 from xpubuild.ui.terminal import Terminal, one_line
-from xpubuild.ui.views import cache_table, when
+from xpubuild.ui.views import cache_table
 
 _PLAN_LABELS = {"abi": "C++ ABI", "cxx11_abi": "C++ ABI", "python": "Python", "lock_digest": "lock digest"}
 
@@ -108,11 +108,7 @@ def final_view(receipt: Document, program: str | None = None) -> Parts:
         cache_table(receipt["compile_cache"]),
         wheel_table(receipt["wheels"]),
         # What came along with these is in the receipt only.
-        listed("", prebuilt, {
-            "prebuilt": "name",
-            "version": "version",
-            "sha256": lambda item: (item["sha256"] or "")[:DIGITS],
-        }),
+        listed("", prebuilt, {"prebuilt": "name", "version": "version", "sha256": "sha256|short"}),
         listed("Missing or different from the plan", receipt["warnings"],
                {"step": "step", "warning": "text"}),
         facts({"verify": _verified(verify) if verify else "not run"}),
@@ -262,10 +258,7 @@ def verify_view(document: Document, *, quiet: bool = False) -> Parts:
     warnings = ((check["id"], warning) for check in checks for warning in check.get("warnings", ()))
     tables = (
         listed("Checks", checks, {
-            "check": "id",
-            "result": "status",
-            ">time": lambda check: wording.duration(check["duration_s"]),
-            "detail": "detail",
+            "check": "id", "result": "status", ">time": "duration_s|took", "detail": "detail",
         }),
         table("Warnings", ("check", "warning"), warnings),
     )  # fmt: skip
@@ -298,15 +291,16 @@ def test_view(document: Document) -> Parts:
             (set(document["known"]), "Failures of the accepted run, too"),
         )
     )
-    accepted = document["accepted"]
+    accepted, earlier = document["accepted"], "no run was accepted yet"
+    if accepted:
+        earlier = f"the accepted run of {wording.when(accepted['when'])}, torch {accepted['torch']}"
     counts = ", ".join(f"{count} {outcome}" for outcome, count in sorted(document["summary"].items()))
     return (
         *tables,
         Sentences(tuple(document["fixed"]), "Failed in the accepted run, pass now"),
         facts({
             "result": f"{document['status']} ({counts})",
-            "compared with": f"the accepted run of {when(accepted['when'])}, torch {accepted['torch']}"
-            if accepted else "no run was accepted yet",
+            "compared with": earlier,
             "torch": document["torch"],
             "device": document["device"],
             "devices": document["lanes"] if document["lanes"] > 1 else "",
@@ -322,10 +316,7 @@ def bisect_view(document: Document) -> Parts:
     evidence = [step for step in document["steps"] if step["commit"] == first]
     return (
         listed("Commits", document["steps"], {
-            "commit": lambda step: step["commit"][:DIGITS],
-            "result": "verdict",
-            ">time": lambda step: wording.duration(step["seconds"]),
-            "detail": "why",
+            "commit": "commit|short", "result": "verdict", ">time": "seconds|took", "detail": "why",
         }),
         facts({
             "component": f"{document['component']} ({document['url']})",

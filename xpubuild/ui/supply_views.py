@@ -16,10 +16,7 @@ from xpubuild.ui.terminal import Terminal, one_line
 def wheel_table(wheels: Iterable[Document]) -> Table:
     """Return name, version, size, digest, ABI found and audit result of each wheel of a receipt."""
     return listed("Wheels", wheels, {
-        "wheel": "name",
-        "version": "version",
-        ">size": lambda wheel: wording.size(wheel["size"]),
-        "sha256": lambda wheel: wheel["sha256"][:DIGITS],
+        "wheel": "name", "version": "version", ">size": "size|size", "sha256": "sha256|short",
         "C++ ABI": lambda wheel: "none" if wheel["abi"] is None else wheel["abi"],
         "audit": lambda wheel: audit_result(wheel["findings"]),
     })  # fmt: skip
@@ -37,10 +34,8 @@ def audit_view(reports: Sequence[Document]) -> Parts:
     objects = [item for report in reports for item in report["objects"]]
     return (
         listed("", reports, {
-            "wheel": lambda wheel: f"{wheel['name']} {wheel['version']}",
-            "result": "status",
-            ">size": lambda wheel: wording.size(wheel["size"]),
-            "sha256": lambda wheel: wheel["sha256"][:DIGITS],
+            "wheel": lambda wheel: f"{wheel['name']} {wheel['version']}", "result": "status",
+            ">size": "size|size", "sha256": "sha256|short",
         }),
         listed("", objects, {
             "object": "path",
@@ -73,8 +68,7 @@ def repair_view(wheels: Sequence[Document]) -> Parts:
     ]
     return (
         listed("", wheels, {
-            "wheel": lambda wheel: Path(wheel["wheel"]).name,
-            "platform": "platform",
+            "wheel": lambda wheel: Path(wheel["wheel"]).name, "platform": "platform",
             "audit before": lambda wheel: wheel["before"]["status"],
             "after": lambda wheel: wheel["after"]["status"],
         }),
@@ -100,11 +94,8 @@ def fetch_view(document: Document) -> Parts:
             "repaired": [item["path"] for item in document["damaged"]],
             "total": _amount(summary, ""),
         }),
-        listed("New", [item for item in document["files"] if item["new"]], {
-            "file": "name",
-            ">size": lambda item: wording.size(item["size"]),
-            "sha256": lambda item: item["sha256"][:DIGITS],
-        }),
+        listed("New", [item for item in document["files"] if item["new"]],
+               {"file": "name", ">size": "size|size", "sha256": "sha256|short"}),
     )  # fmt: skip
 
 
@@ -179,12 +170,9 @@ def store_view(document: Document) -> Parts:
             "size": wording.size(store["size_bytes"]),
         }))  # fmt: skip
         parts.append(listed("", store["wheels"], {
-            "identity": lambda row: row["identity"][:DIGITS],
-            "distribution": "distribution",
-            "version": lambda row: row["version"] or row["problem"],
-            ">size": lambda row: "" if row["size_bytes"] is None else wording.size(row["size_bytes"]),
-            "built": "created",
-            "recipe": "recipe",
+            "identity": "identity|short", "distribution": "distribution",
+            "version": lambda row: row["version"] or row["problem"], ">size": "size_bytes|size",
+            "built": "created", "recipe": "recipe",
         }))  # fmt: skip
     return tuple(parts)
 
@@ -192,8 +180,8 @@ def store_view(document: Document) -> Parts:
 def store_size_view(document: Document) -> Parts:
     """Return the parts of an ``xpubuild.store-size/1`` document."""
     counts = {f">{name}": name for name in ("wheels", "repositories", "files", "sets")}
-    size = {">size": lambda row: wording.size(row["size_bytes"])}
-    return (listed("", document["stores"], {"store": "store", **counts, **size, "not used because": "why"}),)
+    columns = {"store": "store", **counts, ">size": "size_bytes|size", "not used because": "why"}
+    return (listed("", document["stores"], columns),)
 
 
 def store_check_view(document: Document) -> Parts:
@@ -208,10 +196,8 @@ def store_copy_view(document: Document) -> Parts:
     """Return the parts of an ``xpubuild.store-copy/1`` document."""
     return (
         listed("", document["wheels"], {
-            "wheel": lambda row: row["file"] or row["name"],
-            "store": "store",
-            "kept": lambda row: "yes" if row["kept"] else "no",
-            "why not": "why",
+            "wheel": lambda row: row["file"] or row["name"], "store": "store",
+            "kept": lambda row: "yes" if row["kept"] else "no", "why not": "why",
         }),
         Sentences(() if document["wheels"] else ("There is nothing to copy.",)),
     )  # fmt: skip

@@ -145,15 +145,14 @@ def memory_picture(commands: Sequence[Document], window: Window) -> dict[str, An
         points += [(item["started"] + at_s, float(count)) for at_s, count in item["memory"]]
         if item["memory"]:
             points.append((item["started"] + item["duration_s"], 0.0))
-    return _area(points, window, until=points[-1][0]) if points else None
-
-
-def _area(points: Sequence[tuple[float, float]], window: Window, until: float) -> dict[str, Any]:
-    """Return an area of steps below the points."""
+    if not points:
+        return None
     most = max(value for _, value in points)
     scale = (HEIGHT - 2) / most if most > 0 else 0.0
     parts = [f"H{window.x(moment):.1f}V{HEIGHT - value * scale:.1f}" for moment, value in points]
-    line = "".join((f"M{window.x(points[0][0]):.1f} {HEIGHT}", *parts, f"H{window.x(until):.1f}V{HEIGHT}z"))
+    line = "".join(
+        (f"M{window.x(points[0][0]):.1f} {HEIGHT}", *parts, f"H{window.x(points[-1][0]):.1f}V{HEIGHT}z")
+    )
     return {"height": HEIGHT, "d": line, "most": most}
 
 
