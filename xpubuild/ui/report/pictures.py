@@ -150,9 +150,8 @@ def memory_picture(commands: Sequence[Document], window: Window) -> dict[str, An
     most = max(value for _, value in points)
     scale = (HEIGHT - 2) / most if most > 0 else 0.0
     parts = [f"H{window.x(moment):.1f}V{HEIGHT - value * scale:.1f}" for moment, value in points]
-    line = "".join(
-        (f"M{window.x(points[0][0]):.1f} {HEIGHT}", *parts, f"H{window.x(points[-1][0]):.1f}V{HEIGHT}z")
-    )
+    start, end = window.x(points[0][0]), window.x(points[-1][0])
+    line = "".join((f"M{start:.1f} {HEIGHT}", *parts, f"H{end:.1f}V{HEIGHT}z"))
     return {"height": HEIGHT, "d": line, "most": most}
 
 
