@@ -10,6 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+#: The attributes of an error that documents have, in their order.
+_IN_JSON = ("code", "exit_code", "what", "why", "fix", "commands", "log", "evidence", "explanation")
+
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return '; did you mean 'x'?' where one of the known words is near, else nothing."""
@@ -54,17 +57,8 @@ class XpuBuildError(Exception):
 
     def to_json(self) -> dict[str, Any]:
         """Return the error as the ``error`` object of every JSON document."""
-        return {
-            "code": self.code,
-            "exit_code": self.exit_code,
-            "what": self.what,
-            "why": self.why,
-            "fix": self.fix,
-            "commands": list(self.commands),
-            "log": str(self.log) if self.log else None,
-            "evidence": self.evidence,
-            "explanation": self.explanation,
-        }
+        found = {name: getattr(self, name) for name in _IN_JSON}
+        return {**found, "commands": list(self.commands), "log": str(self.log) if self.log else None}
 
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> XpuBuildError:

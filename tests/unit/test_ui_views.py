@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from xpubuild.ui import console
-from xpubuild.ui.invocation import how_called
 from xpubuild.ui.parts import Part, table
-from xpubuild.ui.run_views import final_view
+from xpubuild.ui.run_views import final_view, how_called
 
 WORKSPACE = "/home/u/über space/quickstart"
 

@@ -147,7 +147,7 @@ def test_an_error_is_a_document_and_back(tmp_path: Path) -> None:
 def test_data_files_are_those_of_the_wheel_where_it_has_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resources, "_PACKAGE", tmp_path / "xpubuild")
+    monkeypatch.setattr(resources, "PACKAGE", tmp_path / "xpubuild")
 
     def places() -> list[str]:
         found = (

@@ -68,15 +68,10 @@ def cli(ctx: click.Context) -> None:
 
     To start, run 'xpubuild plan quickstart', then 'xpubuild install quickstart'.
     """
-    # What these print or run is for the user's own shell, whose PATH it is.
-    if ctx.invoked_subcommand not in _OF_THE_SHELL:
-        _ignore_current_folder()
-
-
-def _ignore_current_folder() -> None:
-    """Take relative elements out of PATH for this process and all that it starts, and report that."""
+    # Relative elements are taken out of PATH for this process and all that it starts. But what these print or
+    # run is for the user's own shell, whose PATH it is.
     path, ignored = usable_path(os.environ.get("PATH", os.defpath))
-    if not ignored:
+    if not ignored or ctx.invoked_subcommand in _OF_THE_SHELL:
         return
     os.environ["PATH"] = path
     from xpubuild.ui.console import warn
@@ -175,10 +170,9 @@ def excepthook(kind: type[BaseException], error: BaseException, trace: Traceback
     where = "the file could not be saved"
     try:
         fd, path = tempfile.mkstemp(prefix="xpubuild-bug-", suffix=".txt")
+        head = f"xpubuild {__version__}, Python {sys.version}\n{list(map(redact, sys.argv))}\n\n"
         with os.fdopen(fd, "w", encoding="utf-8") as stream:
-            stream.write(
-                f"xpubuild {__version__}, Python {sys.version}\n{list(map(redact, sys.argv))}\n\n{text}"
-            )
+            stream.write(head + text)
         where = path
     except OSError:
         pass

@@ -148,15 +148,13 @@ def _lock(path: Path, more: dict[str, Any]) -> int:
 
 
 def _depot(path: Path, *, repair: bool) -> int:
-    import platformdirs
-
     from xpubuild.supply.depot.examine import check_depot
     from xpubuild.workspace.shared import why_closed
 
     with options.interruptible() as cancel:
         found = check_depot(path, repair=repair, cancel=cancel)
     stores = [{"store": str(path), "damaged": plain(tuple(found))}]
-    own = path.is_relative_to(platformdirs.user_cache_path())  # nobody else's
+    own = path.is_relative_to(options.cache_folder().parent)  # nobody else's
     if repair and not own:
         # Without [share] nobody but its owner says that a folder which is closed is for others.
         share(item for item in within(path) if item != path or sharing().is_set)
@@ -181,15 +179,13 @@ def _depot(path: Path, *, repair: bool) -> int:
 
 
 def _workspace(given: str | None, folder: Path | None, *, repair: bool) -> int:
-    import platformdirs
-
     from xpubuild.cli.build import install
     from xpubuild.cli.workspace import workspace_of
     from xpubuild.workspace.check import check_workspace, document_of, failure
     from xpubuild.workspace.check_repair import BY_INSTALL, install_words
     from xpubuild.workspace.check_repair import repair as repair_workspace
 
-    root, cache = workspace_of(given, folder), platformdirs.user_cache_path("xpubuild")
+    root, cache = workspace_of(given, folder), options.cache_folder()
     repaired: tuple[Damage, ...] = ()
     with options.interruptible() as cancel, options.new_sink() as sink:
         found = check_workspace(root, cache, sink, cancel, opens=repair)

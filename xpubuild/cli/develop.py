@@ -94,8 +94,6 @@ def bisect(
 
     Exits with code 70 if there is no one first bad commit.
     """
-    import platformdirs
-
     from xpubuild.install.bisect import Bisection
     from xpubuild.install.install import apply, open_workspace
     from xpubuild.install.options import Options, default_workspace
@@ -132,7 +130,7 @@ def bisect(
                 apply(prepared, sink=sink, cancel=cancel)
 
         store = RepositoryStore(
-            platformdirs.user_cache_path("xpubuild"), Git.open(), offline=build["offline"],
+            options.cache_folder(), Git.open(), offline=build["offline"],
             stocks=(build["mirror"],) if isinstance(build["mirror"], Path) else (), cancel=cancel,
         )  # fmt: skip
         search = Bisection(

@@ -114,12 +114,26 @@ def _recipes() -> Iterable[str]:
     return in_order(name for name, path in available().items() if not is_abstract(path))
 
 
-def _installed() -> Iterable[str]:
+def workspaces_folder() -> Path:
+    """Return the folder in which workspaces are by default."""
     from xpubuild.install.options import default_workspace
+
+    return default_workspace("any").parent
+
+
+def cache_folder() -> Path:
+    """Return the folder of sources, packages and wheels that all workspaces of this user share."""
+    import platformdirs
+
+    return platformdirs.user_cache_path("xpubuild")
+
+
+def installed() -> list[str]:
+    """Return the names of the workspaces there."""
     from xpubuild.recipe.order import in_order
     from xpubuild.workspace.layout import workspaces_in
 
-    return in_order(root.name for root in workspaces_in(default_workspace("any").parent))
+    return in_order(root.name for root in workspaces_in(workspaces_folder()))
 
 
 def _doctor_checks() -> Iterable[str]:
@@ -137,7 +151,7 @@ def _verify_checks() -> Iterable[str]:
 
 _KNOWN: Mapping[str, Callable[[], Iterable[str]]] = {
     "recipes": _recipes,
-    "workspaces": _installed,
+    "workspaces": installed,
     "doctor_checks": _doctor_checks,
     "verify_checks": _verify_checks,
 }
@@ -205,8 +219,7 @@ class Command(click.Command):
             recipe = given.get("recipe")
             if not isinstance(recipe, str):  # click has an object of its own for what is not given
                 recipe = os.environ.get("XPUBUILD_RECIPE")
-            help_option = self.get_help_option(ctx)
-            if help_option is None or not given.get(help_option.name or ""):
+            if not {"-h", "--help"}.intersection(args):
                 found = load(os.environ, recipe or None)
                 found.apply(os.environ)
                 ctx.default_map = found.defaults(self.key, os.environ)

@@ -73,8 +73,6 @@ def bump(release: str, tree: dict[str, Path], output: Path | None) -> int:
     --tree, those of torch are from the commit of a checkout, which needs no tag. The recipe that --output
     writes extends the nearest one, has all pins, and says which values upstream does not state.
     """
-    import platformdirs
-
     from xpubuild.recipe.bump import bump as look_up
     from xpubuild.recipe.load import find
     from xpubuild.supply.git.bare import RepositoryStore
@@ -84,7 +82,7 @@ def bump(release: str, tree: dict[str, Path], output: Path | None) -> int:
     if tree.keys() - {"torch"}:
         raise UsageError("only a tree of torch can be read", fix="pass --tree DIR, a checkout of PyTorch")
     with options.interruptible() as cancel:
-        store = RepositoryStore(platformdirs.user_cache_path("xpubuild"), Git.open(), cancel=cancel)
+        store = RepositoryStore(options.cache_folder(), Git.open(), cancel=cancel)
         document = look_up(release, store, tree.get("torch"))
     if output is not None:
         if output.resolve() == find(document["base"]).resolve():

@@ -16,6 +16,7 @@ from xpubuild.cli.configuration import of_caller
 from xpubuild.engine.files import write_atomic
 from xpubuild.errors import ToolchainError, UsageError, did_you_mean
 from xpubuild.ui.console import print_json, warn, write_out
+from xpubuild.ui.run_views import how_called
 from xpubuild.ui.views import clean_view, jobs_view, overview_view, report_view, status_view
 from xpubuild.workspace.activation import ENTERED, assignments, difference, environment, read_receipt
 
@@ -80,12 +81,7 @@ def _has_journal(root: Path) -> bool:
 
 def _only_one() -> Path:
     """Return the one workspace below the default folder; a guess among several could remove the wrong one."""
-    from xpubuild.install.options import default_workspace
-    from xpubuild.recipe.order import in_order
-    from xpubuild.workspace.layout import workspaces_in
-
-    folder = default_workspace("any").parent
-    found = in_order(root.name for root in workspaces_in(folder))
+    folder, found = options.workspaces_folder(), options.installed()
     if len(found) == 1:
         return folder / found[0]
     if found:
@@ -112,11 +108,8 @@ def status(
     The page of --html needs no network and no other file, and has no secrets. With --json, --html
     prints the document of the page; with --html - no page is written then.
     """
-    import platformdirs
-
     from xpubuild.engine.journal import Journal
     from xpubuild.engine.lock import held_by
-    from xpubuild.install.options import default_workspace
     from xpubuild.workspace.overview import overview_document
     from xpubuild.workspace.status import status_document
 
@@ -131,8 +124,8 @@ def status(
         raise UsageError("--junit is of --jobs alone", why="a workspace has no cells", fix="pass --jobs DIR")
     if all_:
         entered = os.environ.get(ENTERED)
-        folder, cache = default_workspace("any").parent, platformdirs.user_cache_path("xpubuild")
-        found = overview_document(folder, cache, Path(entered) if entered else None)
+        active = Path(entered) if entered else None
+        found = overview_document(options.workspaces_folder(), options.cache_folder(), active)
         return options.answer(found, overview_view)
     root = workspace_of(recipe, workspace)
     if html is not None:
@@ -207,7 +200,6 @@ def run(recipe: str | None, workspace: Path | None, stand_in: bool) -> int:
     settings first, shows the name of the workspace before its prompt, and 'exit' leaves it.
     """
     from xpubuild.engine.child import become
-    from xpubuild.ui.invocation import how_called
     from xpubuild.verify.target import on_stand_in
     from xpubuild.workspace.shells import start, users_shell
 
@@ -230,17 +222,14 @@ def clean(
 
     Asks first. Where nobody can be asked, as in a script, --yes is required.
     """
-    import platformdirs
-
-    from xpubuild.install.options import default_workspace
     from xpubuild.workspace.clean import choose_caches, plan_clean, remove, remove_caches
     from xpubuild.workspace.overview import disk_usage
 
-    cache = platformdirs.user_cache_path("xpubuild")
+    cache = options.cache_folder()
     if caches:
         if workspace is not None or recipe is not None or steps:
             raise click.UsageError("--caches stands alone: no workspace, recipe or --step")
-        chosen = choose_caches(default_workspace("any").parent, cache)
+        chosen = choose_caches(options.workspaces_folder(), cache)
         return options.remove_asked(
             chosen, lambda: remove_caches(chosen), f"{len(chosen['removed'])} items from {cache}",
             "xpubuild clean --caches", dry_run=dry_run, yes=yes,

@@ -101,12 +101,12 @@ def render_error(
 
 def warn(text: str) -> None:
     """Write a warning to standard error, where the events of the command follow it, in the form of these."""
-    terminal = _terminal(sys.stderr, None)
-    if _wants_json_lines():
-        event = Notice(time.time(), "warning", text)
-        terminal.try_write(json.dumps(event.to_json()) + "\n")
-    else:
-        terminal.try_write(clean(f"warning: {text}\n"))
+    # Asked before the options of the command have been read.
+    log_format = os.environ.get("XPUBUILD_LOG_FORMAT")
+    line = clean(f"warning: {text}")
+    if log_format == "jsonl" or any("jsonl" in word for word in sys.argv[1:]):
+        line = json.dumps(Notice(time.time(), "warning", text).to_json())
+    _terminal(sys.stderr, None).try_write(f"{line}\n")
 
 
 def summarise(title: str, parts: Iterable[Part], env: Mapping[str, str] | None = None) -> None:
@@ -134,11 +134,6 @@ def summarise_error(error: XpuBuildError, env: Mapping[str, str] | None = None) 
     shown = (f"{name}: {text}" for name, text in {**error.reasons(), **cause}.items())
     parts = (Sentences((error.what, *shown)), Commands(error.commands, "Next steps"))
     summarise(f"xpubuild: {error.code} (exit code {error.exit_code})", parts, env)
-
-
-def _wants_json_lines() -> bool:
-    """Whether the events are for a program; asked before the options of the command have been read."""
-    return os.environ.get("XPUBUILD_LOG_FORMAT") == "jsonl" or any("jsonl" in word for word in sys.argv[1:])
 
 
 def _terminal(stream: TextIO | None, env: Mapping[str, str] | None) -> Terminal:

@@ -11,7 +11,6 @@ from xpubuild.ui.parts import Commands, Document, Part, Parts, Sentences, facts,
 from xpubuild.ui.terminal import Terminal, annotation, clean, harmless, one_line, paragraph
 
 _STYLES = {"fail": ("bold", "red"), "error": ("bold", "red"), "warn": ("bold", "yellow"), "ok": ("green",)}
-_HEADS = {"fail": "red", "warn": "yellow", "ok": "green"}
 #: Failures first, then checks that could not complete, then warnings; -v also shows the rest.
 _BAD = ("fail", "error", "warn")
 _REST = ("ok", "skip")
@@ -25,7 +24,7 @@ _MOST_FINDINGS = 3
 
 def doctor_text(document: Document, terminal: Terminal, *, verbose: bool = False) -> str:
     """Return an ``xpubuild.doctor/1`` document as text that ends with a newline."""
-    lines = [terminal.paint(one_line(document["verdict"]), "bold", _HEADS[document["status"]])]
+    lines = [terminal.paint(one_line(document["verdict"]), "bold", _STYLES[document["status"]][-1])]
     for check in _bad(document):
         lines += ["", *_check(check, terminal)]
     if verbose:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,7 +15,6 @@ from xpubuild.engine.forecast import Estimate, total
 from xpubuild.engine.model import Plan
 from xpubuild.errors import XpuBuildError
 from xpubuild.ui import wording
-from xpubuild.ui.invocation import how_called
 from xpubuild.ui.parts import DIGITS, Commands, Document, Parts, Sentences, Table, facts, listed, table
 from xpubuild.ui.supply_views import wheel_table
 from xpubuild.ui.terminal import Terminal, one_line
@@ -152,6 +152,19 @@ def _verified(verify: Document) -> str:
     names = ("passed", "failed", *(name for name in ("crashed", "timed_out", "skipped") if verify[name]))
     counts = ", ".join(f"{verify[name]} {name.replace('_', ' ')}" for name in names)
     return f"{verify['status']}: {counts}"
+
+
+def how_called(argv0: str | None = None) -> str:
+    """Return the words, quoted for a shell, that start this xpubuild again, from any folder.
+
+    Suggested commands then work when they are copied.
+    """
+    called = Path(sys.argv[0] if argv0 is None else argv0)
+    if called.name == "__main__.py" or not called.is_file():
+        return f"{shlex.quote(sys.executable)} -m xpubuild"
+    found = shutil.which(called.name)
+    on_path = found is not None and Path(found).absolute() == called.absolute()
+    return shlex.quote(called.name if on_path else str(called.absolute()))
 
 
 def _suggestions(receipt: Document, program: str) -> tuple[str, ...]:
