@@ -6,6 +6,8 @@ for terminals. What is empty is left out. A table whose words do not fit is a li
 
 from __future__ import annotations
 
+import functools
+import operator
 import re
 import textwrap
 import unicodedata
@@ -86,7 +88,8 @@ def listed(
 ) -> Table:
     """Return a table with a row per item.
 
-    A column shows one key of the item, as it is or in a form (``size_bytes|size``), or what a function says.
+    A column shows what a key of the item has (``id``), or a key of that (``verdict.builds``), as it is or in
+    a form (``size_bytes|size``); or what a function returns.
     """
     rows = ([_cell(item, of) for of in columns.values()] for item in items)
     return table(title, tuple(columns), rows)
@@ -95,8 +98,9 @@ def listed(
 def _cell(item: Document, of: str | Callable[[Any], object]) -> object:
     if not isinstance(of, str):
         return of(item)
-    key, _, form = of.partition("|")
-    return _FORMS[form](item[key]) if form and item[key] is not None else item[key]
+    path, _, form = of.partition("|")
+    value: Any = functools.reduce(operator.getitem, path.split("."), item)
+    return _FORMS[form](value) if form and value is not None else value
 
 
 def facts(items: Mapping[str, object], title: str = "") -> Facts:

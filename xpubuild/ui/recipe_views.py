@@ -12,7 +12,7 @@ from typing import Any
 
 from xpubuild.recipe.facts import fact_of, leaves, needs_source
 from xpubuild.recipe.order import in_order
-from xpubuild.ui.parts import DIGITS, Commands, Document, Facts, Parts, Sentences, Table, facts, listed, table
+from xpubuild.ui.parts import DIGITS, Commands, Document, Parts, Sentences, Table, facts, listed, table
 
 _LABELS = {
     "gpu": "GPU", "gpu_targets": "its AOT targets", "oneapi": "oneAPI", "python": "Python", "gcc": "GCC",
@@ -152,13 +152,10 @@ def matrix_view(document: Document) -> Parts:
     rows = document["releases"]
     if document["situation"] is not None:
         return _answer(document["situation"], rows)
-    needs = {
-        "oneAPI": "oneapi", "Python": "python", "GCC": "gcc", "CMake": "cmake", "C++": "cxx_standard",
-    }  # fmt: skip
     return (
         listed("Build requirements", rows, {
-            "release": "release",
-            **{name: _needed(key) for name, key in needs.items()},
+            "release": "release", "oneAPI": _needed("oneapi"), "Python": _needed("python"),
+            "GCC": _needed("gcc"), "CMake": _needed("cmake"), "C++": _needed("cxx_standard"),
             "ABI": lambda row: _abi(row["cxx11_abi"]),
         }),
         listed("Builds with this oneAPI", rows, {
@@ -237,27 +234,20 @@ def _answer(situation: Document, rows: Sequence[Document]) -> Parts:
     ]
     if situation["target"] != "cpu" and rows and all(without_oneapi):
         answer.append("for the CPU, no oneAPI is needed: add --target cpu")
+    named = {
+        _LABELS.get(name, name): "none" if value == [] and name in ("oneapi", "python") else value
+        for name, value in situation.items()
+    }
     return (
         Sentences(tuple(answer)),
-        _situation(situation),
+        facts(named, "Host"),
         listed("Here", rows, {
-            "release": "release",
-            "builds": lambda row: row["verdict"]["builds"],
-            "runs": lambda row: row["verdict"]["runs"],
+            "release": "release", "builds": "verdict.builds", "runs": "verdict.runs",
             "with oneAPI": lambda row: _oneapi(row["verdict"]),
             "reasons and missing features": _why,
         }),
         Sentences(("For the requirements of every release, run `xpubuild recipes matrix` without options.",)),
     )  # fmt: skip
-
-
-def _situation(situation: Document) -> Facts:
-    """Return the situation that the verdicts are about."""
-    named = {
-        _LABELS.get(name, name): "none" if value == [] and name in ("oneapi", "python") else value
-        for name, value in situation.items()
-    }
-    return facts(named, "Host")
 
 
 def verdict(rows: Sequence[Document]) -> str:

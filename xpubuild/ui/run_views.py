@@ -24,11 +24,9 @@ _PLAN_LABELS = {"abi": "C++ ABI", "cxx11_abi": "C++ ABI", "python": "Python", "l
 
 
 def plan_view(
-    plan: Plan,
-    states: Mapping[str, str],
-    obstacles: Sequence[XpuBuildError] = (),
+    plan: Plan, states: Mapping[str, str], obstacles: Sequence[XpuBuildError] = (),
     estimates: Mapping[str, Estimate] = MappingProxyType({}),
-) -> Parts:
+) -> Parts:  # fmt: skip
     """Return the summary of a plan, the table of its steps, what they take, and what would stop an install.
 
     ``states`` maps step ids to ``done`` or ``to do``, with a reason behind a colon; what it lacks is to do.

@@ -44,9 +44,7 @@ def audit_view(reports: Sequence[Document]) -> Parts:
             "needs": lambda item: " ".join(item["needed"]),
         }),
         listed("Device code", [item for item in objects if item.get("device_code")], {
-            "object": "path",
-            ">kernels": lambda item: item["device_code"]["kernels"],
-            ">as SPIR-V": lambda item: item["device_code"]["spirv"],
+            "object": "path", ">kernels": "device_code.kernels", ">as SPIR-V": "device_code.spirv",
             "native code": lambda item: ", ".join(
                 f"{count} for {gpu}" for gpu, count in item["device_code"]["native"].items()
             ) or "none",
@@ -69,8 +67,7 @@ def repair_view(wheels: Sequence[Document]) -> Parts:
     return (
         listed("", wheels, {
             "wheel": lambda wheel: Path(wheel["wheel"]).name, "platform": "platform",
-            "audit before": lambda wheel: wheel["before"]["status"],
-            "after": lambda wheel: wheel["after"]["status"],
+            "audit before": "before.status", "after": "after.status",
         }),
         listed("Required", pins, {
             "requires": lambda pin: f"{pin['name']}=={pin['version']}",
