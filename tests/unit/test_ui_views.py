@@ -106,7 +106,7 @@ def test_a_table_whose_words_do_not_fit_is_a_list() -> None:
     path = "/p" * 60
     found = table("", ("name", "path", "size"), [("a", path, "40 MB or more"), ("b", path, "")])
     assert plain((found,)).splitlines() == [
-        "NAME    a", f"  PATH  {path}", "  SIZE  40 MB or more", "NAME    b", f"  PATH  {path}",
+        "name: a", f"path: {path}", "size: 40 MB or more", "", "name: b", f"path: {path}",
     ]  # fmt: skip
 
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xpubuild.cli import options
+from xpubuild.cli.diagnose import examined, write_bundle
+from xpubuild.cli.verify import forget_suites, run_suites
 from xpubuild.engine.files import write_atomic
 from xpubuild.engine.places import cannot_write
 from xpubuild.engine.process import Cancel
@@ -72,7 +74,6 @@ def install(
 
     To resume after a failure or an interruption, run the same command again: finished steps are kept.
     """
-    from xpubuild.cli import first_run
     from xpubuild.install.install import apply, check_until
     from xpubuild.install.libtorch import check_archive
     from xpubuild.verify.reports import require_places
@@ -98,7 +99,7 @@ def install(
         require_places(bundle)
         workspace = Path(prepared.plan.workspace)
         if bundle is not None:
-            first_run.forget(workspace)
+            forget_suites(workspace)
         try:
             with options.new_sink() as sink:
                 receipt = apply(
@@ -106,10 +107,11 @@ def install(
                     wheel_dir=wheel_dir, sign_key=sign_key, libtorch=libtorch, modules=modules, lost=lost,
                 )  # fmt: skip
             if bundle is not None and receipt["status"] == "complete":
-                error = first_run.verified(workspace, cancel, quiet=options.speech().quiet)
+                error = run_suites(workspace, cancel, quiet=options.speech().quiet)
         finally:
             if bundle is not None:
-                first_run.write(bundle, workspace)
+                _, host = examined(("run", "build"), workspace=workspace)
+                write_bundle(bundle, host, workspace)
     title = f"xpubuild install {receipt['recipe']}"
     return options.answer(receipt, final_view, error, silent=options.speech().quiet, title=title)
 

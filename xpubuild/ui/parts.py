@@ -159,7 +159,7 @@ def _aligned(part: Table) -> list[str]:
     most = _TABLE_WIDTH - 2 * (len(part.columns) - 1)
     widths = widths_of(part, rows, most)
     if len(widths) > 1 and sum(widths) > most:
-        return _records(rows)
+        return plain(by_row(part)).splitlines()
     lines = []
     for row in rows:
         folded = [
@@ -195,17 +195,9 @@ def widths_of(part: Table, rows: Sequence[Sequence[str]], most: int, longest: in
     return widths
 
 
-def _records(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return a line per cell, those below the first of a row indented; cells without text are left out."""
-    head, *rest = rows
-    width = max(map(cells, head)) + 2
-    indents = ["", *["  "] * (len(head) - 1)]
-    return [
-        f"{_padded(indent + name, width)}  {text}"
-        for row in rest
-        for indent, name, text in zip(indents, head, row, strict=True)
-        if not indent or text != _EMPTY
-    ]
+def by_row(part: Table) -> list[Facts]:
+    """Return the rows of a table whose words do not fit, each as names and values."""
+    return [facts(dict(zip(part.headings, row, strict=True))) for row in part.items]
 
 
 def markdown(title: str, parts: Iterable[Part], heading: str = "**{}**") -> str:

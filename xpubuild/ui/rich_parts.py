@@ -13,7 +13,7 @@ from rich.console import Console, JustifyMethod, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from xpubuild.ui.parts import Commands, Facts, Part, Sentences, Table, facts, widths_of
+from xpubuild.ui.parts import Commands, Facts, Part, Sentences, Table, by_row, widths_of
 from xpubuild.ui.terminal import Terminal, one_line
 
 #: What is longer than a word, a path for example, is folded rather than drawn without a frame.
@@ -59,9 +59,9 @@ def _drawn(part: Part, terminal: Terminal) -> Iterator[tuple[RenderableType, boo
             if sum(widths) <= most:
                 yield _table(part, terminal, widths), False
                 return
-            for number, row in enumerate(part.items):
+            for number, row in enumerate(by_row(part)):
                 yield from [(Text(), False)] * bool(number)
-                yield from _drawn(facts(dict(zip(part.headings, row, strict=True))), terminal)
+                yield from _drawn(row, terminal)
         case Facts():
             grid = RichTable.grid(padding=(0, 2))
             grid.add_column(no_wrap=True)
