@@ -146,23 +146,18 @@ def rehearse(dry_run: bool, **build: Any) -> int:
 def plan(form: Any, matrix: tuple[str, ...], output: Path | None, **build: Any) -> int:
     """Show what install would do for RECIPE, without building; only sources that it patches are fetched."""
     if form in ("slurm", "pbs"):
-        return _jobs(build, form, matrix, output)
+        from xpubuild.jobs.asked import Asked
+        from xpubuild.jobs.render import KINDS
+
+        # What [jobs] says is for every kind.
+        settings = options.configuration().merged
+        nodes: dict[str, Any] = {kind: settings(("jobs",), ("jobs", kind)) for kind in KINDS}
+        words = (sys.executable, "-m", "xpubuild")
+        jobs = Asked(form, matrix, output, nodes, words, os.environ.get("XDG_CACHE_HOME", ""))
+        return options.answer(jobs.write(_asked(build)), planned_jobs_view)
     if matrix or (output and form != "sh"):
         raise click.UsageError("--matrix is for --format slurm and pbs, --output for these and sh")
     return _show_plan(_prepared(build), form, output=output)
-
-
-def _jobs(build: dict[str, Any], form: Any, matrix: tuple[str, ...], output: Path | None) -> int:
-    """Write a folder of jobs."""
-    from xpubuild.jobs.asked import Asked
-    from xpubuild.jobs.render import KINDS
-
-    # What [jobs] says is for every kind.
-    settings = options.configuration().merged
-    nodes: dict[str, Any] = {kind: settings(("jobs",), ("jobs", kind)) for kind in KINDS}
-    words = (sys.executable, "-m", "xpubuild")
-    jobs = Asked(form, matrix, output, nodes, words, os.environ.get("XDG_CACHE_HOME", ""))
-    return options.answer(jobs.write(_asked(build)), planned_jobs_view)
 
 
 def _show_plan(prepared: Prepared, form: str, until: str | None = None, output: Path | None = None) -> int:

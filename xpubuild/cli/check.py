@@ -65,9 +65,7 @@ def _kind_of(given: tuple[str, ...], workspace: Path | None) -> str:
     if any(item.endswith(".whl") for item in given):
         return "wheels"
     if len(given) > 1:
-        raise click.UsageError(
-            "pass one workspace, one lock or one depot; only of wheels there may be several"
-        )
+        raise click.UsageError("pass one workspace, lock or depot; only of wheels there may be several")
     if workspace is not None or not given:
         return "workspace"
     path = Path(given[0])

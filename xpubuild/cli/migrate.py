@@ -43,13 +43,9 @@ def migrate(
     from xpubuild.migrate.rules import rules_for
 
     if click.get_current_context().meta[WORDS]:
-        raise UsageError(
-            "a command was specified without --prove", fix="pass --prove, or omit what is behind --"
-        )
+        raise UsageError("a command needs --prove", fix="pass --prove, or omit what is behind --")
     if not paths:
-        raise UsageError(
-            "no path was specified", fix="pass files or folders", commands=("xpubuild migrate .",)
-        )
+        raise UsageError("no path was passed", fix="pass files or folders", commands=("xpubuild migrate .",))
     if update_baseline and baseline is None:
         raise UsageError("--update-baseline needs --baseline", fix="pass --baseline FILE")
     rules = rules_for(to, torch, python)

@@ -351,8 +351,7 @@ def may_remove(what: str, command: str) -> bool:
     if sys.stdin.isatty():
         return click.confirm(f"Remove {what}?", err=True)
     raise UsageError(
-        f"{click.get_current_context().command_path} would remove {what}, and there is no terminal to ask for"
-        " confirmation",
+        f"{click.get_current_context().command_path} would remove {what}, and nobody can be asked",
         why="standard input is not a terminal",
         fix="pass --yes to remove them, or --dry-run to list them",
         commands=(f"{command} --dry-run",),

@@ -35,10 +35,6 @@ def _items(texts: tuple[str, ...]) -> list[ConfigureTime]:
     return [ConfigureTime.model_validate(json.loads(text)) for text in texts]
 
 
-def _stocks(mirror: Path | None) -> tuple[Path, ...]:
-    return () if mirror is None else (mirror.absolute(),)
-
-
 @click.group(name="plumbing", hidden=True)
 def plumbing() -> None:
     """Commands that plans run; for scripts, not for people."""
@@ -131,7 +127,7 @@ def checkout(
     with options.interruptible() as cancel:
         report = make(
             pin, into, cache=cache, jobs=jobs, env=base_environment(), report=_say, cancel=cancel,
-            offline=offline, stocks=_stocks(mirror),
+            offline=offline, stocks=(mirror.absolute(),) if mirror is not None else (),
         )  # fmt: skip
     _say(f"{into} is at {commit} with {len(report.evidence['submodules'])} submodules")
 
@@ -147,8 +143,8 @@ def repositories(
     from xpubuild.supply.git.serving import serve_tree
 
     with options.interruptible() as cancel:
-        git = Git.open(base_environment())
-        store = RepositoryStore(cache, git, offline, stocks=_stocks(mirror), cancel=cancel)
+        stocks = (mirror.absolute(),) if mirror is not None else ()
+        store = RepositoryStore(cache, Git.open(base_environment()), offline, stocks=stocks, cancel=cancel)
         for one in serve_tree(
             store, tree, commit, _items(item), into, environ=os.environ, jobs=jobs, report=_say
         ):

@@ -135,15 +135,13 @@ def bump_view(document: Document, written: str = "") -> Parts:
     """Return the pins that differ from those upstream, what stays open, and how to go on."""
     changed = [item for item in document["proposals"] if item["changed"]]
     release, same = document["release"], len(document["proposals"]) - len(changed)
-    command = (
-        f"xpubuild recipes check {written}" if written else f"xpubuild recipes bump {release} --output FILE"
-    )
+    command = f"check {written}" if written else f"bump {release} --output FILE"
     counts = f"{len(changed)} pins of {release} differ from recipe {document['base']}, {same} are the same"
     return (
         listed("", changed, {"key": "key", "recipe": "recipe", "upstream": "upstream"}),
         Sentences(tuple(document["open"]), "To be looked up"),
         Sentences((counts,)),
-        Commands((command,), "Next steps"),
+        Commands((f"xpubuild recipes {command}",), "Next steps"),
     )
 
 

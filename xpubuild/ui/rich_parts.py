@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator
+from typing import IO
 
 from rich import box
 from rich.console import Console, JustifyMethod, RenderableType
@@ -26,14 +27,19 @@ _STATES = {
 }  # fmt: skip
 
 
-def render(parts: Iterable[Part], terminal: Terminal) -> str:
-    """Return the parts as text with colour codes, with an empty line between them."""
-    buffer = io.StringIO()
-    console = Console(
-        file=buffer, force_terminal=True, color_system="standard" if terminal.color else None,
+def console_of(terminal: Terminal, stream: IO[str]) -> Console:
+    """Return a console that writes to a stream what the terminal can show."""
+    return Console(
+        file=stream, force_terminal=True, color_system="standard" if terminal.color else None,
         no_color=not terminal.color, width=max(terminal.size()[0], 20), legacy_windows=False, highlight=False,
         markup=False, emoji=False,
     )  # fmt: skip
+
+
+def render(parts: Iterable[Part], terminal: Terminal) -> str:
+    """Return the parts as text with colour codes, with an empty line between them."""
+    buffer = io.StringIO()
+    console = console_of(terminal, buffer)
     for number, part in enumerate(part for part in parts if part.items):
         if number:
             console.line()

@@ -69,9 +69,8 @@ def _guesses(plan: Plan, estimates: Mapping[str, Estimate]) -> Table:
         ]
         missing = "without the steps that show ?" if whole.at_least else ""
         rows.append(("together", *least, missing))
-    return table(
-        "What the steps to do will take, about", ("step", ">time", ">download", ">disk", "from"), rows
-    )
+    title = "What the steps to do will take, about"
+    return table(title, ("step", ">time", ">download", ">disk", "from"), rows)
 
 
 def _obstacle(error: XpuBuildError) -> Parts:
@@ -228,9 +227,7 @@ class CheckPrinter:
     """Writes ``[3/28] pass aten.sort 0.1 s`` to standard error as each check ends."""
 
     def __init__(self, *, total: int, quiet: bool = False, stream: TextIO | None = None) -> None:
-        self._total = total
-        self._done = 0
-        self._quiet = quiet
+        self._total, self._done, self._quiet = total, 0, quiet
         self._stream = sys.stderr if stream is None else stream
 
     def emit(self, result: Any) -> None:

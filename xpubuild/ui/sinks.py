@@ -12,14 +12,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TextIO
 
 from xpubuild.engine import events
 from xpubuild.engine.progress import is_counter
 from xpubuild.ui import wording
 from xpubuild.ui.terminal import Terminal, annotation, clean, disconnect, flag, fold, harmless, one_line
-from xpubuild.ui.wording import Level, shown
+from xpubuild.ui.wording import Level, Running, shown
 
 #: Lines of output that GithubSink keeps per step; the whole is in the step's log.
 _KEPT_LINES = 5000
@@ -29,16 +28,6 @@ _COLORS = {
     **dict.fromkeys(("done", "ok"), "green"), **dict.fromkeys(("failed", "error"), "red"),
     **dict.fromkeys(("cancelled", "warning"), "yellow"),
 }  # fmt: skip
-
-
-@dataclass
-class _Running:
-    """A step that runs, and when it spoke last: every 10 s at first, then every 60 s."""
-
-    began: float
-    spoke: float
-    log: str = ""
-    detail: str = ""
 
 
 class PlainSink:
@@ -52,7 +41,7 @@ class PlainSink:
     ) -> None:
         self.terminal, self.level, self._clock = terminal, level, clock
         self._began: float | None = None
-        self._running: dict[str, _Running] = {}
+        self._running: dict[str, Running] = {}
         self._next_forecast = 0.0
 
     def emit(self, event: events.Event) -> None:
@@ -60,7 +49,7 @@ class PlainSink:
         if self._began is None:
             self._began = event.time
         if isinstance(event, events.StepStarted):
-            self._running[event.step] = _Running(event.time, event.time, event.log)
+            self._running[event.step] = Running(event.time, log=event.log, spoke=event.time)
         if self._due(event) and shown(event, self.level):
             self.tell(event)
         if isinstance(event, events.StepFinished):
@@ -69,8 +58,9 @@ class PlainSink:
     def _due(self, event: events.Event) -> bool:
         """Whether it is time to show this; counts are shown rarely."""
         if isinstance(event, events.StepProgress):
-            step = self._running.setdefault(event.step, _Running(event.time, event.time))
+            step = self._running.setdefault(event.step, Running(event.time, spoke=event.time))
             step.detail = event.detail
+            # Every 10 s at first, then every 60 s.
             if event.time - step.spoke < min(max((event.time - step.began) / 10, 10.0), 60.0):
                 return False
             step.spoke = event.time

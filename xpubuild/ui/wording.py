@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from enum import IntEnum, auto
 
 from xpubuild.engine import events
@@ -53,9 +54,13 @@ def clock(seconds: float) -> str:
     return f"{whole // _HOUR}:{whole % _HOUR // _MINUTE:02d}:{whole % _MINUTE:02d}"
 
 
-def when(moment: float) -> str:
+def when(moment: float, form: str = "%Y-%m-%d %H:%M:%S") -> str:
     """Return a moment (seconds since the epoch) as people write it, in local time."""
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
+    try:
+        return time.strftime(form, time.localtime(moment))
+    except (OverflowError, ValueError, OSError):
+        # What a damaged clock has written is no day of any year.
+        return "unknown"
 
 
 def size(count: float) -> str:
@@ -96,6 +101,18 @@ class Level(IntEnum):
     QUIET = auto()
     NORMAL = auto()
     VERBOSE = auto()
+
+
+@dataclass
+class Running:
+    """A step that runs: since when, its log, what it does, and when a line about it was written last."""
+
+    began: float
+    title: str = ""
+    log: str = ""
+    detail: str = ""
+    spoke: float = 0.0
+    progress: events.StepProgress | None = None
 
 
 def shown(event: events.Event, level: Level) -> bool:

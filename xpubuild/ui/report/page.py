@@ -7,7 +7,6 @@ page's own policy forbids scripts and everything that would be loaded.
 from __future__ import annotations
 
 import shlex
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,7 +38,8 @@ def page(document: Document) -> str:
         lstrip_blocks=True, finalize=_visible,
     )  # fmt: skip
     environment.filters |= {
-        "look": look, "sign": lambda status: _LOOKS[look(status)][0], "moment": moment, "figures": figures,
+        "look": look, "sign": lambda status: _LOOKS[look(status)][0], "figures": figures,
+        "moment": lambda seconds: "" if seconds is None else show.when(seconds, "%Y-%m-%d %H:%M:%S %z"),
         "took": lambda seconds: "" if seconds is None else show.duration(seconds), "plural": show.plural,
         "share": share, "why": why, "memory": show.memory, "size": show.size, "shell": shlex.join,
     }  # fmt: skip
@@ -60,15 +60,6 @@ def _visible(value: Any) -> Any:
 def look(status: str) -> str:
     """Return the class of a status: good, bad, some, now or none."""
     return next((name for name, (_, words) in _LOOKS.items() if status in words), "none")
-
-
-def moment(seconds: float | None) -> str:
-    """Return local time with its offset; nothing where it is not known."""
-    try:
-        return "" if seconds is None else time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(seconds))
-    except (OverflowError, ValueError, OSError):
-        # What a damaged clock has written is no day of any year.
-        return "unknown"
 
 
 def figures(evidence: Document) -> list[tuple[str, str]]:
