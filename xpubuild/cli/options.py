@@ -79,12 +79,17 @@ class _Commas(click.types.StringParamType):
     envvar_list_splitter = ","
 
 
+class _Number(click.FloatRange):
+    #: Messages have it: "'x' is not a valid number".
+    name = "number"
+
+
 #: Kind -> whether it may be repeated, its type, its metavar, and what makes the value of what click has.
 _KINDS: Mapping[str, tuple[bool, Any, str | None, Callable[[Any], Any] | None]] = {
     "text": (False, None, None, lambda value: value),
     "list": (True, None, None, None),
     "names": (True, None, "NAMES", _split),
-    "number": (False, click.FloatRange(min=0), None, None),
+    "number": (False, _Number(min=0), None, None),
     "jobs": (False, None, None, None),
     "path": (False, None, "DIR", _path),
     "paths": (True, None, "DIR", lambda values: tuple(map(_path, values))),

@@ -258,12 +258,9 @@ def make_sink(
     if kind is None and terminal.live and not env.get("NO_COLOR") and not flag(env, "CI"):
         kind = "rich"
     kind = kind or ("github" if env.get("GITHUB_ACTIONS") == "true" else "plain")
-    inner: events.Sink = PlainSink(terminal, level)
-    if kind == "jsonl":
-        inner = JsonLinesSink(terminal, level)
-    elif kind == "github":
-        inner = GithubSink(terminal, level)
-    elif kind == "rich" and terminal.live and level is not Level.QUIET:
+    others: dict[str, Callable[..., events.Sink]] = {"jsonl": JsonLinesSink, "github": GithubSink}
+    inner = others.get(kind, PlainSink)(terminal, level)
+    if kind == "rich" and terminal.live and level is not Level.QUIET:
         # Importing rich takes longer than many runs of xpubuild; only this sink needs it.
         from xpubuild.ui.live import RichSink  # noqa: PLC0415
 
