@@ -47,7 +47,7 @@ def doctor(
     if list_:
         return _list(profiles, only, skip)
     listener = _listener() if speech.log_format == "jsonl" else None
-    where = {"root": root or Path("/"), "workspace": workspace, **situation}
+    where: dict[str, Any] = {"root": root or Path("/"), "workspace": workspace, **situation}
     report, document = examined(profiles, only, skip, listener, **where)
     # The bundle first: the reader of standard output may close it.
     if bundle is not None:

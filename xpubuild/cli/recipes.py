@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -45,8 +44,9 @@ def show(recipe: str) -> int:
     from xpubuild.recipe.releases import recipe_document
     from xpubuild.ui.recipe_views import recipe_summary_view, recipe_view
 
-    summary = functools.partial(recipe_summary_view, name=recipe)
-    return options.answer(recipe_document(load(recipe)), recipe_view if options.speech().verbose else summary)
+    if options.speech().verbose:
+        return options.answer(recipe_document(load(recipe)), recipe_view)
+    return options.answer(recipe_document(load(recipe)), lambda found: recipe_summary_view(found, recipe))
 
 
 @options.command("recipes check", parent=recipes)
