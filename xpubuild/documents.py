@@ -31,15 +31,12 @@ def built(kind: Any, value: Any) -> Any:
         ValueError: it is of another type; the text names the field.
     """
     if isinstance(kind, type) and dataclasses.is_dataclass(kind) and isinstance(value, dict):
-        hints = _hints(kind)
-        found = {name: _field(name, hint, value[name]) for name, hint in hints.items() if name in value}
-        needed = {
-            item.name
-            for item in dataclasses.fields(kind)
-            if item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING
-        }
-        for name in sorted(needed - found.keys()):
-            raise ValueError(f"its field '{name}' is missing")
+        found = {}
+        for item in dataclasses.fields(kind):
+            if item.name in value:
+                found[item.name] = _field(item.name, _hints(kind)[item.name], value[item.name])
+            elif item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING:
+                raise ValueError(f"its field '{item.name}' is missing")
         return kind(**found)
     if get_origin(kind) is tuple and isinstance(value, list):
         return tuple(built(get_args(kind)[0], item) for item in value)

@@ -89,7 +89,7 @@ def _plan() -> str:
         "torch": Estimate(3000.0, 5_000_000, 0, "an earlier build"),
         "ops": Estimate(None, None, 70_000, ""),
     }
-    return shown(plan_view(plan, {"env": "done", "torch": ("stale", "the pin changed")}, obstacles, guesses))
+    return shown(plan_view(plan, {"env": "done", "torch": "stale: the pin changed"}, obstacles, guesses))
 
 
 def _started(after_s: float, step: str, reason: str = "") -> StepStarted:

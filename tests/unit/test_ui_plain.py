@@ -215,3 +215,8 @@ def test_duration(seconds: float, text: str) -> None:
 def test_bytes(count: int, decimal: str, binary: str) -> None:
     assert show.size(count) == decimal
     assert show.memory(count) == binary
+
+
+@pytest.mark.parametrize("moment", [1e30, float("nan")])
+def test_a_moment_of_a_damaged_clock_is_unknown(moment: float) -> None:
+    assert show.when(moment) == "unknown"

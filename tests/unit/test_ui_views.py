@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from xpubuild.ui import console
-from xpubuild.ui.invocation import how_called
 from xpubuild.ui.parts import Part, table
-from xpubuild.ui.run_views import final_view
+from xpubuild.ui.run_views import final_view, how_called
 
 WORKSPACE = "/home/u/über space/quickstart"
 
@@ -107,7 +106,7 @@ def test_a_table_whose_words_do_not_fit_is_a_list() -> None:
     path = "/p" * 60
     found = table("", ("name", "path", "size"), [("a", path, "40 MB or more"), ("b", path, "")])
     assert plain((found,)).splitlines() == [
-        "NAME    a", f"  PATH  {path}", "  SIZE  40 MB or more", "NAME    b", f"  PATH  {path}",
+        "name: a", f"path: {path}", "size: 40 MB or more", "", "name: b", f"path: {path}",
     ]  # fmt: skip
 
 

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xpubuild.cli import options
+from xpubuild.supply.depot.location import Location
+from xpubuild.ui.supply_views import store_copy_view, store_size_view, store_view
 
 if TYPE_CHECKING:
     from xpubuild.install.kept import Copies
-    from xpubuild.supply.depot.location import Location
 
-    Places = tuple[Path | Location, ...]
+Places = tuple[Path | Location, ...]
 
 
 def _store() -> None:
@@ -32,7 +33,6 @@ def list_(store: Places) -> int:
     from xpubuild.documents import plain
     from xpubuild.install.kept import folder_stores
     from xpubuild.supply.depot.keeping import contents_of
-    from xpubuild.ui.supply_views import store_view
 
     rows = [plain(contents_of(item)) for item in folder_stores(store)]
     return options.answer({"schema": "xpubuild.store/1", "stores": rows}, store_view)
@@ -44,7 +44,6 @@ def size(store: Places) -> int:
     from xpubuild.documents import plain
     from xpubuild.install.kept import folder_stores
     from xpubuild.supply.depot.keeping import size_of
-    from xpubuild.ui.supply_views import store_size_view
 
     rows = [plain(size_of(item)) for item in folder_stores(store)]
     return options.answer({"schema": "xpubuild.store-size/1", "stores": rows}, store_size_view)
@@ -70,8 +69,6 @@ def pull(**build: Any) -> int:
 
 def _copied(copies: Copies) -> int:
     """Print what was copied; a wheel that was not, other than because one is there, is an error."""
-    from xpubuild.ui.supply_views import store_copy_view
-
     document = {"schema": "xpubuild.store-copy/1", "wheels": copies.rows}
     return options.answer(document, store_copy_view, copies.failure())
 
@@ -99,11 +96,8 @@ def gc(store: Places, older: str, dry_run: bool, yes: bool) -> int:
         return {"schema": "xpubuild.store-gc/1", "dry_run": dry, "removed": removed, "kept": list(kept)}
 
     words = [word for place in store for word in ("--store", str(place))]
-    question = options.Question(
-        f"Remove {len(rubbish)} files from the store?", f"store gc would remove {len(rubbish)} files",
-        shlex.join(["xpubuild", "store", "gc", "--older", older, *words]),
-    )  # fmt: skip
     return options.remove_asked(
         document(rubbish, (), dry=True), lambda: document(*remove(rubbish)),
-        None if dry_run else question, yes=yes,
+        f"{len(rubbish)} files from the store",
+        shlex.join(["xpubuild", "store", "gc", "--older", older, *words]), dry_run=dry_run, yes=yes,
     )  # fmt: skip
