@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.files import lay
 
 from xpubuild.machine.capacity import CgroupLimits, cgroup_limits, cpu_facts, memory_facts
 from xpubuild.machine.jobs import LargeUnit, plan_jobs
@@ -31,14 +32,6 @@ core id\t\t: 0
 MEMINFO = (
     "MemTotal:       65536 kB\nMemAvailable:   32768 kB\nSwapTotal:       1024 kB\nSwapFree:         512 kB\n"
 )
-
-
-def lay(root: Path, files: dict[str, str]) -> Path:
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8")
-    return root
 
 
 @pytest.fixture

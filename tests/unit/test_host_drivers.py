@@ -6,32 +6,22 @@ from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
-from unit.test_host_capacity import lay
+from support.files import lay
 
 from xpubuild.machine import host_report as report
 from xpubuild.machine.drivers import driver_family, family_of_version, find_drivers, parse_rpms
 from xpubuild.machine.gpus import GpuFacts, find_gpus, intel_gpu, intel_gpus
-from xpubuild.machine.system import OsFacts, os_facts
 
 LTS = "/gpu/ubuntu jammy/lts/2350 unified"
 LTS2 = "/gpu/ubuntu noble/lts/2523 unified"
 ROLLING = "/gpu/ubuntu noble unified"
 
 
-def package(name: str, version: str, status: str = "install ok installed") -> str:
+def package(name: str, version: str) -> str:
     return (
-        f"Package: {name}\nStatus: {status}\nPriority: optional\nArchitecture: amd64\nVersion: {version}\n"
+        f"Package: {name}\nStatus: install ok installed\nPriority: optional\nVersion: {version}\n"
         f"Description: made up\n Package: libze-intel-gpu1\n Version: 99.99.99999.9\n"
     )
-
-
-def tree(root: Path, *packages: str, files: dict[str, str] | None = None) -> Path:
-    texts = {"var/lib/dpkg/status": "\n".join(packages), **(files or {})}
-    for name, text in texts.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8")
-    return root
 
 
 def apt(line: str) -> dict[str, str]:
@@ -72,21 +62,12 @@ def apt(line: str) -> dict[str, str]:
 def test_the_family(
     tmp_path: Path, packages: dict[str, str], files: dict[str, str], family: str | None
 ) -> None:
-    root = tree(tmp_path, *(package(*item) for item in packages.items()), files=files)
+    status = "\n".join(package(*item) for item in packages.items())
+    root = lay(tmp_path, {"var/lib/dpkg/status": status, **files})
     drivers = find_drivers(root)
     assert driver_family(drivers) == family
     assert {item.package: item.version for item in drivers} == packages
     assert all(item.source == "dpkg" for item in drivers)
-
-
-def test_a_driver_that_no_package_database_knows(tmp_path: Path) -> None:
-    folder = tmp_path / "usr/lib64"
-    folder.mkdir(parents=True)
-    (folder / "libze_intel_gpu.so.1.3.27642").touch()
-    (folder / "libze_intel_gpu.so.1").symlink_to("libze_intel_gpu.so.1.3.27642")
-    (found,) = find_drivers(tmp_path)
-    assert (found.family, found.version, found.source) == ("lts-2350", "1.3.27642", "/usr/lib64")
-    assert driver_family((found,)) == "lts-2350"
 
 
 def test_the_answer_of_rpm() -> None:
@@ -104,7 +85,7 @@ def test_the_answer_of_rpm() -> None:
 
 @pytest.mark.parametrize("text", ["", "Package", "Package: libze-intel-gpu1\n", "\x00\xff: x\n\n:\n"])
 def test_a_damaged_database_does_no_harm(tmp_path: Path, text: str) -> None:
-    assert find_drivers(tree(tmp_path, text)) == ()
+    assert find_drivers(lay(tmp_path, {"var/lib/dpkg/status": text})) == ()
     (tmp_path / "var/lib/dpkg/status").unlink()
     (tmp_path / "var/lib/dpkg/status").mkdir()
     assert find_drivers(tmp_path) == ()
@@ -212,27 +193,6 @@ def test_max_parts_are_known_also_outside_the_common_range(device_id: str) -> No
 
 
 # ---- What readers of the host do at their limits, and what is made of programs that say little
-
-
-@pytest.mark.parametrize(
-    ("files", "expected"),
-    [
-        ({"etc/os-release": "ID=a\n#ID=b\nBAD\n NAME = 'N n' \nVERSION_ID=\"1\"\nID_LIKE='c  d'\n"},
-         OsFacts("a", ("c", "d"), "1", "N n")),
-        ({"usr/lib/os-release": "NAME=n\nPRETTY_NAME=p\n"}, OsFacts(name="p")),
-        ({"etc/os-release": "ID=a\n", "usr/lib/os-release": "ID=b\n"}, OsFacts("a")),
-        ({"etc/os-release": "NAME='x\n", "proc/sys/kernel/osrelease": "6.1 Microsoft\n"},
-         OsFacts(name="'x", kernel="6.1 Microsoft", container="wsl")),
-        *(({"proc/self/cgroup": f"0::/{word}/x\n"}, OsFacts(container=name)) for word, name in (
-            ("kubepods", "kubernetes"), ("docker", "docker"), ("libpod", "podman"),
-            ("lxc", "lxc"), ("x", "none"))),
-        *(({name: "x"}, OsFacts(container=told)) for name, told in (
-            (".dockerenv", "docker"), ("run/.containerenv", "podman"), (".singularity.d", "apptainer"),
-            ("run/systemd/container", "x"))),
-    ],
-)  # fmt: skip
-def test_systems_of_trees(tmp_path: Path, files: dict[str, str], expected: OsFacts) -> None:
-    assert os_facts(lay(tmp_path / "r", files)) == expected
 
 
 def test_a_question_that_fails_fails_where_its_answer_is_wanted() -> None:
