@@ -55,7 +55,6 @@ def test_an_old_one_in_front_cannot_load_the_providers(host: EnvHost, mpi: Path)
     first = in_front(host, OLD)
     found = look(host)
     assert (found.status, found.evidence["short"]) == ("fail", {str(first): ["FABRIC_1.7"]})
-    assert found.fix is not None
     assert f"export FI_PROVIDER_PATH={mpi}/prov" in found.fix.commands
 
 
@@ -75,7 +74,6 @@ def test_providers_that_nothing_names(host: EnvHost, mpi: Path, value: str, told
     host.environ["FI_PROVIDER_PATH"] = value
     found = look(host)
     assert (found.status, told in found.detail) == ("warn", True)
-    assert found.fix is not None
     assert f"export FI_PROVIDER_PATH={mpi}/prov" in found.fix.commands
 
 

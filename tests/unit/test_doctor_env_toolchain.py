@@ -59,7 +59,6 @@ def test_no_oneapi_is_a_warning_without_a_recipe_and_nothing_for_the_cpu(host: E
 
 def test_the_fix_of_a_missing_oneapi_fits_the_distribution(host: EnvHost) -> None:
     fix = oneapi.oneapi_installed(host.context(offline("2.8"))).fix
-    assert fix is not None
     assert any("apt-get install -y intel-deep-learning-essentials-2025.1" in line for line in fix.commands)
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.test_doctor_gpu_checks import GPU, LOADED, answered, at, device, facts, live, run, tree
+from support.files import lay
+from unit.test_doctor_gpu_checks import GPU, LOADED, answered, at, device, facts, live, run
 
 from xpubuild.doctor.checks import gpu, gpu_kernel, level_zero
 from xpubuild.doctor.kit import Look
@@ -50,13 +51,12 @@ def itself(context: Look) -> Look:
 def test_advice_fits_the_place(
     tmp_path: Path, *, check: type[Any], files: dict[str, str], place: Callable[[Look], Look], word: str
 ) -> None:
-    root = tree(tmp_path, files)
+    root = lay(tmp_path, files)
     for driver in (root / "sys/bus/pci/drivers").glob("*"):
         folder = root / "sys/bus/pci/devices/0000:29:00.0"
         (folder / "driver").symlink_to(f"../../drivers/{driver.name}")
         (folder / "drm/renderD128").mkdir(parents=True)
     outcome = run(check, place(at(root)))
-    assert outcome.fix is not None
     assert word in outcome.fix.summary
 
 
@@ -74,7 +74,6 @@ def test_a_driver_that_lists_nothing(
     monkeypatch: pytest.MonkeyPatch, records: tuple[dict[str, Any], ...], word: str
 ) -> None:
     outcome = run(level_zero.level_zero_enumerate, live(monkeypatch, answered(LOADED, *records)))
-    assert outcome.fix is not None
     assert word in outcome.fix.summary
 
 
@@ -107,7 +106,6 @@ def test_a_loader_that_is_too_old_is_replaced_by_one_that_exists(
     host = dataclasses.replace(context.host, os=system, drivers=drivers)
     outcome = run(level_zero.level_zero_versions, dataclasses.replace(context, host=host))
     assert (outcome.status, "finds no GPU" in outcome.detail) == ("fail", True)
-    assert outcome.fix is not None
     assert word in outcome.fix.summary
     assert command in "\n".join(outcome.fix.commands)
     # A package that brings the same loader again is no fix.

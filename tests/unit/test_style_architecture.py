@@ -10,8 +10,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
-from support.imports import PACKAGE, Import, all_imports, imports_of, module_name, sources
-from support.releases import TARGET_PACKAGES
+from support.imports import PACKAGE, Import, all_imports, module_name, sources
 
 STDLIB = sys.stdlib_module_names
 #: What stands above; all other packages know PyTorch, builds and machines, but no terminal.
@@ -118,31 +117,6 @@ def test_only_two_scripts_and_one_module_start_processes_or_become_one() -> None
     allowed = ("xpubuild.engine.supervise:", "xpubuild.engine.child:", "xpubuild.engine.admit:")
     wrong = [use for path in sources() for use in process_calls(path) if not use.startswith(allowed)]
     assert not wrong, "\n".join(wrong)
-
-
-def test_the_suite_runs_with_the_standard_library_and_torch() -> None:
-    """The interpreter that runs it has no xpubuild and none of its dependencies."""
-    allowed = {*STDLIB, *TARGET_PACKAGES}
-    found = [
-        item
-        for path in sorted((PACKAGE / "verify" / "suite").rglob("*.py"))
-        for item in imports_of(module_name(path), path)
-    ]
-    wrong = [
-        item
-        for item in found
-        if not item.of("xpubuild.verify.suite") and item.target.partition(".")[0] not in allowed
-    ]
-    assert found
-    assert not wrong, listed(wrong)
-
-
-def test_the_suite_names_itself_relatively() -> None:
-    """An absolute import of xpubuild would only work where xpubuild is installed."""
-    for path in sorted((PACKAGE / "verify" / "suite").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.ImportFrom) and node.level == 0:
-                assert not (node.module or "").startswith("xpubuild."), f"{path.name}:{node.lineno}"
 
 
 def package_of(name: str) -> str:
