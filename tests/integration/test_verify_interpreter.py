@@ -1,4 +1,4 @@
-"""Targets that are no working torch: told apart before anything else is."""
+"""Targets that are no working torch, told apart before anything else is; a device that is simulated."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from integration import simulated_streams
+from integration.torch_env import TorchEnv
 from integration.verify_support import Target, bad, by_id
 from support.files import lay, script
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import ToolchainError
+from xpubuild.resources import suite_dir
 from xpubuild.verify.harness import run_suite
 from xpubuild.verify.model import VerifyReport
 
@@ -74,3 +77,56 @@ def test_asked_for_a_device_that_torch_was_built_without(target: Target, warm: P
     assert by_id(report)["device.availability"].detail == expected
     assert by_id(report)["aten.sort"].status == "skip"
     assert report.device == {"type": device}
+
+
+# ---- The checks of streams, events and device memory against a simulated device, whole and broken
+
+
+#: Not runtime.event_timing: the stand-in has no clock of its own, and runs nothing while the host is busy.
+SIMULATED = (
+    "runtime.stream_*", "runtime.guard_stream", "runtime.allocator_*",
+    "runtime.copy_pinned", "runtime.copy_async", "aten.no_fallback",
+)  # fmt: skip
+
+
+def test_a_good_simulated_device_passes(target: Target, warm: Path) -> None:
+    """The stand-in itself is no reason for any of the failures in the mutations."""
+    report = target.verify(*SIMULATED, suite="full", mutation=simulated_streams.CODE, python=warm)
+    assert bad(report) == {}
+    assert [check.id for check in report.checks if check.status == "skip"] == []
+
+
+DEVICE_MEMORY = """\
+import torch
+{code}
+sys.path.insert(0, {suite!r})
+import importlib.util
+from pathlib import Path
+run = importlib.util.spec_from_file_location("run", Path({suite!r}) / "run.py")
+module = importlib.util.module_from_spec(run)
+run.loader.exec_module(module)
+module._load_suite()
+from xpubuild_verify_suite.backends import BACKENDS
+from xpubuild_verify_suite.context import SuiteContext
+from xpubuild_verify_suite.placement import on_device
+for field in ("streams", "allocator_statistics"):
+    object.__setattr__(BACKENDS["cpu"], field, True)
+context = SuiteContext(BACKENDS["cpu"], frozenset())
+for elements in (1000, 10):
+    with on_device(context, 4 * 1000):
+        torch.ones(elements) + 1
+    print(context.metrics)
+"""
+
+
+def test_work_is_seen_by_allocator_and_profiler_and_what_takes_no_memory_is_a_failure(
+    torch_env: TorchEnv, warm: Path, tmp_path: Path
+) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(DEVICE_MEMORY.format(code=simulated_streams.CODE, suite=str(suite_dir())), "utf-8")
+    done = torch_env.run(warm, program)
+    output = done.stdout + done.stderr
+    assert done.returncode == 1
+    assert output.count("'device_evidence': ['allocator', 'profiler']") == 1, output
+    assert "the device's allocator provided" in output
+    assert "it did not run there" in output
