@@ -18,7 +18,7 @@ from support.data_files import DATA, dumped, placed
 from support.releases import recipe_of
 from xpubuild.engine.model import Command, Plan, Step
 from xpubuild.install.choose import check_host, choose
-from xpubuild.install.options import Options, Resolved
+from xpubuild.install.options import Options
 from xpubuild.install.planner import make_plan
 from xpubuild.install.rehearse import planned
 from xpubuild.install.resolve import requirement_texts
@@ -59,10 +59,6 @@ _LOCK = CondaLock(
         for name, version in (("cmake", "3.31.2"), ("python", "3.12.4"))
     ), ("conda-forge",), "0" * 64,
 )  # fmt: skip
-_OPEN = {
-    name: Resolved("main", digit * 40, f"https://git.example.invalid/{name}", "2026-01-01T00:00:00Z")
-    for name, digit in (("torch", "1"), ("triton", "2"), ("vision", "3"), ("audio", "4"))
-}
 
 
 def _oneapi(version: str) -> OneapiFacts:
