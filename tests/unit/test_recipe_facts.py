@@ -158,10 +158,7 @@ def test_show_tells_unknown_from_not_set(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["2.8", "main", "quickstart"])
-def test_the_summary_of_a_recipe_fits_a_screen(
-    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    xpubuild = Xpubuild(capsys, monkeypatch)
+def test_the_summary_of_a_recipe_fits_a_screen(name: str, xpubuild: Xpubuild) -> None:
     recipe = load(name).recipe
     lines = xpubuild.ok("recipes", "show", name).out.splitlines()
     assert len(lines) <= 40
