@@ -192,7 +192,6 @@ def test_without_a_recipe_servers_are_asked_where_the_check_was_named(
 ) -> None:
     host = EnvHost(tmp_path)
     newest = _newest()
-    assert newest is not None
     assert newest.components["torch"].source is not None
     assert newest.components["torch"].source.commit
     with net.server() as port:

@@ -146,7 +146,6 @@ def test_sites_are_found_without_running_anything(host: EnvHost) -> None:
     (other / "yaml-1.0.dist-info").mkdir(parents=True)
     host.environ["PYTHONPATH"] = str(other)
     found = host.context().probe(sites.site)
-    assert found is not None
     assert found.folders == (other, host.site)
     assert {dist.name for dist in found.dists} == {"numpy", "yaml"}
     assert found.conda is None

@@ -103,7 +103,6 @@ def test_a_retried_transfer_is_no_first_error() -> None:
         "Receiving objects: 100% (9/9), done.\nx.cpp:1:1: error: frobnication is not possible\n"
     )
     first = explain_stream(io.BytesIO(log.encode())).first_error
-    assert first is not None
     assert first.line == 4
 
 
@@ -421,7 +420,6 @@ def test_a_heading_is_no_evidence() -> None:
 def test_a_crash_is_the_first_error_with_its_frame(line: str, kind: str) -> None:
     log = f"start\n{line}\n#0  0x00007f in frob() from /usr/lib/libfrob.so\nlater: error: no\n"
     first = explain_stream(io.BytesIO(log.encode())).first_error
-    assert first is not None
     assert (first.line, first.kind) == (2, kind)
     assert first.frame == ("#0  0x00007f in frob() from /usr/lib/libfrob.so" if kind == "signal" else None)
 
@@ -441,7 +439,6 @@ def test_what_is_no_error(line: str) -> None:
 def test_a_message_that_cmake_wrapped_is_shown_whole() -> None:
     log = "CMake Error at a/b.txt:3 (message):\n  The frob of this\n  project is missing.\n\n-- Done\n"
     first = explain_stream(io.BytesIO(log.encode())).first_error
-    assert first is not None
     assert first.text.endswith("The frob of this project is missing.")
     assert first.step == "configuring"
 
@@ -488,7 +485,6 @@ def test_many_errors_cost_little(capsys: pytest.CaptureFixture[str]) -> None:
     answer = explain_stream(io.BytesIO(log))
     assert time.process_time() - started < 10
     assert answer.lines == 100_000
-    assert answer.first_error is not None
     assert answer.first_error.line == 1
     assert run(["explain", "--list"]) == 0
     assert "libsycl-not-found" in capsys.readouterr().out
