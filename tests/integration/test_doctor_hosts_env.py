@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 from integration import oneapi_standin as standin
-from support.doctor_env import GIB, EnvHost, findings, offline, outcomes, tmpfs
+from support.doctor_env import GIB, EnvHost, findings, offline, outcomes
 from support.doctor_shows import shows
+from support.engine import small_disk
 from support.small_elf import library
 
 from xpubuild.doctor.kit import Outcome
@@ -294,7 +295,7 @@ def test_an_older_gcc_loses_flash_attention(tmp_path: Path) -> None:
 
 @pytest.mark.needs("mount")
 def test_a_full_disk(healthy: EnvHost, recipe: LoadedRecipe) -> None:
-    with tmpfs(healthy.folder / "work", "size=64k,nr_inodes=1k") as work:
+    with small_disk(healthy.folder / "work", "64k,nr_inodes=1k") as work:
         full = work / "full"
         with full.open("wb") as stream, suppress(OSError):
             stream.write(b"x" * (1 << 20))
@@ -303,12 +304,12 @@ def test_a_full_disk(healthy: EnvHost, recipe: LoadedRecipe) -> None:
 
 
 @pytest.mark.needs("mount")
-@pytest.mark.parametrize(("options", "word"), [("size=8g,noexec", "noexec"), ("size=8g,ro", "read-only")])
+@pytest.mark.parametrize(("options", "word"), [("8g,noexec", "noexec"), ("8g,ro", "read-only")])
 @shows("fail", "build.filesystem")
 def test_a_workspace_where_nothing_can_be_built(
     healthy: EnvHost, recipe: LoadedRecipe, options: str, word: str
 ) -> None:
-    with tmpfs(healthy.folder / "work", options) as work:
+    with small_disk(healthy.folder / "work", options) as work:
         real = disk_facts(work)
         healthy.facts["disk"] = type(real)(**{**real.__dict__, "free_bytes": 900 * GIB, "inodes_free": None})
         found = outcomes(healthy.context(recipe))

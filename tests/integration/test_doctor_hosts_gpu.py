@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 from integration import oneapi_standin as standin
 from support import gpu_hosts
-from support.doctor_env import EnvHost, tmpfs
+from support.doctor_env import EnvHost
+from support.engine import small_disk
 from support.gpu_hosts import ALL, HEALTHY, WELL
 from support.hosts import Host, record, simulate
 
@@ -241,5 +242,5 @@ def test_exactly_the_expected_checks_fail(
 
 def test_a_tmpdir_that_runs_nothing(tmp_path: Path) -> None:
     (tmp_path / "env").mkdir()
-    with tmpfs(tmp_path / "env" / "tmp", "size=8g,noexec"):
+    with small_disk(tmp_path / "env" / "tmp", "8g,noexec"):
         assert [*failing(tmp_path)] == ["build.tmpdir"]

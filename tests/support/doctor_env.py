@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,7 @@ from integration import oneapi_standin as standin
 
 from support.doctor_frame import a_check, a_host
 from support.small_elf import library
-from xpubuild.doctor.kit import Check, Fix, Look, Outcome
+from xpubuild.doctor.kit import Fix, Look, Outcome
 from xpubuild.doctor.registry import arranged, select, shipped
 from xpubuild.doctor.runner import run_checks
 from xpubuild.machine.capacity import CpuFacts, MemoryFacts
@@ -38,12 +36,6 @@ DEBIAN = OsFacts(id="debian", version="12", name="Debian GNU/Linux 12", machine=
 
 
 NO_GPU = Outcome("fail", "no Intel GPU", fix=Fix("run this on a machine with an Intel GPU"))
-
-
-def env_checks(gpu: Outcome | None = None) -> tuple[Check, ...]:
-    """Return the checks of the environment, with a GPU that is simply there or the given answer about it."""
-    own = [check for check in shipped() if check.group in GROUPS]
-    return arranged([a_check("gpu.present", gpu), *own])
 
 
 def offline(name: str, **urls: str) -> LoadedRecipe:
@@ -226,12 +218,11 @@ class EnvHost:
         told = f"'{cuda}'" if cuda else "None"
         (folder / "version.py").write_text(f"__version__ = '{version}'\ncuda = {told}\n")
 
-    def oneapi(self, versions: Mapping[str, str], *, full: bool = True) -> Path:
-        """Install oneAPI in the component layout; ``full`` adds what CMake looks for."""
+    def oneapi(self, versions: Mapping[str, str]) -> Path:
+        """Install oneAPI in the component layout, with what CMake looks for."""
         root = standin.build_root(self.oneapi_root, versions)
         self.environ["ONEAPI_ROOT"] = str(root)
-        if full:
-            self.complete(root, versions)
+        self.complete(root, versions)
         return root
 
     @staticmethod
@@ -269,8 +260,12 @@ class EnvHost:
 
 
 def outcomes(context: Look, gpu: Outcome | None = None) -> dict[str, Outcome]:
-    """Run the checks of the environment as doctor runs them; return id -> what it answered."""
-    results = run_checks(context, select(env_checks(gpu)))
+    """Run the checks of the environment as doctor runs them, with an answer about the GPU (there: None).
+
+    Return id -> what it answered.
+    """
+    checks = [a_check("gpu.present", gpu), *(check for check in shipped() if check.group in GROUPS)]
+    results = run_checks(context, select(arranged(checks)))
     return {item.id: Outcome(item.status, item.detail, item.evidence, item.fix) for item in results}
 
 
@@ -278,15 +273,3 @@ def findings(context: Look, gpu: Outcome | None = None) -> dict[str, str]:
     """Return id -> status of every check that found something, or broke."""
     found = outcomes(context, gpu)
     return {name: item.status for name, item in found.items() if item.status not in ("ok", "skip")}
-
-
-@contextmanager
-def tmpfs(folder: Path, options: str) -> Iterator[Path]:
-    """Mount a tmpfs on a folder as long as the block runs."""
-    folder.mkdir(exist_ok=True)
-    argv = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
-    subprocess.run(argv, check=True, capture_output=True, timeout=30)
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", str(folder)], check=True, capture_output=True, timeout=30)
