@@ -5,6 +5,7 @@ import io
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from unit.test_ui_console import FakeTerminal
 
 from xpubuild.engine.events import (
     Event,
@@ -139,21 +140,6 @@ def test_never_a_carriage_return_or_an_escape(events: list[Event]) -> None:
     assert all(line.startswith("[") for line in text.split("\n") if line)
 
 
-class FakeTerminal(io.StringIO):
-    """A stream that says it is a terminal of some encoding."""
-
-    def __init__(self, encoding: str = "utf-8", terminal: bool = True) -> None:
-        super().__init__()
-        self._encoding, self._terminal = encoding, terminal
-
-    @property
-    def encoding(self) -> str:  # type: ignore[override]
-        return self._encoding
-
-    def isatty(self) -> bool:
-        return self._terminal
-
-
 @pytest.mark.parametrize(
     ("env", "terminal", "live", "color"),
     [
@@ -170,7 +156,7 @@ class FakeTerminal(io.StringIO):
     ],
 )
 def test_what_a_stream_can_show(env: dict[str, str], terminal: bool, live: bool, color: bool) -> None:
-    found = Terminal.detect(FakeTerminal(terminal=terminal), env)
+    found = Terminal.detect(FakeTerminal() if terminal else io.StringIO(), env)
     assert (found.live, found.color) == (live, color)
 
 
@@ -188,7 +174,9 @@ def test_what_a_stream_can_show(env: dict[str, str], terminal: bool, live: bool,
     ],
 )
 def test_characters_beyond_ascii(encoding: str, env: dict[str, str], unicode: bool) -> None:
-    assert Terminal.detect(FakeTerminal(encoding), env).unicode is unicode
+    stream = FakeTerminal()
+    stream.encoding = encoding
+    assert Terminal.detect(stream, env).unicode is unicode
 
 
 def test_foreign_text_is_cleaned() -> None:
