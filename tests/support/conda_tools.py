@@ -11,6 +11,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
+from support.files import script
 from xpubuild.engine.environment import base_environment
 from xpubuild.supply.conda.lockfile import resolve
 from xpubuild.supply.conda.solve import CondaLocker, Wanted, make_lock
@@ -21,10 +22,8 @@ CONDA_LOCK = Path(sys.executable).parent / "conda-lock"
 
 def conda_locker(folder: Path) -> CondaLocker:
     """Return conda-lock itself; the ``conda`` that it runs is a stand-in over rattler, no real conda."""
-    program = folder / "conda"
     front = Path(__file__).with_name("conda_front.py")
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{front}" "$@"\n')
-    program.chmod(0o755)
+    program = script(folder / "conda", f'exec "{sys.executable}" "{front}" "$@"')
     return CondaLocker(str(CONDA_LOCK), str(program))
 
 

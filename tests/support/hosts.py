@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from support.fake_ze.builder import SONAME, fake_driver
-from support.ocloc_standin import ocloc_script
+from support.ocloc_standin import OCLOC
 
 ENTER = Path(__file__).with_name("enter_host.py")
 RENDER_GID = 993
@@ -194,7 +194,7 @@ GROUPS = f"root:x:0:\nvideo:x:{VIDEO_GID}:\nrender:x:{RENDER_GID}:\nada:x:1000:\
 DEVELOPMENT: dict[str, Content] = {
     "/usr/include/level_zero/ze_api.h": "/* stand-in */\n",
     "/usr/include/CL/cl.h": "/* stand-in */\n",
-    "/usr/bin/ocloc": ocloc_script(),
+    "/usr/bin/ocloc": OCLOC,
 }
 OPENCL: dict[str, Content] = {
     "/etc/OpenCL/vendors/intel.icd": "/usr/lib/x86_64-linux-gnu/intel-opencl/libigdrcl.so\n",

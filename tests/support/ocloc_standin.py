@@ -53,13 +53,12 @@ echo 'Build succeeded.'
 """
 
 
-def ocloc_script(knows: Iterable[str] = EVERY, *, before: str = "") -> str:
-    """Return the program; ``before`` are lines that run first."""
-    return "#!/bin/sh\n" + _SCRIPT.format(knows=" ".join(knows), before=before)
+#: The program that knows every target.
+OCLOC = "#!/bin/sh\n" + _SCRIPT.format(knows=" ".join(EVERY), before="")
 
 
 def add_ocloc(folder: Path, knows: Iterable[str] = EVERY, *, before: str = "") -> Path:
-    """Put the program into a folder."""
+    """Put a program into a folder; ``before`` are lines that run first."""
     return script(folder / "ocloc", _SCRIPT.format(knows=" ".join(knows), before=before))
 
 

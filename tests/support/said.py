@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from support.files import lay, script
+
 _NOTE = """\
 import json, os, sys
 given = sys.stdin.read() if not sys.stdin.isatty() else ""
@@ -32,19 +34,11 @@ class Program:
 
 def program(folder: Path, name: str, says: str = "") -> Program:
     """Make a program that notes each call and then runs a few lines of shell."""
-    folder.mkdir(parents=True, exist_ok=True)
-    note, script, notes = folder / f".{name}.py", folder / name, folder / f".{name}.jsonl"
-    note.write_text(_NOTE)
+    note, notes = lay(folder, {f".{name}.py": _NOTE}) / f".{name}.py", folder / f".{name}.jsonl"
     words = " ".join(shlex.quote(word) for word in (sys.executable, "-I", str(note), str(notes)))
-    script.write_text(f'#!/bin/sh\n{words} "$@"\n{says}\n')
-    script.chmod(0o755)
-    return Program(str(script), notes)
+    return Program(str(script(folder / name, f'{words} "$@"\n{says}')), notes)
 
 
 def sleeper(folder: Path, name: str) -> Program:
     """Make a program that does nothing until it is stopped."""
-    folder.mkdir(parents=True, exist_ok=True)
-    script = folder / name
-    script.write_text("#!/bin/sh\nexec sleep 600\n")
-    script.chmod(0o755)
-    return Program(str(script), folder / f".{name}.jsonl")
+    return Program(str(script(folder / name, "exec sleep 600")), folder / f".{name}.jsonl")
