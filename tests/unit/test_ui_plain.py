@@ -53,26 +53,6 @@ def started(after_s: float = 0.0) -> StepStarted:
     return StepStarted(T0 + after_s, "ops", "Build ops", "/ws/logs/ops.log", "its inputs changed")
 
 
-def test_a_run_as_lines() -> None:
-    lines = Fixture().emit(
-        START,
-        started(1),
-        Notice(T0 + 2, "warning", "first line\nsecond line", "ops"),
-        progress(12, 30),
-        StepFinished(T0 + 75, "ops", "Build ops", "done", 74.0, 1 << 30),
-        RunFinished(T0 + 75, "ok", 75.0),
-    )
-    assert lines == [
-        "[0:00:00] quickstart: 2 steps, 1 up to date; workspace /home/u/über space/ws",
-        "[0:00:01] ops: Build ops (its inputs changed)",
-        "[0:00:02] ops: warning: first line",
-        "[0:00:02] second line",
-        "[0:00:12] ops: 30/1000 edges (3 %): compiling a.cpp",
-        "[0:01:15] ops: done in 1m 14s, peak memory 1.0 GiB",
-        "[0:01:15] finished in 1m 15s",
-    ]
-
-
 def test_what_is_left_is_told_at_first_and_then_rarely() -> None:
     def forecast(after_s: float, left_s: float) -> RunForecast:
         return RunForecast(T0 + after_s, left_s, (("ops", left_s),), ())
