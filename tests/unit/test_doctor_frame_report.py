@@ -119,27 +119,12 @@ def test_an_image_is_called_one(tmp_path: Path) -> None:
 # ---- text
 
 
-def text_of(*checks: Check, verbose: bool = False) -> str:
+def test_what_was_skipped_is_text_where_it_is_asked_for() -> None:
+    """All else of the text: tests/data/views/doctor.txt."""
+    document = doctor_document(report_of(NO_GPU, a_check("a.skip", Outcome("skip", "not here"))))
     terminal = Terminal.detect(io.StringIO(), {})
-    return doctor_text(doctor_document(report_of(*checks)), terminal, verbose=verbose)
-
-
-def test_the_text_has_the_verdict_failures_with_commands_warnings_and_a_count() -> None:
-    text = text_of(WARNING, NO_GPU, CMAKE, a_check("a.skip", Outcome("skip", "not here")))
-    lines = text.splitlines()
-    assert lines[0] == NONE + " This host can build PyTorch for XPU"
-    assert lines[2] == "fail  gpu.present: expected: title of gpu.present"
-    assert lines[4:7] == [
-        "      fix: install the loader",
-        "        apt-get update",
-        "        apt-get install -y libze1",
-    ]
-    assert lines.index("warn  build.z: expected: title of build.z") > 6
-    assert lines[-1] == "1 failed, 1 warned, 1 ok, 1 skipped (-v lists them all)"
-    assert "not here" not in text
-    assert "skip  a.skip: not here" in text_of(
-        NO_GPU, a_check("a.skip", Outcome("skip", "not here")), verbose=True
-    )
+    assert "not here" not in doctor_text(document, terminal, verbose=False)
+    assert "skip  a.skip: not here" in doctor_text(document, terminal, verbose=True)
 
 
 # ---- documents

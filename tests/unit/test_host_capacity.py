@@ -97,34 +97,40 @@ def test_this_machine_agrees_with_the_kernel() -> None:
     assert total == pytest.approx(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), rel=0.01)
 
 
+FLASH = LargeUnit("flash attention", 5 * GIB, 40 * GIB)
+LARGEST = "at 5 GiB each, the largest 40 GiB (flash attention)"
+
+
 @pytest.mark.parametrize(
-    ("cores", "memory", "requested", "jobs", "reason"),
+    ("cores", "memory", "requested", "large", "jobs", "reason"),
     [
-        (2, 24 * GIB, "auto", 2, "2 of 2 cores; memory 24 GiB allows 12 at 2 GiB each"),
-        (64, 24 * GIB, "auto", 12, "12 of 64 cores; memory 24 GiB allows 12 at 2 GiB each"),
-        (8, GIB, "auto", 1, "1 of 8 cores; memory 1 GiB allows 1 at 2 GiB each"),
-        (8, None, "auto", 8, "8 of 8 cores; free memory is unknown"),
+        (2, 24 * GIB, "auto", None, 2, "2 of 2 cores; memory 24 GiB allows 12 at 2 GiB each"),
+        (64, 24 * GIB, "auto", None, 12, "12 of 64 cores; memory 24 GiB allows 12 at 2 GiB each"),
+        (8, GIB, "auto", None, 1, "1 of 8 cores; memory 1 GiB allows 1 at 2 GiB each"),
+        (8, None, "auto", None, 8, "8 of 8 cores; free memory is unknown"),
         (
-            None,
-            24 * GIB,
-            "auto",
-            1,
+            None, 24 * GIB, "auto", None, 1,
             "1 job; the number of cores is unknown; memory 24 GiB allows 12 at 2 GiB each",
         ),
-        (2, 24 * GIB, 5, 5, "5 requested"),
+        (2, 24 * GIB, 5, None, 5, "5 requested"),
+        (2, 3 * GIB, 5, None, 5, "5 requested; memory 3 GiB allows 1 at 2 GiB each, so memory may run out"),
+        # The largest units must fit beside the others.
+        (64, 128 * GIB, "auto", FLASH, 18, f"18 of 64 cores; memory 128 GiB allows 18 {LARGEST}"),
+        (16, 512 * GIB, "auto", FLASH, 16, f"16 of 16 cores; memory 512 GiB allows 95 {LARGEST}"),
         (
-            2,
-            3 * GIB,
-            5,
-            5,
-            "5 requested; memory 3 GiB allows 1 at 2 GiB each, so memory may run out",
+            8, 32 * GIB, "auto", FLASH, 1,
+            f"1 of 8 cores; memory 32 GiB allows 1 {LARGEST}, and may still run out",
+        ),
+        (
+            64, 128 * GIB, 32, FLASH, 32,
+            f"32 requested; memory 128 GiB allows 18 {LARGEST}, so memory may run out",
         ),
     ],
-)
-def test_jobs_and_their_reason(
-    cores: int | None, memory: int | None, requested: int, jobs: int, reason: str
+)  # fmt: skip
+def test_jobs_and_their_reason(  # noqa: PLR0917
+    cores: int | None, memory: int | None, requested: int, large: LargeUnit | None, jobs: int, reason: str
 ) -> None:
-    plan = plan_jobs(cores, memory, requested, 2 * GIB)
+    plan = plan_jobs(cores, memory, requested, 2 * GIB, large)
     assert (plan.jobs, plan.reason) == (jobs, reason)
 
 
@@ -137,52 +143,3 @@ def test_jobs_stay_within_cores_and_memory(cores: int | None, memory: int | None
     jobs = plan_jobs(cores, memory, "auto", per_job).jobs
     assert 1 <= jobs <= (cores or 1)
     assert memory is None or jobs == 1 or jobs * per_job <= memory
-
-
-FLASH = LargeUnit("flash attention", 5 * GIB, 40 * GIB)
-
-
-@pytest.mark.parametrize(
-    ("cores", "memory", "requested", "jobs", "reason"),
-    [
-        (
-            64,
-            128 * GIB,
-            "auto",
-            18,
-            "18 of 64 cores; memory 128 GiB allows 18 at 5 GiB each, the largest 40 GiB (flash attention)",
-        ),
-        (
-            16,
-            512 * GIB,
-            "auto",
-            16,
-            "16 of 16 cores; memory 512 GiB allows 95 at 5 GiB each, the largest 40 GiB (flash attention)",
-        ),
-        (
-            8,
-            32 * GIB,
-            "auto",
-            1,
-            (
-                "1 of 8 cores; memory 32 GiB allows 1 at 5 GiB each, the largest 40 GiB (flash attention),"
-                " and may still run out"
-            ),
-        ),
-        (
-            64,
-            128 * GIB,
-            32,
-            32,
-            (
-                "32 requested; memory 128 GiB allows 18 at 5 GiB each, the largest 40 GiB (flash attention),"
-                " so memory may run out"
-            ),
-        ),
-    ],
-)
-def test_the_largest_units_must_fit_beside_the_others(
-    cores: int, memory: int, requested: int, jobs: int, reason: str
-) -> None:
-    plan = plan_jobs(cores, memory, requested, 2 * GIB, FLASH)
-    assert (plan.jobs, plan.reason) == (jobs, reason)

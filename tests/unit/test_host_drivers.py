@@ -7,25 +7,15 @@ from pathlib import Path
 
 import pytest
 from support.files import lay
+from unit.test_host_machines import dpkg, repository, stanza
 
 from xpubuild.machine import host_report as report
 from xpubuild.machine.drivers import driver_family, family_of_version, find_drivers, parse_rpms
 from xpubuild.machine.gpus import GpuFacts, find_gpus, intel_gpu, intel_gpus
 
-LTS = "/gpu/ubuntu jammy/lts/2350 unified"
-LTS2 = "/gpu/ubuntu noble/lts/2523 unified"
-ROLLING = "/gpu/ubuntu noble unified"
 
-
-def package(name: str, version: str) -> str:
-    return (
-        f"Package: {name}\nStatus: install ok installed\nPriority: optional\nVersion: {version}\n"
-        f"Description: made up\n Package: libze-intel-gpu1\n Version: 99.99.99999.9\n"
-    )
-
-
-def apt(line: str) -> dict[str, str]:
-    return {"etc/apt/sources.list.d/intel-gpu.list": f"# jammy/lts/2350\ndeb [arch=amd64] https://x{line}\n"}
+def apt(stream: str) -> dict[str, str]:
+    return {"etc/apt/sources.list.d/intel-gpu.list": f"# jammy/lts/2350\n{repository(stream)}"}
 
 
 @pytest.mark.parametrize(
@@ -41,14 +31,14 @@ def apt(line: str) -> dict[str, str]:
         ({"libze-intel-gpu1": "23.43.27642.40-1ubuntu3"}, {}, "lts-2350"),
         # The second LTS: its patches go on long after newer branches.
         ({"libze-intel-gpu1": "25.18.33578.38-1146~24.04", "libze1": "1.21.9.0-1136~24.04"}, {}, "lts2-2523"),
-        ({"libze-intel-gpu1": "25.18.33578.93-1~24.04"}, apt(LTS2), "lts2-2523"),
+        ({"libze-intel-gpu1": "25.18.33578.93-1~24.04"}, apt("/lts/2523"), "lts2-2523"),
         # The rolling stream passed through the same branch.
-        ({"libze-intel-gpu1": "25.18.33578.15-1146~22.04"}, apt(ROLLING), "rolling"),
+        ({"libze-intel-gpu1": "25.18.33578.15-1146~22.04"}, apt(""), "rolling"),
         ({"libze-intel-gpu1": "26.27.39122.11-0", "intel-ocloc": "26.27.39122.11-0"}, {}, "rolling"),
         # An old name does not make an LTS.
         ({"intel-level-zero-gpu": "1.3.30049.10-950~24.04"}, {}, "rolling"),
         # A repository of the LTS does not make a newer driver one.
-        ({"libze-intel-gpu1": "25.35.35096.9-0"}, apt(LTS), "rolling"),
+        ({"libze-intel-gpu1": "25.35.35096.9-0"}, apt("/lts/2350"), "rolling"),
         # Older than the first LTS, or no version of the runtime at all.
         ({"intel-level-zero-gpu": "1.2.021182.9361-main"}, {}, None),
         ({"libze-intel-gpu1": "git"}, {}, None),
@@ -62,7 +52,7 @@ def apt(line: str) -> dict[str, str]:
 def test_the_family(
     tmp_path: Path, packages: dict[str, str], files: dict[str, str], family: str | None
 ) -> None:
-    status = "\n".join(package(*item) for item in packages.items())
+    status = dpkg(*(stanza(*item) for item in packages.items()))
     root = lay(tmp_path, {"var/lib/dpkg/status": status, **files})
     drivers = find_drivers(root)
     assert driver_family(drivers) == family
@@ -100,42 +90,23 @@ def root(tmp_path: Path) -> Path:
 
 
 def add_device(
-    root: Path,
-    address: str,
-    *,
-    vendor: str = "0x8086",
-    device: str = "0x0bd5",
-    pci_class: str = "0x038000",
-    driver: str | None = None,
-    node: str | None = None,
-    numa: str = "0",
-    folders: tuple[str, ...] = (),
-) -> Path:
-    folder = root / "sys/bus/pci/devices" / address
-    folder.mkdir(parents=True)
-    for name, text in (("vendor", vendor), ("device", device), ("class", pci_class), ("numa_node", numa)):
-        (folder / name).write_text(f"{text}\n")
+    root: Path, *, device: str = "0x0bd5", driver: str | None = None, node: str | None = None,
+    numa: str = "0", folders: tuple[str, ...] = (),
+) -> None:  # fmt: skip
+    folder = root / "sys/bus/pci/devices/0000:29:00.0"
+    lay(folder, {"vendor": "0x8086\n", "device": device, "class": "0x038000", "numa_node": numa})
     if driver:
-        drivers = root / "sys/bus/pci/drivers" / driver
-        drivers.mkdir(parents=True, exist_ok=True)
-        (folder / "driver").symlink_to(drivers)
+        (root / "sys/bus/pci/drivers" / driver).mkdir(parents=True)
+        (folder / "driver").symlink_to(root / "sys/bus/pci/drivers" / driver)
     if node:
-        (folder / "drm" / node).mkdir(parents=True)
-        (root / "dev/dri").mkdir(parents=True, exist_ok=True)
-    for name in folders:
+        (root / "dev/dri").mkdir(parents=True)
+    for name in (*folders, *([f"drm/{node}"] if node else [])):
         (folder / name).mkdir(parents=True)
-    return folder
 
 
 def test_a_max_1550_under_i915_with_two_tiles(root: Path) -> None:
-    add_device(
-        root,
-        "0000:29:00.0",
-        driver="i915",
-        node="renderD128",
-        numa="1",
-        folders=("drm/card0/gt/gt0", "drm/card0/gt/gt1"),
-    )
+    tiles = ("drm/card0/gt/gt0", "drm/card0/gt/gt1")
+    add_device(root, driver="i915", node="renderD128", numa="1", folders=tiles)
     (root / "dev/dri/renderD128").write_bytes(b"")
     assert find_gpus(root) == (
         GpuFacts(
@@ -154,7 +125,7 @@ def test_a_max_1550_under_i915_with_two_tiles(root: Path) -> None:
 
 
 def test_a_node_that_cannot_be_opened_is_not_accessible(root: Path) -> None:
-    add_device(root, "0000:29:00.0", driver="xe", node="renderD129")
+    add_device(root, driver="xe", node="renderD129")
     assert find_gpus(root)[0].accessible is False
     # A folder refuses to be opened for writing, also for root, who passes any permission bits.
     (root / "dev/dri/renderD129").mkdir()
@@ -173,7 +144,7 @@ def test_a_node_that_cannot_be_opened_is_not_accessible(root: Path) -> None:
 def test_tiles_come_from_sysfs_before_the_table(
     root: Path, device: str, driver: str | None, folders: tuple[str, ...], tiles: int | None
 ) -> None:
-    add_device(root, "0000:29:00.0", device=device, driver=driver, folders=folders)
+    add_device(root, device=device, driver=driver, folders=folders)
     assert find_gpus(root)[0].tiles == tiles
 
 
