@@ -105,41 +105,6 @@ def test_a_program_without_torch_and_no_command_prove_nothing(xpubuild: Xpubuild
 # ---- torch.cuda's runtime: memory, streams, RNG, distributed, profiler; by release
 
 
-BACKEND = "torch.distributed.get_default_backend_for_device(ACCELERATOR)"
-GENERAL = "torch.get_device_module(ACCELERATOR)"
-
-
-@pytest.mark.parametrize(
-    ("before", "accelerator", "xpu"),
-    [
-        ("torch.cuda.is_available()", "torch.accelerator.is_available()", "torch.xpu.is_available()"),
-        ("torch.cuda.set_device(r)", "torch.accelerator.set_device_index(r)", "torch.xpu.set_device(r)"),
-        (
-            "torch.cuda.synchronize(device=d)",
-            "torch.accelerator.synchronize(d)",
-            "torch.xpu.synchronize(device=d)",
-        ),
-        ("torch.cuda.empty_cache()", f"{GENERAL}.empty_cache()", "torch.xpu.empty_cache()"),
-        ("torch.cuda.memory_cached()", f"{GENERAL}.memory_reserved()", "torch.xpu.memory_reserved()"),
-        ("torch.cuda.manual_seed_all(1)", f"{GENERAL}.manual_seed_all(1)", "torch.xpu.manual_seed_all(1)"),
-        ("s = torch.cuda.Stream()", f"s = {GENERAL}.Stream()", "s = torch.xpu.Stream()"),
-        (
-            "torch.profiler.ProfilerActivity.CUDA",
-            "getattr(torch.profiler.ProfilerActivity, ACCELERATOR.upper())",
-            "torch.profiler.ProfilerActivity.XPU",
-        ),
-        (
-            'torch.distributed.init_process_group(backend="nccl")',
-            f"torch.distributed.init_process_group(backend={BACKEND})",
-            'torch.distributed.init_process_group(backend="xccl")',
-        ),
-    ],
-)
-def test_a_call_is_rewritten_for_both_targets(before: str, accelerator: str, xpu: str) -> None:
-    assert line(before) == accelerator
-    assert line(before, "xpu") == xpu
-
-
 @pytest.mark.parametrize(
     "head", ["from torch import cuda", "import torch.cuda as cuda", "from torch import cuda as cuda"]
 )
@@ -154,42 +119,6 @@ def test_an_import_of_several_names_keeps_the_others_and_its_comment() -> None:
     after = migrated(code, "xpu")
     assert "from torch.cuda import nvtx  # times\ne = torch.xpu.Event()\n" in after.text
     assert [item.reason.id for item in after.found] == ["torch.cuda.nvtx"]
-
-
-@pytest.mark.parametrize(
-    ("code", "expected"),
-    [
-        ("torch.cuda.memory_summary()\n", "no-counterpart"),
-        ("torch.cuda.get_device_capability()\n", "torch.cuda.get_device_capability"),
-        ("import torch.nn as nn\nm = nn.DataParallel(m)\n", "torch.nn.DataParallel"),
-        ("import apex\n", "apex"),
-        ("from flash_attn import flash_attn_func\n", "flash_attn"),
-        ("t = torch.cuda.FloatTensor(2)\n", "torch.cuda.tensor-type"),
-        ("from pytorch_lightning import Trainer\nt = Trainer(accelerator='gpu')\n", "accelerator"),
-        ("from torch.utils.cpp_extension import CUDAExtension\ne = CUDAExtension('a')\n",
-         "torch.utils.cpp_extension.CUDAExtension"),
-        ("import intel_extension_for_pytorch\n", "intel_extension_for_pytorch"),
-        ("import intel_extension_for_pytorch as ipex\nm = ipex.optimize(m)\n",
-         "intel_extension_for_pytorch.optimize"),
-        ("with torch.xpu.fp8_autocast(enabled=True): pass\n", "torch.xpu.fp8_autocast"),
-        ("torch.xpu.empty_host_cache_of_the_extension()\n", "no-counterpart"),
-        ("from transformers import TrainingArguments\na = TrainingArguments(use_ipex=True)\n", "use_ipex"),
-        ("from accelerate import Accelerator\na = Accelerator(ipex_plugin=p)\n", "ipex_plugin"),
-        ("n = torch.xpu.get_device_properties(0).multi_processor_count\n", "multi_processor_count"),
-        ("torch.backends.cuda.matmul.allow_tf32 = True\n", "torch.backends.cuda"),
-        ("try:\n    from torch.cuda import Event\nexcept ImportError:\n    def Event(): pass\ne = Event()\n",
-         "several-meanings"),
-    ],
-)  # fmt: skip
-def test_what_has_no_counterpart_is_reported_with_reason_alternative_and_source(
-    code: str, expected: str
-) -> None:
-    assert expected in left(code)
-    (found, *_) = migrated(code).found
-    assert found.line > 0
-    assert found.reason.why
-    assert found.reason.instead
-    assert found.reason.source.startswith("https://")
 
 
 def test_only_a_note_needs_no_change() -> None:
