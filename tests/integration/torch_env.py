@@ -38,12 +38,10 @@ class TorchEnv:
 
     @property
     def python(self) -> Path:
-        """The interpreter."""
         return self.root / "bin" / "python"
 
     @property
     def site(self) -> Path:
-        """The folder that holds torch."""
         return next(self.root.glob("lib/python3.*/site-packages"))
 
     def run(self, *argv: str | Path, **extra: str) -> subprocess.CompletedProcess[str]:

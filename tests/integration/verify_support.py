@@ -52,7 +52,6 @@ class Target:
 
 
 def by_id(report: VerifyReport) -> dict[str, CheckResult]:
-    """Return the results by id."""
     return {check.id: check for check in report.checks}
 
 
@@ -63,7 +62,6 @@ def bad(report: VerifyReport) -> dict[str, str]:
 
 @pytest.fixture
 def target(torch_env: TorchEnv, ops_site: OpsSite, tmp_path: Path) -> Target:
-    """The environment to verify."""
     return Target(torch_env, ops_site, tmp_path)
 
 

@@ -75,7 +75,6 @@ def record_line(name: str, data: bytes) -> tuple[str, str, str]:
 
 
 def record_text(lines: Sequence[tuple[str, str, str]]) -> str:
-    """Return a RECORD file."""
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows(lines)
     return out.getvalue()
@@ -110,7 +109,6 @@ def zip_up(target: Path, files: Mapping[str, bytes]) -> Path:
 
 
 def unzip(wheel: Path) -> dict[str, bytes]:
-    """Return the files of an archive."""
     with zipfile.ZipFile(wheel) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
 
@@ -182,12 +180,10 @@ def tiny_elf(
 
 
 def read_device_images(path: Path, *, name: str | None = None) -> tuple[DeviceImage, ...]:
-    """Read the device images of a file."""
     with opened(path, name or str(path)) as elf:
         return images_in(elf)
 
 
 def read_static_symbols(path: Path) -> Symbols:
-    """Read the static symbols of a file."""
     with opened(path, str(path)) as elf:
         return elf.static_symbols()

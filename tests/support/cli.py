@@ -22,8 +22,6 @@ XPUBUILD = (sys.executable, "-m", "xpubuild")
 
 @dataclass(frozen=True)
 class Result:
-    """How a command line ended."""
-
     status: int
     out: str
     err: str

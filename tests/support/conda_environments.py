@@ -44,7 +44,6 @@ def dist(name: str, version: str) -> dict[str, bytes | Path]:
 
 
 def work(env: Path, text: str, cache: Path, **supply: object) -> bool:
-    """Make an environment from the text of a lock."""
     supply.setdefault("offline", True)
     found = Supply(cache=cache, **supply)  # type: ignore[arg-type]
     return make_conda_env(env, read_lock(text), found, base_environment(), lambda line: None)

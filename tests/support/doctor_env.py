@@ -117,17 +117,14 @@ class EnvHost:
 
     @property
     def prefix(self) -> Path:
-        """The prefix of the Python environment."""
         return self.folder / "env"
 
     @property
     def site(self) -> Path:
-        """Its site-packages."""
         return self.prefix / "lib" / self.version / "site-packages"
 
     @property
     def oneapi_root(self) -> Path:
-        """Where oneAPI is, once ``oneapi`` was called."""
         return self.folder / "oneapi"
 
     def python(self, version: str = "3.12.4", **changes: Any) -> None:
@@ -169,7 +166,6 @@ class EnvHost:
         (self.prefix / "pyvenv.cfg").write_text(f"home = {program.parent}\n")
 
     def dist(self, name: str, version: str, *, requires: Iterable[str] = ()) -> Path:
-        """Install a distribution's metadata; return its dist-info."""
         info = self.site / f"{name.replace('-', '_')}-{version}.dist-info"
         info.mkdir(parents=True)
         lines = [f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}"]
@@ -205,13 +201,11 @@ class EnvHost:
         return folder
 
     def triton(self, name: str, version: str, *, intel: bool = True) -> None:
-        """Install a triton."""
         self.dist(name, version)
         backends = self.site / "triton" / "backends"
         (backends / ("intel" if intel else "nvidia")).mkdir(parents=True, exist_ok=True)
 
     def vision(self, version: str, *, requires: str, cuda: str = "") -> None:
-        """Install a torchvision."""
         self.dist("torchvision", version, requires=[requires])
         folder = self.site / "torchvision"
         folder.mkdir()
@@ -227,7 +221,6 @@ class EnvHost:
 
     @staticmethod
     def complete(root: Path, versions: Mapping[str, str]) -> None:
-        """Add headers, libraries and package files."""
         compiler = root / "compiler" / versions["compiler"]
         header = compiler / "include" / "sycl" / "sycl.hpp"
         header.parent.mkdir(parents=True, exist_ok=True)

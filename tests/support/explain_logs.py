@@ -67,6 +67,5 @@ def ordinary(count: int, seed: int = 0) -> list[str]:
 
 
 def embed(sample: list[str], *, before: int = 3000, after: int = 800, seed: int = 0) -> bytes:
-    """Return a long log with the excerpt in it."""
     lines = ordinary(before + after, seed)
     return ("\n".join([*lines[:before], *sample, *lines[before:]]) + "\n").encode()

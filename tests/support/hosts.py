@@ -42,15 +42,11 @@ _DROPPED_PREFIXES = ("ZE_", "ZES_", "SYCL_", "ONEAPI_", "UR_", "NEO", "SLURM_", 
 
 @dataclass(frozen=True)
 class Link:
-    """A symbolic link."""
-
     target: str
 
 
 @dataclass(frozen=True)
 class Node:
-    """A device node: who may open it."""
-
     mode: int = 0o660
     uid: int = 0
     gid: int = RENDER_GID
@@ -89,7 +85,6 @@ class Gpu:
     integrated: bool = False
 
     def paths(self) -> dict[str, Content]:
-        """Return what sysfs and /dev have of it."""
         parents = [f"0000:{0x80 + index:02x}:01.0" for index in range(len(self.bridges))]
         top = f"/sys/devices/pci0000:{int(self.address[5:7], 16) & 0xF0:02x}/" + self.address.replace(
             ":", "_"
@@ -140,7 +135,6 @@ class Gpu:
         return found
 
     def fake_ze(self) -> str:
-        """Return the line that tells the stand-in driver of it."""
         domain, bus, rest = self.address.split(":")
         device, function = rest.split(".")
         node = f"/dev/dri/renderD{self.number}" if self.number is not None else "/dev/dri/none"
@@ -233,7 +227,6 @@ class Host:
         return dataclasses.replace(self, **changes)
 
     def tree(self) -> dict[str, Content]:
-        """Return everything that is there, by absolute path."""
         found: dict[str, Content] = {
             "/etc/os-release": UBUNTU,
             "/etc/passwd": PASSWD,
@@ -254,7 +247,6 @@ class Host:
         return {**found, **self.files}
 
     def fake_ze(self) -> str:
-        """Return what the stand-in driver is told."""
         zero = self.level_zero
         bound = [gpu.address for gpu in self.pci if gpu.driver in ("i915", "xe")]
         sees = bound if zero.sees is None else zero.sees

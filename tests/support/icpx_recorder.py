@@ -26,7 +26,6 @@ _UNKNOWN = (
 
 
 def host_arguments(arguments: list[str]) -> list[str]:
-    """Return what of a command line the host compiler understands."""
     kept: list[str] = []
     words = iter(arguments)
     for word in words:
@@ -38,7 +37,6 @@ def host_arguments(arguments: list[str]) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Record the call, then answer it."""
     with Path(RECORD).open("a", encoding="utf-8") as stream:
         stream.write("\x1f".join(arguments).replace("\n", " ") + "\n")
     if "--version" in arguments:

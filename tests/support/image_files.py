@@ -17,8 +17,6 @@ FOLDER = DATA / "images"
 
 
 class Cell(NamedTuple):
-    """A recipe on a base, with options of an install."""
-
     recipe: str
     base: str
     form: Format = "containerfile"
@@ -37,13 +35,11 @@ CELLS = {
 
 
 def rendered(cell: Cell, program: Path | None = None) -> Rendered:
-    """Return a cell as it is rendered now."""
     options = Options(recipe=cell.recipe, workspace=Path("/somewhere"), **cell.options)
     return Asked(cell.base, cell.form, program).render(options)
 
 
 def rewrite() -> None:
-    """Write every file, and remove those that no cell has."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     for path in FOLDER.iterdir():
         if path.name not in CELLS:

@@ -22,7 +22,6 @@ _Running = TypeVar("_Running", bound="_Server")
 
 
 def noise(size: int, seed: int = 1) -> bytes:
-    """Return bytes that no compression makes smaller."""
     return random.Random(seed).randbytes(size)  # noqa: S311
 
 
@@ -32,8 +31,6 @@ def sha256(data: bytes) -> str:
 
 @dataclass
 class Request:
-    """What a server was asked."""
-
     method: str
     path: str
     headers: dict[str, str]
@@ -102,7 +99,6 @@ class PackageIndex(_Server):
             self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
 
     def add(self, filename: str, data: bytes = b"") -> str:
-        """Offer a file; return its sha256."""
         self.files[filename] = data or filename.encode()
         return sha256(self.files[filename])
 
@@ -116,7 +112,6 @@ class PackageIndex(_Server):
         return [request.path for request in self.requests if part in request.path]
 
     def page_of(self, project: str) -> tuple[str, str] | None:
-        """Return content type and text of a project page."""
         names = [name for name in sorted(self.files) if _project(name) == project]
         if not names:
             return None

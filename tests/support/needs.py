@@ -30,7 +30,6 @@ class Tool:
 
     @property
     def advice(self) -> str:
-        """What to do to have it."""
         return self.hint or f"install the package {self.package}"
 
 

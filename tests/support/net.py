@@ -65,7 +65,6 @@ def _serve(
 
 
 def free_port() -> int:
-    """Return a port on which nobody listens."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
     return port

@@ -48,7 +48,6 @@ class Wheel:
 
 @functools.cache
 def lines() -> dict[str, Any]:
-    """Return the table of lines, components and wheels."""
     table = loaded(_TABLE)
     assert isinstance(table, dict)
     return table
@@ -67,7 +66,6 @@ class Tree:
     record: Path
 
     def component(self, name: str, version: str = "latest") -> Path:
-        """Return the folder of a component."""
         return (self.root / name / version).resolve()
 
     def calls(self) -> list[list[str]]:

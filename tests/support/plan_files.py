@@ -110,7 +110,6 @@ def known_target(choice: Choice, **facts: Any) -> Target:
 
 
 def plan_for(name: str, **asked: Any) -> Plan:
-    """Return the plan of a recipe for such a host."""
     return make_plan(target_for(name, **asked))
 
 
@@ -132,7 +131,6 @@ _SERVED = Downloads(Path("/somewhere/mirror"), pip={"PIP_FIND_LINKS": "file:///s
 
 
 def prepared_for(name: str, **asked: Any) -> Prepared:
-    """Return such a target with its plan."""
     target = target_for(name, **asked)
     return Prepared(target, make_plan(target), target.recipe.needs.disk_gib)
 
@@ -165,7 +163,6 @@ _SCRIPTS = frozenset({"2.13-cpu-waiting-ccache", "2.13-xpu-compilers-uv"})
 
 
 def text_of(name: str) -> str:
-    """Return what the file of a plan holds."""
     plan = PLANS[name]()
     document = {
         "summary": {name: _said(name, value) for name, value in plan.summary.items()},
@@ -186,7 +183,6 @@ def _said(name: str, value: Any) -> Any:
 
 
 def _step(step: Step) -> dict[str, Any]:
-    """Return every field of a step that is not at its default."""
     shown = _fields(step)
     shown["commands"] = [_command(command) for command in step.commands]
     shown["proofs"] = [proof.key() for proof in step.proofs]

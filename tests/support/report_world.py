@@ -108,7 +108,6 @@ def verified(root: Path) -> None:
 
 
 def make(root: Path, *, fails: bool) -> Path:
-    """Return a workspace."""
     root.mkdir(parents=True)
     run(root, fails=fails)
     verified(root)

@@ -21,8 +21,6 @@ open(sys.argv[1], "a").write(json.dumps(note) + "\\n")
 
 @dataclass(frozen=True)
 class Program:
-    """A program at ``path``."""
-
     path: str
     notes: Path
 

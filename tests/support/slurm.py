@@ -56,7 +56,6 @@ class Slurm:
     node: subprocess.Popen[bytes] | None = None
 
     def call(self, *words: str) -> str:
-        """Return what a client of Slurm prints."""
         done = subprocess.run(
             words,
             env={**os.environ, **self.environment},

@@ -88,7 +88,6 @@ execute_process(COMMAND "${SYCL_executable}" -c "${source_file}" -o "${generated
 
 
 def make(tree: Path) -> str:
-    """Write the tree as a git repository and return its commit."""
     files = {
         "setup.py": _SETUP,
         "CMakeLists.txt": _CMAKE,
