@@ -282,23 +282,23 @@ def test_a_doomed_build_is_stopped_at_the_line_that_shows_it() -> None:
     assert watcher.feed(FALL_BACK) is None, "reported once"
 
 
-def test_a_build_for_the_cpu_goes_on() -> None:
+@pytest.mark.parametrize(
+    ("lines", "at"),
+    [
+        # A build for the CPU goes on; what was asked for may stand in the log.
+        ([FALL_BACK], None),
+        (["cmake -GNinja -DUSE_XPU=1 ..", FALL_BACK], 2),
+        # A full disk is fatal and other failures are not.
+        (["ImportError: libsycl.so.8: cannot open shared object file",
+          "cc1plus: fatal error: error writing to /tmp/x.s: No space left on device"], 2),
+    ],
+)  # fmt: skip
+def test_a_build_is_stopped_at_what_is_fatal(lines: list[str], at: int | None) -> None:
     watcher = LogWatcher()
-    assert watcher.feed(FALL_BACK) is None
-    assert watcher.finish().findings == ()
-
-
-def test_what_was_asked_for_may_stand_in_the_log() -> None:
-    watcher = LogWatcher()
-    assert watcher.feed("cmake -GNinja -DUSE_XPU=1 ..") is None
-    assert watcher.feed(FALL_BACK) is not None
-
-
-def test_a_full_disk_is_fatal_and_other_failures_are_not() -> None:
-    watcher = LogWatcher()
-    assert watcher.feed("ImportError: libsycl.so.8: cannot open shared object file") is None
-    found = watcher.feed("cc1plus: fatal error: error writing to /tmp/x.s: No space left on device")
-    assert found.line == 2
+    *before, last = [watcher.feed(line) for line in lines]
+    assert before == [None] * len(before)
+    assert (last.line if last else None) == at
+    assert at or watcher.finish().findings == ()
 
 
 def test_it_says_at_the_end_what_explain_says_of_the_log() -> None:
