@@ -242,30 +242,17 @@ def test_the_kernel_that_ocloc_compiles_is_a_spirv_module_of_one_function(tmp_pa
     program = script(tmp_path / "ocloc", f'cp kernel.spv {copy}; echo image > "$2"\n')
     assert try_ocloc(str(program), ("pvc",), {"PATH": "/usr/bin:/bin"}) == OclocAnswer()
     words = struct.unpack(f"<{copy.stat().st_size // 4}I", copy.read_bytes())
-    assert words[:5] == (0x07230203, 0x00010000, 0, 6, 0)
-    assert _instructions(words[5:]) == [
-        ("Capability", 4), ("Capability", 5), ("Capability", 6),
-        ("ExtInstImport", 1, *struct.unpack("<3I", b"OpenCL.std\0\0")),
-        ("MemoryModel", 2, 2), ("EntryPoint", 6, 4, *struct.unpack("<2I", b"probe\0\0\0")),
-        ("TypeVoid", 2), ("TypeFunction", 3, 2),
-        ("Function", 2, 4, 0, 3), ("Label", 5), ("Return",), ("FunctionEnd",),
+    # With the codes of the specification of SPIR-V, 3.3.
+    instructions: list[tuple[int, ...]] = [
+        (17, 4), (17, 5), (17, 6),  # OpCapability
+        (11, 1, *struct.unpack("<3I", b"OpenCL.std\0\0")),  # OpExtInstImport
+        (14, 2, 2),  # OpMemoryModel
+        (15, 6, 4, *struct.unpack("<2I", b"probe\0\0\0")),  # OpEntryPoint
+        (19, 2), (33, 3, 2),  # OpTypeVoid, OpTypeFunction
+        (54, 2, 4, 0, 3), (248, 5), (253,), (56,),  # OpFunction, OpLabel, OpReturn, OpFunctionEnd
     ]  # fmt: skip
-
-
-#: Codes of instructions in the specification of SPIR-V, 3.3.
-_OPERATIONS = {
-    11: "ExtInstImport", 14: "MemoryModel", 15: "EntryPoint", 17: "Capability", 19: "TypeVoid",
-    33: "TypeFunction", 54: "Function", 56: "FunctionEnd", 248: "Label", 253: "Return",
-}  # fmt: skip
-
-
-def _instructions(words: tuple[int, ...]) -> list[tuple[str | int, ...]]:
-    found: list[tuple[str | int, ...]] = []
-    while words:
-        length, code = divmod(words[0], 1 << 16)
-        found.append((_OPERATIONS[code], *words[1:length]))
-        words = words[length:]
-    return found
+    encoded = [word for code, *rest in instructions for word in ((1 + len(rest)) << 16 | code, *rest)]
+    assert words == (0x07230203, 0x00010000, 0, 6, 0, *encoded)
 
 
 def test_an_ocloc_that_is_none(tmp_path: Path) -> None:

@@ -65,34 +65,35 @@ def prove(xpubuild: Xpubuild, program: Path) -> tuple[int, dict[str, object]]:
     return result.status, json.loads(result.out)
 
 
-def test_a_program_that_runs_on_the_device_is_proved(xpubuild: Xpubuild, program: Path) -> None:
-    program.write_text("import torch\ntorch.own()\n")
-    status, proof = prove(xpubuild, program)
-    assert status == 0
-    (process,) = proof["processes"]
-    assert (process["torch"], process["device"], process["memory_bytes"]) == ("2.99.0", "xpu", 1024)
-    assert (process["trips"], process["fallbacks"], proof["stand_in"]) == ([], [], False)
-
-
-def test_lines_that_ask_for_cuda_and_operators_on_the_cpu_are_listed(
-    xpubuild: Xpubuild, program: Path
+@pytest.mark.parametrize(
+    ("code", "status", "said"),
+    [
+        (
+            "torch.own()\n", 0,
+            {"torch": "2.99.0", "device": "xpu", "memory_bytes": 1024, "trips": [], "fallbacks": []},
+        ),
+        (
+            "for _ in 'ab':\n    torch.cuda.is_available()\ntorch.fall_back()\n", 80,
+            {
+                "trips": [{"call": "torch.cuda.is_available", "path": "train.py", "line": 3, "count": 2}],
+                "fallbacks": ["aten::x on the XPU backend is falling back to run on the CPU."],
+            },
+        ),
+        ("torch.cuda.synchronize()\n", 80, {"error": "AssertionError: not compiled with CUDA"}),
+    ],
+)  # fmt: skip
+def test_what_a_program_did_on_the_device_is_told(
+    xpubuild: Xpubuild, program: Path, code: str, status: int, said: dict[str, object]
 ) -> None:
-    program.write_text("import torch\nfor _ in 'ab':\n    torch.cuda.is_available()\ntorch.fall_back()\n")
-    status, proof = prove(xpubuild, program)
-    assert status == 80
+    """It asks for CUDA, computes on the CPU, or fails."""
+    program.write_text(f"import torch\n{code}")
+    ended, proof = prove(xpubuild, program)
+    assert (ended, proof["stand_in"], proof["status"]) == (status, False, int("error" in said))
     (process,) = proof["processes"]
-    assert process["trips"] == [
-        {"call": "torch.cuda.is_available", "path": str(program), "line": 3, "count": 2}
-    ]
-    assert process["fallbacks"] == ["aten::x on the XPU backend is falling back to run on the CPU."]
-
-
-def test_a_program_that_fails_is_reported_with_its_error(xpubuild: Xpubuild, program: Path) -> None:
-    program.write_text("import torch\ntorch.cuda.synchronize()\n")
-    status, proof = prove(xpubuild, program)
-    assert (status, proof["status"]) == (80, 1)
-    (process,) = proof["processes"]
-    assert process["error"] == "AssertionError: not compiled with CUDA"
+    for trip in process["trips"]:
+        assert trip["path"] == str(program)
+        trip["path"] = program.name
+    assert {name: process[name] for name in said} == said
 
 
 def test_a_program_without_torch_and_no_command_prove_nothing(xpubuild: Xpubuild, program: Path) -> None:
