@@ -33,18 +33,8 @@ def compile_shared(
     code.write_text(source, encoding="utf-8")
     defines = [] if abi is None else [f"-D_GLIBCXX_USE_CXX11_ABI={abi}"]
     compiler = ["g++", "-std=c++17"] if suffix == ".cpp" else ["gcc"]
-    command = [
-        *compiler,
-        "-O1",
-        "-shared",
-        "-fPIC",
-        *defines,
-        *flags,
-        str(code),
-        "-o",
-        str(target),
-        *libraries,
-    ]
+    options = ["-O1", "-shared", "-fPIC", *defines, *flags]
+    command = [*compiler, *options, str(code), "-o", str(target), *libraries]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     code.unlink()

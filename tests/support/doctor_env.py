@@ -35,6 +35,7 @@ GROUPS = ("machine", "oneapi", "toolchain", "shadow", "python", "torch", "caches
 DEBIAN = OsFacts(id="debian", version="12", name="Debian GNU/Linux 12", machine="x86_64", libc="glibc 2.36")
 
 
+TOOLS = (("cmake", "/usr/bin/cmake", "3.31.6"), ("ninja", "/usr/bin/ninja", "1.12.1"))
 NO_GPU = Outcome("fail", "no Intel GPU", fix=Fix("run this on a machine with an Intel GPU"))
 
 
@@ -83,25 +84,14 @@ class EnvHost:
             "PIP_NO_INDEX": "1",
             **self.environ,
         }
+        work = str(self.folder / "work")
         self.facts = {
             "os": DEBIAN,
             "cpu": CpuFacts(logical=32, usable=32),
             "memory": MemoryFacts(total_bytes=512 * GIB, usable_bytes=500 * GIB, swap_free_bytes=0),
-            "disk": DiskFacts(
-                str(self.folder / "work"),
-                900 * GIB,
-                800 * GIB,
-                10**7,
-                "ext4",
-                "/",
-                read_only=False,
-                noexec=False,
-            ),
+            "disk": DiskFacts(work, 900 * GIB, 800 * GIB, 10**7, "ext4", "/", read_only=False, noexec=False),
             "compilers": (CompilerFacts("g++", "/usr/bin/g++", "gcc", "13.3.0", "x86_64-linux-gnu"),),
-            "tools": (
-                ToolFacts("cmake", "/usr/bin/cmake", "3.31.6"),
-                ToolFacts("ninja", "/usr/bin/ninja", "1.12.1"),
-            ),
+            "tools": tuple(ToolFacts(*tool) for tool in TOOLS),
             **self.facts,
         }
         if "python" not in self.facts:
@@ -133,9 +123,8 @@ class EnvHost:
         for place in (base / "bin", self.prefix / "bin", self.site):
             place.mkdir(parents=True, exist_ok=True)
         (base / "bin" / "python3.12").write_bytes(b"")
-        (self.prefix / "pyvenv.cfg").write_text(
-            f"home = {base / 'bin'}\ninclude-system-site-packages = false\n"
-        )
+        text = f"home = {base / 'bin'}\ninclude-system-site-packages = false\n"
+        (self.prefix / "pyvenv.cfg").write_text(text)
         program = self.prefix / "bin" / "python3"
         program.unlink(missing_ok=True)
         program.symlink_to(base / "bin" / "python3.12")

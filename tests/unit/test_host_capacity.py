@@ -14,21 +14,11 @@ from xpubuild.machine.capacity import CgroupLimits, cgroup_limits, cpu_facts, me
 from xpubuild.machine.jobs import LargeUnit, plan_jobs
 
 GIB = 1 << 30
-CPUINFO = """processor\t: 0
-model name\t: Intel(R) Xeon(R) Platinum 8480+
-physical id\t: 0
-core id\t\t: 0
-
-processor\t: 1
-model name\t: Intel(R) Xeon(R) Platinum 8480+
-physical id\t: 0
-core id\t\t: 1
-
-processor\t: 2
-model name\t: Intel(R) Xeon(R) Platinum 8480+
-physical id\t: 0
-core id\t\t: 0
-"""
+MODEL = "Intel(R) Xeon(R) Platinum 8480+"
+CPUINFO = "\n".join(
+    f"processor\t: {number}\nmodel name\t: {MODEL}\nphysical id\t: 0\ncore id\t\t: {core}\n"
+    for number, core in enumerate((0, 1, 0))
+)
 MEMINFO = (
     "MemTotal:       65536 kB\nMemAvailable:   32768 kB\nSwapTotal:       1024 kB\nSwapFree:         512 kB\n"
 )
@@ -74,12 +64,7 @@ def test_a_group_of_the_host_that_is_not_mounted_here_falls_back_to_the_mount(ro
 def test_cores_memory_and_what_may_be_used(root: Path) -> None:
     lay(root, {"proc/cpuinfo": CPUINFO, "proc/meminfo": MEMINFO})
     cpu = cpu_facts(root, CgroupLimits(cpus=1.5))
-    assert (cpu.model, cpu.logical, cpu.physical, cpu.affinity) == (
-        "Intel(R) Xeon(R) Platinum 8480+",
-        3,
-        2,
-        None,
-    )
+    assert (cpu.model, cpu.logical, cpu.physical, cpu.affinity) == (MODEL, 3, 2, None)
     assert cpu.usable == 2
     memory = memory_facts(root, CgroupLimits(memory_limit_bytes=999, memory_room_bytes=100))
     assert (memory.total_bytes, memory.available_bytes) == (65536 * 1024, 32768 * 1024)
