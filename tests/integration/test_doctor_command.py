@@ -219,14 +219,8 @@ def test_an_image_shows_nothing_of_this_machine_and_cannot_stop_the_run(
 ) -> None:
     """Absolute links mean places of the image, and a FIFO in the place of a file is none."""
     root = tmp_path / "image"
-    for folder in (
-        "etc/modprobe.d",
-        "etc/OpenCL/vendors",
-        "etc/ld.so.conf.d",
-        "usr/bin",
-        "dev/dri",
-        "usr/lib",
-    ):
+    folders = ("etc/modprobe.d", "etc/OpenCL/vendors", "etc/ld.so.conf.d", "usr/bin", "dev/dri", "usr/lib")
+    for folder in folders:
         (root / folder).mkdir(parents=True)
     (root / "usr/bin/ocloc").symlink_to("/bin/true")
     (root / "dev/dri/renderD128").symlink_to("/dev/null")

@@ -175,13 +175,7 @@ def shell(text: str, **options: Any) -> Command:
 
 
 def make_plan(workspace: Path, *steps: Step) -> Plan:
-    return Plan(
-        recipe="test",
-        workspace=str(workspace),
-        lock_digest="0" * 64,
-        steps=tuple(steps),
-        fingerprints=fingerprints(steps),
-    )
+    return Plan("test", str(workspace), "0" * 64, steps, fingerprints(steps))
 
 
 def lines_of(path: Path) -> Sequence[str]:

@@ -6,19 +6,7 @@ import dataclasses
 import sys
 from typing import Any
 
-from support.hosts import (
-    DEVELOPMENT,
-    GROUPS,
-    LTS,
-    LTS2,
-    OPENCL,
-    Content,
-    Gpu,
-    Host,
-    LevelZero,
-    Node,
-    User,
-)
+from support.hosts import DEVELOPMENT, GROUPS, LTS, LTS2, OPENCL, Content, Gpu, Host, LevelZero, Node, User
 
 GIB = 1 << 30
 MAX_1550 = Gpu()

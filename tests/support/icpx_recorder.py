@@ -13,16 +13,9 @@ SAYS, RECORD = "@SAYS@", "@RECORD@"
 # Options of the Intel compiler that GCC does not know, those with a value of their own, and prefixes.
 _WITH_VALUE = ("-Xs", "-Xspirv-translator", "-Xclang")
 _UNKNOWN = (
-    "-fsycl",
-    "-sycl-std",
-    "-fno-sycl",
-    "-fhonor",
-    "-fno-approx",
-    "-no-ftz",
-    "-foffload",
-    "--offload",
+    "-fsycl", "-sycl-std", "-fno-sycl", "-fhonor", "-fno-approx", "-no-ftz", "-foffload", "--offload",
     "-fpreview",
-)
+)  # fmt: skip
 
 
 def host_arguments(arguments: list[str]) -> list[str]:

@@ -13,19 +13,9 @@ from support.files import script
 
 #: All of what upstream compiles for, and what LTS 2350 knows of it.
 EVERY = (
-    "pvc",
-    "bmg",
-    "dg2",
-    "arl-h",
-    "mtl-h",
-    "lnl-m",
-    "ptl-h",
-    "ptl-u",
-    "xe-lpg",
-    "ats-m150",
-    "ats-m75",
+    "pvc", "bmg", "dg2", "arl-h", "mtl-h", "lnl-m", "ptl-h", "ptl-u", "xe-lpg", "ats-m150", "ats-m75",
     "mtl-u",
-)
+)  # fmt: skip
 LTS_2350 = ("pvc", "xe-lpg", "ats-m150")
 
 _SCRIPT = """\

@@ -12,15 +12,7 @@ import pytest
 from support.doctor_shows import shows
 from support.files import lay
 
-from xpubuild.doctor.checks import (
-    driver,
-    gpu,
-    gpu_kernel,
-    level_zero,
-    render_node,
-    runtimes,
-    visibility,
-)
+from xpubuild.doctor.checks import driver, gpu, gpu_kernel, level_zero, render_node, runtimes, visibility
 from xpubuild.doctor.checks.render_node import Opened
 from xpubuild.doctor.kit import Look, Outcome
 from xpubuild.doctor.look.compatible import situation
