@@ -162,12 +162,8 @@ def test_what_is_said_and_what_to_type(
 def test_the_healthy_host_is_described(examine: Examine) -> None:
     document = examine(HEALTHY)
     gpu = document["host"]["gpus"][0]
-    assert (gpu["device_id"], gpu["kernel_driver"], gpu["accessible"], gpu["tiles"]) == (
-        "0x0bd5",
-        "i915",
-        True,
-        2,
-    )
+    expected = {"device_id": "0x0bd5", "kernel_driver": "i915", "accessible": True, "tiles": 2}
+    assert gpu == {**gpu, **expected}
     memory = _one(document, "gpu.memory_tiles")["evidence"]["gpus"]["0000:29:00.0"]
     assert memory == {"tiles": 2, "memory_bytes": 128 << 30}
     counts = _one(document, "gpu.agreement")["evidence"]["counts"]

@@ -150,15 +150,6 @@ def test_one_cause_is_one_failure(host: EnvHost) -> None:
     assert findings(host.context()) == {**before, "machine.platform": "fail"}
 
 
-def image(root: Path, *loaders: str) -> Outcome:
-    for name in loaders:
-        place = root / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        # As in Debian 11: absolute, which is another file, or none, on the machine that looks.
-        place.symlink_to("/lib/nowhere/ld-2.31.so")
-    return machine_platform(a_context(root))
-
-
 @pytest.mark.parametrize(
     ("loaders", "status", "word"),
     [
@@ -175,7 +166,12 @@ def image(root: Path, *loaders: str) -> Outcome:
 def test_an_image_is_judged_by_its_loaders(
     tmp_path: Path, loaders: tuple[str, ...], status: str, word: str
 ) -> None:
-    found = image(tmp_path, *loaders)
+    for name in loaders:
+        place = tmp_path / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        # As in Debian 11: absolute, which is another file, or none, on the machine that looks.
+        place.symlink_to("/lib/nowhere/ld-2.31.so")
+    found = machine_platform(a_context(tmp_path))
     assert (found.status, word in found.detail) == (status, True)
 
 

@@ -55,10 +55,6 @@ def test_a_cache_that_is_older_than_torch(host: EnvHost) -> None:
     assert (found.status, "older than torch" in found.detail) == ("warn", True)
 
 
-def cpu_wheel(host: EnvHost) -> None:
-    host.torch("2.8.0+cpu", xpu=False)
-
-
 def two_sycl_runtimes(host: EnvHost) -> None:
     host.torch()
     host.oneapi({"compiler": "2026.0"})
@@ -75,7 +71,7 @@ def old_libstdcxx(host: EnvHost) -> None:
     ("wrong", "expected"),
     [
         (EnvHost.torch, set()),
-        (cpu_wheel, {"torch.xpu_build"}),
+        (lambda host: host.torch("2.8.0+cpu", xpu=False), {"torch.xpu_build"}),
         (two_sycl_runtimes, {"shadow.sycl_soname"}),
         (old_libstdcxx, {"shadow.libstdcxx"}),
     ],

@@ -374,15 +374,11 @@ def test_apt_removes_nothing_for_any_command(tmp_path: Path) -> None:
     (tmp_path / "status").write_text(own)
     for folder in ("lists/partial", "cache/archives/partial"):
         (tmp_path / folder).mkdir(parents=True)
-    places = {
-        "Etc::sourcelist": "sources.list",
-        "State::status": "status",
-        "State::lists": "lists",
-        "Cache": "cache",
-    }
     options = [
-        *(f"-oDir::{name}={tmp_path}/{place}" for name, place in places.items()), "-oDir::Etc::sourceparts=-",
-        "-oAPT::Sandbox::User=root", "-oAPT::Architecture=amd64", "-oDebug::NoLocking=1",
+        f"-oDir::Etc::sourcelist={tmp_path}/sources.list", "-oDir::Etc::sourceparts=-",
+        f"-oDir::State::status={tmp_path}/status", f"-oDir::State::lists={tmp_path}/lists",
+        f"-oDir::Cache={tmp_path}/cache", "-oAPT::Sandbox::User=root", "-oAPT::Architecture=amd64",
+        "-oDebug::NoLocking=1",
     ]  # fmt: skip
 
     def apt(*arguments: str) -> str:
