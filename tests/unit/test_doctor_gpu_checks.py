@@ -72,10 +72,8 @@ def test_families(tmp_path: Path, number: str, address: str, status: str) -> Non
 @shows("warn", "gpu.numa")
 def test_a_numa_node_that_the_firmware_does_not_tell(tmp_path: Path) -> None:
     nodes = {f"sys/devices/system/node/node{n}/cpulist": str(n) for n in range(2)}
-    known, unknown = (
-        lay(tmp_path / "a", {**nodes, **device()}),
-        lay(tmp_path / "b", {**nodes, **device(numa_node="-1")}),
-    )
+    known = lay(tmp_path / "a", {**nodes, **device()})
+    unknown = lay(tmp_path / "b", {**nodes, **device(numa_node="-1")})
     assert gpu.gpu_numa(at(known)).status == "ok"
     assert gpu.gpu_numa(at(unknown)).status == "warn"
     assert gpu.gpu_numa(at(lay(tmp_path / "c", device(numa_node="-1")))).status == "ok"
@@ -127,9 +125,8 @@ def run(check: type[Any], context: Look) -> Outcome:
 
 def test_a_loader_that_cannot_be_loaded_for_the_cxx_library(monkeypatch: pytest.MonkeyPatch) -> None:
     said = "libstdc++.so.6: version `GLIBCXX_3.4.32' not found (required by /usr/lib/libze_loader.so.1)"
-    outcome = run(
-        level_zero.level_zero_loader, live(monkeypatch, answered({"stage": "dlopen"}, {"load_error": said}))
-    )
+    context = live(monkeypatch, answered({"stage": "dlopen"}, {"load_error": said}))
+    outcome = run(level_zero.level_zero_loader, context)
     assert outcome.status == "fail"
     assert "conda install -c conda-forge libstdcxx-ng" in outcome.fix.commands
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,11 @@ from xpubuild.machine.system import OsFacts
 from xpubuild.recipe.load import load
 
 NVIDIA = device(vendor="0x10de")
-ARC = device("0000:03:00.0", "0x56a0", **{"class": "0x030000"})
+ARC = {
+    **device("0000:03:00.0", "0x56a0", **{"class": "0x030000"}),
+    "proc/sys/kernel/osrelease": "6.8.0-45-generic",
+}
+NOTHING = {"driver": {"api": "1.3", "devices": []}}
 UNDER_XE = {**device(), "sys/bus/pci/drivers/xe/bind": ""}
 
 
@@ -34,48 +37,32 @@ def in_a_container(context: Look) -> Look:
     return dataclasses.replace(context, host=dataclasses.replace(context.host, os=system))
 
 
-def itself(context: Look) -> Look:
-    return context
-
-
 @pytest.mark.parametrize(
-    ("check", "files", "place", "word"),
+    ("check", "files", "contained", "word"),
     [
-        (gpu.gpu_present, NVIDIA, in_a_container, "a container sees the PCI bus of its host"),
-        (gpu_kernel.gpu_kernel_driver, device(), in_a_container, "on the host of this container"),
-        (
-            gpu_kernel.gpu_kernel_driver,
-            UNDER_XE,
-            in_a_container,
-            "driver module on the host of this container",
-        ),
-        (
-            gpu_kernel.gpu_kernel_driver,
-            {**ARC, "proc/sys/kernel/osrelease": "6.8.0-45-generic"},
-            itself,
-            "load the driver",
-        ),
+        (gpu.gpu_present, NVIDIA, True, "a container sees the PCI bus of its host"),
+        (gpu_kernel.gpu_kernel_driver, device(), True, "on the host of this container"),
+        (gpu_kernel.gpu_kernel_driver, UNDER_XE, True, "driver module on the host of this container"),
+        (gpu_kernel.gpu_kernel_driver, ARC, False, "load the driver"),
     ],
 )
 def test_advice_fits_the_place(
-    tmp_path: Path, *, check: type[Any], files: dict[str, str], place: Callable[[Look], Look], word: str
+    tmp_path: Path, *, check: type[Any], files: dict[str, str], contained: bool, word: str
 ) -> None:
     root = lay(tmp_path, files)
     for bound in (root / "sys/bus/pci/drivers").glob("*"):
         folder = root / "sys/bus/pci/devices/0000:29:00.0"
         (folder / "driver").symlink_to(f"../../drivers/{bound.name}")
         (folder / "drm/renderD128").mkdir(parents=True)
-    outcome = run(check, place(at(root)))
+    context = at(root)
+    outcome = run(check, in_a_container(context) if contained else context)
     assert word in outcome.fix.summary
 
 
 @pytest.mark.parametrize(
     ("records", "word"),
     [
-        (
-            ({"init": 0}, {"driver": {"api": "1.3", "devices": []}}, {"done": True}),
-            "the driver and the kernel",
-        ),
+        (({"init": 0}, NOTHING, {"done": True}), "the driver and the kernel"),
         ((), "install compatible releases"),
     ],
 )

@@ -134,10 +134,8 @@ def test_a_tool_that_babbles_and_one_that_is_stuck_cost_only_their_own_facts(tmp
     )  # fmt: skip
     assert time.monotonic() - began < 12
     report = json.loads(done.stdout)
-    assert {item["name"]: item["version"] for item in report["tools"]} == {
-        "cmake": "unknown",
-        "ninja": "1.13.0",
-    }
+    tools = {item["name"]: item["version"] for item in report["tools"]}
+    assert tools == {"cmake": "unknown", "ninja": "1.13.0"}
     assert {item["name"]: item["version"] for item in report["compilers"]}["g++"] == "unknown"
     assert report["python"]["selected"]["error"] == "timed out"
     assert report["os"]["id"] != "unknown"
@@ -173,14 +171,11 @@ def test_the_innermost_and_last_mount_counts(tmp_path: Path) -> None:
     place = tmp_path / "my disk"
     place.mkdir()
     escaped = str(place).replace(" ", "\\040")
-    lay(
-        tmp_path,
-        {
-            "root/proc/self/mountinfo": "1 1 8:1 / / rw - ext4 /dev/a rw\n"
-            f"2 1 8:2 / {escaped} rw - xfs /dev/b rw\n"
-            f"3 1 8:3 / {escaped} rw shared:1 - lustre x rw\n4 1 8:4 / {escaped}s rw - nfs4 y rw\nshort\n"
-        },
+    mounts = (
+        f"1 1 8:1 / / rw - ext4 /dev/a rw\n2 1 8:2 / {escaped} rw - xfs /dev/b rw\n"
+        f"3 1 8:3 / {escaped} rw shared:1 - lustre x rw\n4 1 8:4 / {escaped}s rw - nfs4 y rw\nshort\n"
     )
+    lay(tmp_path, {"root/proc/self/mountinfo": mounts})
     facts = disk_facts(place / "sub", tmp_path / "root")
     assert (facts.filesystem, facts.mount_point) == ("lustre", str(place))
     assert disk_facts(tmp_path, tmp_path / "root").filesystem == "ext4"
