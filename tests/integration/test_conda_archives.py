@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 from support.conda_channel import VERSION, Tiny, archive, make_channel, usual
-from support.conda_environments import work
-from support.conda_tools import CONDA_LOCK, TOOLCHAIN, conda_locker, served, solved
+from support.conda_tools import CONDA_LOCK, TOOLCHAIN, conda_locker, served, solved, work
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import (

@@ -43,14 +43,12 @@ _STARTED = tuple(_MOMENT + seconds for seconds in (0, 30, 4000, 4100))
 
 
 def shown(parts: Sequence[Part]) -> str:
-    """Return parts as a pipe gets them."""
     stream = io.StringIO()
     console.show(parts, stream, {})
     return stream.getvalue()
 
 
 def pipe() -> Terminal:
-    """Return a terminal that is none."""
     return Terminal(io.StringIO(), live=False, color=False, unicode=True)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
+from support.files import script
 
 from xpubuild.errors import ToolchainError
 from xpubuild.install.build_compilers import build_compilers
@@ -19,13 +20,6 @@ from xpubuild.machine.system import OsFacts
 DEBIAN = OsFacts(id="debian", version="12")
 
 
-def program(path: Path, text: str) -> str:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(0o755)
-    return str(path)
-
-
 def gcc(folder: Path, *, whole: bool = True) -> str:
     """Make a GCC with its folder of libraries, and return that folder."""
     home = folder / "lib" / "gcc" / "x" / "13"
@@ -33,7 +27,7 @@ def gcc(folder: Path, *, whole: bool = True) -> str:
     if whole:
         (home / "crtbegin.o").touch()
     for name in ("gcc", "g++"):
-        program(folder / name, f"[ \"$1\" = -print-libgcc-file-name ] && echo '{home}/libgcc.a'")
+        script(folder / name, f"[ \"$1\" = -print-libgcc-file-name ] && echo '{home}/libgcc.a'")
     return str(home)
 
 
@@ -49,7 +43,7 @@ def oneapi(folder: Path, selected: str | None) -> OneapiFacts:
     """Make icx and icpx; ``selected`` is the GCC that icpx says it works with."""
     told = f"echo 'Selected GCC installation: {selected} ' >&2" if selected is not None else "exit 3"
     for name in ("icx", "icpx"):
-        program(folder / name, told)
+        script(folder / name, told)
     (folder / "icpx.cfg").write_text("-something")
     return OneapiFacts(path_prefix=(str(folder),))
 
@@ -103,7 +97,7 @@ LISTS = (("pvc", "bmg"), ("pvc",), ("pvc",))
 
 
 def ocloc(tmp_path: Path, text: str) -> dict[str, str]:
-    program(tmp_path / "bin" / "ocloc", text)
+    script(tmp_path / "bin" / "ocloc", text)
     return {"PATH": f"{tmp_path}/bin{os.pathsep}/usr/bin:/bin"}
 
 
