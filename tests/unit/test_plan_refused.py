@@ -51,7 +51,7 @@ TORCH = {"torch": pinned("torch")}
             {"abi": {"default": 1, "honoured": False, "note": "a note of the recipe"}}, {"cxx11_abi": "0"},
             "a note of the recipe",
         ),
-        ({"components": {"torch": WHEEL}}, {"cxx11_abi": "1"}, "needs C++11 ABI 0, that of the prebuilt torch"),
+        ({"components": {"torch": WHEEL}}, {"cxx11_abi": "1"}, "needs C++11 ABI 0, that of the prebuilt"),
     ],
 )  # fmt: skip
 def test_what_the_recipe_does_not_have(changes: dict[str, Any], asked: dict[str, Any], words: str) -> None:

@@ -16,7 +16,6 @@ import click
 from xpubuild import resources
 from xpubuild.cli import options
 from xpubuild.engine.environment import base_environment
-from xpubuild.supply.archives import Archive, Supply, provide
 from xpubuild.supply.git.pin import Pin
 
 if TYPE_CHECKING:
@@ -173,6 +172,7 @@ def archives(
     into: Path, *, cache: Path, item: tuple[str, ...], mirror: Path | None = None, offline: bool = False
 ) -> None:
     """Unpack archives that a build would download itself."""
+    from xpubuild.supply.archives import Archive, Supply, provide
 
     with options.interruptible() as cancel:
         supply = Supply(cache, mirror and mirror.absolute(), offline, cancel)
@@ -237,6 +237,7 @@ def conda_env(
     env: Path, *, lock: Path, cache: Path, mirror: Path | None = None, offline: bool = False
 ) -> None:
     """Create an environment from a conda-lock.yml; the hash of every package is checked."""
+    from xpubuild.supply.archives import Supply
     from xpubuild.supply.conda.environment import make_conda_env
     from xpubuild.supply.conda.lockfile import read_lock
 

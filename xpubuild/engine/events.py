@@ -19,7 +19,12 @@ class Event:
 
     def to_json(self) -> dict[str, Any]:
         """Return the event for a JSON lines log; ``event`` is the class name in kebab case."""
-        return {"event": _UPPER.sub(r"-\1", type(self).__name__).lower(), **asdict(self)}
+        return {"event": self.kind(), **asdict(self)}
+
+    @classmethod
+    def kind(cls) -> str:
+        """Return the name of the class in kebab case."""
+        return _UPPER.sub(r"-\1", cls.__name__).lower()
 
 
 @frozen
