@@ -24,7 +24,7 @@ from xpubuild.install.build_compilers import sycl_cache
 from xpubuild.install.target import Admission, Choice, Target
 from xpubuild.machine.host_report import HostReport
 from xpubuild.machine.jobs import JobPlan, LargeUnit, plan_jobs
-from xpubuild.recipe.model import LargeUnits
+from xpubuild.recipe.limits import LargeUnits
 from xpubuild.recipe.switches import is_on
 from xpubuild.workspace.layout import Layout
 

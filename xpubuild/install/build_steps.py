@@ -13,11 +13,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from xpubuild.artifacts.against import NOTE, TREE, AgainstProof
 from xpubuild.artifacts.audit_report import AuditPolicy
 from xpubuild.artifacts.expectation import OFF
 from xpubuild.artifacts.installed import InstalledProof, installed_stamp
 from xpubuild.artifacts.step_proofs import SameWheelProof, VerifyProof, WheelProof
-from xpubuild.engine.model import XPUBUILD, Command, Publish, Step
+from xpubuild.engine.model import XPUBUILD, Command, Proof, Publish, Step
 from xpubuild.errors import RecipeError
 from xpubuild.install import environment_steps as environment
 from xpubuild.install import source_steps as sources
@@ -58,9 +59,10 @@ def audited_targets(target: Target, name: str, env: Mapping[str, str]) -> tuple[
 SOURCE_DATE_EPOCH = "1577836800"
 
 
-def source_folder(target: Target, name: str) -> str:
-    """Return the folder of a component's pyproject.toml or setup.py."""
-    folder = target.tree(name)
+def source_folder(target: Target, name: str, *, checked: bool = False) -> str:
+    """Return the folder of a component's pyproject.toml or setup.py: where it is built, or is ``checked``."""
+    copy = None if checked else sources.against_folder(target, name)
+    folder = target.tree(name) if copy is None else copy / TREE
     inside = target.component(name).build.source_dir
     return str(folder if inside == "." else folder / inside)
 
@@ -69,7 +71,7 @@ def build_environment(target: Target, name: str) -> dict[str, str]:
     """Return the environment overlay of a source build, in the order: switches, compilers, oneAPI, ABI."""
     own = target.component(name).build.cxx11_abi
     abi = str(target.cxx11_abi if own is None else own)
-    env = {key: target.fill(value) for key, value in target.switches[name].items()}
+    env = {key: target.fill(value, name) for key, value in target.switches[name].items()}
     env.update(
         {
             "CC": target.compilers.cc,
@@ -132,7 +134,7 @@ def check_command(target: Target, name: str, pin: Pin | None, *, kind: str = WHE
     settings = [part for key in sorted(build.config_settings) for part in ("--setting", key)]
     return Command(
         argv=(
-            XPUBUILD, "plumbing", "front-end", source_folder(target, name),
+            XPUBUILD, "plumbing", "front-end", source_folder(target, name, checked=True),
             "--wanted", build.front_end, *settings, *tree,
         ),
         portable=(),
@@ -172,7 +174,7 @@ def configure_command(target: Target, name: str, folder: str) -> Command:
 
 def _settings(target: Target, name: str, option: str, more: Mapping[str, str] | None = None) -> list[str]:
     every = {**(more or {}), **target.component(name).build.config_settings}
-    return [part for key in sorted(every) for part in (option, f"{key}={target.fill(every[key])}")]
+    return [part for key in sorted(every) for part in (option, f"{key}={target.fill(every[key], name)}")]
 
 
 def _pip(target: Target, name: str, verb: str) -> tuple[str, ...]:
@@ -233,22 +235,28 @@ def wheel_step(target: Target, name: str, after: tuple[str, ...]) -> Step:
     )
     tools, counted, logs = cached(target, name)
     search = (str(target.site_packages / "torch" / "lib"), str(layout.env / "lib"))
+    check = check_command(target, name, sources.pin_checked(target, name))
+    copy, proofs = sources.against_folder(target, name), tuple[Proof, ...]()
+    if copy is not None:
+        proofs = (AgainstProof(str(stage), str(target.site_packages), str(copy / NOTE)),)
     return Step(
         id=f"{name}.wheel",
         title=f"build {component.dist} wheel",
         needs=(f"{name}.source", *after),
         tools=tools,
-        commands=(check_command(target, name, sources.pin_checked(target, name)), command),
+        commands=(check, *sources.against_command(target, name), command),
         proofs=(
             sources.built_tree_proof(target, name),
             WheelProof(str(stage), "*.whl", policy, search),
+            *proofs,
             *counted,
         ),
-        inputs=(source_folder(target, name),),
+        inputs=(source_folder(target, name, checked=True),),
         outputs=(str(build_folder), *launcher_folder(target, name)),
         fresh=(
             str(stage),
             bytecode(target, name),
+            *(() if copy is None else (str(copy),)),
             *(() if component.build.resume else (str(build_folder),)),
             *logs,
         ),
