@@ -195,9 +195,9 @@ class Asked:
                 fix="omit --source-dir and --allow-dirty (XPUBUILD_SOURCE_DIR, XPUBUILD_ALLOW_DIRTY)",
             )
         base, (what, own) = base_named(self.base), _program(self.xpubuild)
-        loaded = load(options.recipe)
+        loaded = load(options.recipe, options.with_)
         choice = choose(options, loaded)
-        shipped = loaded.path.parent == recipes_dir()
+        shipped = all(folder.is_relative_to(recipes_dir()) for folder in loaded.folders)
         given: dict[str, str | Path] = {} if shipped else _recipe_files(choice)
         word = options.recipe if shipped else loaded.path.name
         request = ImageRequest(choice, word, base, self.form, what, given)
