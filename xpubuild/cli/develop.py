@@ -113,7 +113,7 @@ def bisect(
             "bisect builds commits, not your own tree or changes",
             fix="omit --source-dir and --allow-dirty (XPUBUILD_SOURCE_DIR, XPUBUILD_ALLOW_DIRTY)",
         )
-    loaded = load(recipe)
+    loaded = load(recipe, build["with_"])
     root = workspace or default_workspace(f"{loaded.recipe.name}-bisect")
     asked = {
         "good": good, "bad": bad, "component": component, "command": list(command),

@@ -201,6 +201,16 @@ def front_end(
 
 
 @_plumbing
+def against(tree: Path, into: Path, *, env: Path, folder: str = ".", file: tuple[str, ...] = ()) -> None:
+    """Copy a source tree, and answer its requirements on torch by what is installed."""
+    from xpubuild.artifacts.against import rewrite
+    from xpubuild.artifacts.site_packages import site_packages_of
+
+    for line in rewrite(tree, into, folder, file, site_packages_of(env)):
+        _say(line)
+
+
+@_plumbing
 def configure(folder: Path, *, env: Path, setting: tuple[str, ...] = ()) -> int:
     """Configure a source tree as its own build does, without compiling."""
     from xpubuild.artifacts.configure import configure as configure_tree

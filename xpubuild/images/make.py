@@ -234,9 +234,9 @@ def rendered(options: Options, base_name: str, form: Format, xpubuild: Path | No
             fix="omit --source-dir and --allow-dirty (XPUBUILD_SOURCE_DIR, XPUBUILD_ALLOW_DIRTY)",
         )
     base, (what, own) = base_named(base_name), _program(xpubuild)
-    loaded = load(options.recipe)
+    loaded = load(options.recipe, options.with_)
     choice = choose(options, loaded)
-    shipped = loaded.path.parent == recipes_dir()
+    shipped = all(folder.is_relative_to(recipes_dir()) for folder in loaded.folders)
     given: dict[str, str | Path] = {} if shipped else _recipe_files(choice)
     word = options.recipe if shipped else loaded.path.name
     request = ImageRequest(choice, word, base, form, what, given)

@@ -12,11 +12,12 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 
+from xpubuild.artifacts.against import NOTE, TREE, AgainstProof
 from xpubuild.artifacts.audit_report import AuditPolicy
 from xpubuild.artifacts.expectation import OFF
 from xpubuild.artifacts.installed import InstalledProof, installed_stamp
 from xpubuild.artifacts.step_proofs import SameWheelProof, VerifyProof, WheelProof
-from xpubuild.engine.model import XPUBUILD, Command, Publish, Step
+from xpubuild.engine.model import XPUBUILD, Command, Proof, Publish, Step
 from xpubuild.errors import RecipeError
 from xpubuild.install import environment_steps as environment
 from xpubuild.install import source_steps as sources
@@ -58,16 +59,18 @@ def audited_targets(target: Target, name: str, env: Mapping[str, str]) -> tuple[
 SOURCE_DATE_EPOCH = "1577836800"
 
 
-def source_folder(target: Target, name: str) -> str:
-    """Return the folder of a component's pyproject.toml or setup.py."""
-    return str(target.tree(name) / target.component(name).build.source_dir)
+def source_folder(target: Target, name: str, *, checked: bool = False) -> str:
+    """Return the folder of a component's pyproject.toml or setup.py: where it is built, or is ``checked``."""
+    copy = None if checked else sources.against_folder(target, name)
+    folder = target.tree(name) if copy is None else copy / TREE
+    return str(folder / target.component(name).build.source_dir)
 
 
 def build_environment(target: Target, name: str) -> dict[str, str]:
     """Return the environment overlay of a source build, in the order: switches, compilers, oneAPI, ABI."""
     own = target.component(name).build.cxx11_abi
     abi = str(target.cxx11_abi if own is None else own)
-    switches = {key: target.fill(value) for key, value in target.switches[name].items()}
+    switches = {key: target.fill(value, name) for key, value in target.switches[name].items()}
     flags = (switches.get("CXXFLAGS"), f"-D_GLIBCXX_USE_CXX11_ABI={abi}")
     oneapi = dict(target.oneapi.env) if target.oneapi is not None else {}
     prefixes = (str(target.layout.env), oneapi.pop("CMAKE_PREFIX_PATH", None))
@@ -119,8 +122,9 @@ def check_command(target: Target, name: str, *, kind: str = WHEEL) -> Command:
     """
     component, pin = target.component(name), sources.pin_checked(target, name)
     source, build = component.source, component.build
+    folder = source_folder(target, name, checked=True)
     argv = [
-        XPUBUILD, "plumbing", "front-end", source_folder(target, name), "--wanted", build.front_end,
+        XPUBUILD, "plumbing", "front-end", folder, "--wanted", build.front_end,
         *words("--setting", sorted(build.config_settings)),
         "--checkout", str(target.tree(name)), "--kind", kind,
     ]  # fmt: skip
@@ -164,7 +168,7 @@ def configure_command(target: Target, name: str, folder: str) -> Command:
 
 def _settings(target: Target, name: str, option: str, **more: str) -> tuple[str, ...]:
     every = {**more, **target.component(name).build.config_settings}
-    return words(option, [f"{key}={target.fill(every[key])}" for key in sorted(every)])
+    return words(option, [f"{key}={target.fill(every[key], name)}" for key in sorted(every)])
 
 
 def _pip(target: Target, name: str, verb: str) -> tuple[str, ...]:
@@ -216,18 +220,23 @@ def wheel_step(target: Target, name: str, after: tuple[str, ...]) -> Step:
     )
     search = (str(target.site_packages / "torch" / "lib"), str(layout.env / "lib"))
     audited = WheelProof(str(stage), "*.whl", policy, search)
+    proofs: tuple[Proof, ...] = (sources.built_tree_proof(target, name), audited)
+    copy = sources.against_folder(target, name)
+    if copy is not None:
+        proofs += (AgainstProof(str(stage), str(target.site_packages), str(copy / NOTE)),)
     return Step(
         id=f"{name}.wheel",
         title=f"build {component.dist} wheel",
         needs=(f"{name}.source", *after),
         tools=cache_needed(target, name),
-        commands=(check_command(target, name), command),
-        proofs=(sources.built_tree_proof(target, name), audited),
-        inputs=(source_folder(target, name),),
+        commands=(check_command(target, name), *sources.against_command(target, name), command),
+        proofs=proofs,
+        inputs=(source_folder(target, name, checked=True),),
         outputs=(str(build_folder), *launcher_folder(target, name)),
         fresh=(
             str(stage),
             bytecode(target, name),
+            *(() if copy is None else (str(copy),)),
             *(() if resume else (str(build_folder),)),
             *_logs(target, name),
         ),

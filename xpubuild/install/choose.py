@@ -15,6 +15,7 @@ from xpubuild.recipe.choices import target_of
 from xpubuild.recipe.compatible_host import CMAKE_ID, of_host, oneapi_versions
 from xpubuild.recipe.constraints import solve
 from xpubuild.recipe.lint import placeholder_problems
+from xpubuild.recipe.load import component_files
 from xpubuild.recipe.model import Archive, LoadedRecipe, Recipe
 from xpubuild.recipe.situation import Situation, Verdict
 from xpubuild.recipe.values import Target as Device
@@ -115,7 +116,8 @@ def _components(options: Options, recipe: Recipe, device: Device) -> tuple[str, 
         if name not in recipe.components:
             raise UsageError(
                 f"recipe '{recipe.name}' has no component '{name}'",
-                why=f"its components are: {', '.join(recipe.components)}",
+                why=f"its components are: {', '.join(recipe.components)}; with a file of their own: "
+                + (", ".join(sorted(component_files())) or "none"),
                 fix="use these names with --with and --without",
             )
     both = ", ".join(sorted(set(options.with_) & set(options.without)))

@@ -95,7 +95,7 @@ def wanted(
 
 def _target(options: Options, store: RepositoryStore) -> Target:
     """Return the target without what only a build needs of this machine."""
-    choice = choose(options, load(options.recipe or ""))
+    choice = choose(options, load(options.recipe or "", options.with_))
     resolved = resolve_commits(choice, store)
     # The mirror may have a conda lock.
     asked = replace(options, mirror=store.cache, offline=store.offline)

@@ -100,7 +100,7 @@ def options_of(lock: Lock, options: Options) -> Options:
         LockMismatchError: the recipe has no such component or variant.
     """
     name, stated = options.recipe or lock.name, lock.options
-    recipe = load(name).recipe
+    recipe = load(name, stated.components).recipe
     unknown = [f"component '{item}'" for item in stated.components if item not in recipe.components]
     if stated.variant is not None and stated.variant not in recipe.variants:
         unknown.append(f"variant '{stated.variant}'")

@@ -21,7 +21,7 @@ from xpubuild.machine.pythons import probe_python, resolve_python
 from xpubuild.machine.readers import UNKNOWN
 from xpubuild.recipe.compatible_host import CMAKE_ID, of_host
 from xpubuild.recipe.constraints import solve
-from xpubuild.recipe.load import line_of
+from xpubuild.recipe.load import component_files, line_of
 from xpubuild.recipe.model import Recipe
 from xpubuild.recipe.releases import Release, is_release, releases
 from xpubuild.recipe.situation import Situation, Verdict
@@ -52,7 +52,9 @@ def named(options: Options, host: Callable[[], HostReport]) -> tuple[Options, st
     if chosen is None:
         situation = situation_for(host(), options.target or "xpu", options.python)
         situation = replace(situation, cxx11_abi=options.abi)
-        chosen = choose_release(releases(), options.target, situation, options.with_)
+        files = component_files() if options.with_ else {}
+        with_ = [name for name in options.with_ if name not in files]
+        chosen = choose_release(releases(), options.target, situation, with_)
     target, workspace = options.target or chosen.target, options.workspace or chosen.workspace
     return replace(options, recipe=chosen.recipe, target=target, workspace=workspace), chosen.why
 

@@ -72,7 +72,7 @@ def prepare(options: Options, *, cancel: Cancel | None = None) -> Prepared:
         return host_report(oneapi_root=options.oneapi_root, python=python, answers=remembered())
 
     asked, why = named(options, host)
-    loaded = load(asked.recipe or "")
+    loaded = load(asked.recipe or "", asked.with_)
     try:
         # Refusals that need no look at the machine come first: they are certain and cost nothing.
         choice = choose(asked, loaded)

@@ -123,6 +123,31 @@ def pin_checked(target: Target, name: str) -> Pin | None:
     return None if name in target.dirty else pin_of(target, name)
 
 
+def against_folder(target: Target, name: str) -> Path | None:
+    """Return the place of the copy that a component is built in, whose requirements on torch are answered.
+
+    None where it is built in its tree; an editable install is of the tree itself.
+    """
+    asked = target.component(name).build.against is not None and not target.options.editable
+    return target.layout.build / "against" / name if asked else None
+
+
+def against_command(target: Target, name: str) -> tuple[Command, ...]:
+    """Return the command that makes the copy."""
+    into, build = against_folder(target, name), target.component(name).build
+    if into is None:
+        return ()
+    options = ["--env", str(target.layout.env), "--folder", build.source_dir]
+    options += [part for file in build.against or () for part in ("--file", file)]
+    text = f"a script cannot build {name} against the torch of its workspace; use xpubuild install"
+    return (
+        Command(
+            argv=(XPUBUILD, "plumbing", "against", str(target.tree(name)), str(into), *options),
+            portable=(f"echo {shlex.quote(text)} >&2", "exit 1"),
+        ),
+    )
+
+
 def built_tree_proof(target: Target, name: str) -> BuiltTreeProof:
     """Return the proof that a build left the tree as it was pinned."""
     return BuiltTreeProof(str(target.tree(name)), pin_checked(target, name), target.notes(name))

@@ -224,15 +224,18 @@ class Target(Choice):
         """Return where the text of a requirement file is put for pip to read."""
         return self.layout.build / "requirements" / Path(name).name
 
-    def fill(self, template: str) -> str:
-        """Fill the placeholders that recipe values may carry: {cxx11_abi}, {env}, {arch}, {build}, {xpu}."""
+    def fill(self, template: str, name: str) -> str:
+        """Fill the placeholders that values of a component may carry, its own names of AOT targets too."""
         values = {
             "cxx11_abi": str(self.cxx11_abi),
             "env": str(self.layout.env),
             "arch": ",".join(self.arch),
             "build": str(self.layout.build),
             "xpu": "1" if self.device == "xpu" else "0",
+            "target": self.device,
         }
+        for key, words in self.component(name).build.arch.items():
+            values[key] = ",".join(words[item] for item in self.arch if item in words)
         for key, value in values.items():
             template = template.replace("{" + key + "}", value)
         return template
