@@ -26,7 +26,7 @@ environment variables are letters, digits and `_`, and `dist` is a distribution'
 
 In the values of `build.env`, `build.config_settings`, `env` and of variants these placeholders are filled in:
 `{cxx11_abi}` (0 or 1), `{target}` (xpu or cpu), `{xpu}` (1 for `--target xpu`, else 0), `{arch}` (the AOT
-targets, separated by commas), `{env}` (the workspace's environment), `{build}` (the workspace's build folder),
+targets, separated by commas), `{env}` (the workspace's environment), `{build}` (its build folder),
 and the names of the tables in `build.arch` (the component's own words for the AOT targets, separated by
 commas).
 
