@@ -221,7 +221,7 @@ def test_a_file_is_named_by_its_ending_or_its_place(
 # ---- A placeholder that is none: recipes check names it, and a plan refuses it before anything is looked at
 
 
-BUILD = "{arch}, {build}, {cxx11_abi}, {env}, {xpu}"
+BUILD = "{arch}, {build}, {cxx11_abi}, {env}, {target}, {xpu}"
 WRONG = [
     ('env: {FOO: "{nope}"}', "env.FOO: '{nope}' is not a placeholder; placeholders are " + BUILD),
     ('env: {FOO: "-I{env/include"}', "'-I{env/include' has an unmatched brace; placeholders are " + BUILD),
