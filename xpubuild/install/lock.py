@@ -41,7 +41,7 @@ def make_lock(prepared: Prepared, *, report: Report, cancel: Cancel | None = Non
         RecipeError: something cannot be pinned; the message names it.
         FetchError, SourceIntegrityError, NoSpaceError, ToolchainError, InterruptedByUserError.
     """
-    target, cancel = prepared.target, cancel or Cancel()
+    target, cancel = prepared.target, Cancel() if cancel is None else cancel
     if target.dirty:
         raise UsageError(
             f"a lock cannot include local changes in {', '.join(target.dirty)}",

@@ -235,7 +235,7 @@ def git_store(target: Target, *, cancel: Cancel | None = None) -> RepositoryStor
         Git.open(answers=remembered()),
         offline=target.downloads.offline,
         stocks=() if target.downloads.mirror is None else (target.downloads.mirror,),
-        cancel=cancel or Cancel(),
+        cancel=Cancel() if cancel is None else cancel,
     )
 
 
