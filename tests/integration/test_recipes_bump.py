@@ -189,7 +189,8 @@ def test_what_differs_is_shown_and_the_recipe_can_be_followed_by_renovate(
     shown = xpubuild.ok("recipes", "bump", "9.8").out
     # Wider than 120 columns: one value a line.
     new = world.commits["pytorch 9.8.1"]
-    assert re.search(rf"^key: +components\.torch\.source\.commit\nrecipe: +{OLD}\nupstream: +{new}$", shown, re.M), shown
+    pattern = rf"^key: +components\.torch\.source\.commit\nrecipe: +{OLD}\nupstream: +{new}$"
+    assert re.search(pattern, shown, re.M), shown
     assert "11 pins of 9.8.1 differ from recipe 9.8, 0 are the same" in shown
     text = xpubuild.json("recipes", "bump", "9.8")["text"]
     for name, tag in (("pytorch", "v9.8.1"), ("vision", "v0.30.2")):
