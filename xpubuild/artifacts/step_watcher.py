@@ -23,8 +23,8 @@ FATAL_WORDS = (
 )  # fmt: skip
 #: The rules are read after so many lines: most commands that print fewer end soon and without errors.
 _FEW, _MOST_WAITING = 200, 10_000
-#: ninja's report of a failed edge; the code came with ninja 1.13.
-_EDGE_FAILED = re.compile(r"\s*FAILED: (?:\[code=\d+\] )?(?:\S*/)?(\S+)")
+#: ninja's report of a failed edge, but not of a trial that CMake makes; the code came with ninja 1.13.
+_EDGE_FAILED = re.compile(r"\s*FAILED: (?!.*\bcmTC_)(?:\[code=\d+\] )?(?:\S*/)?(\S+)")
 _FACTS = {True: "xpu-wanted", False: "xpu-not-wanted"}
 
 
