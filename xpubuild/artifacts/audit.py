@@ -76,7 +76,7 @@ def audit_wheel(
         findings += checks.abi_findings(name, item.abi, policy)
         findings += checks.linkage_findings(name, item.elf, closures[name], search)
         findings += checks.outside_findings(name, item.elf, closures[name], installed_in)
-        findings += checks.symbol_findings(name, linker.unresolved(name, closures[name]), policy)
+        findings += checks.symbol_findings(name, linker.unresolved(name, closures), policy)
     findings += checks.rpath_findings(elves, policy)
     findings += checks.forbidden_findings(elves, policy)
     findings += checks.sycl_findings(
