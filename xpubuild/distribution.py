@@ -7,7 +7,6 @@ name the same packages.
 from __future__ import annotations
 
 import functools
-import platform
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -57,28 +56,10 @@ def table() -> Mapping[str, Any]:
 
 def family_of(names: Iterable[str]) -> Family | None:
     """Return the family by the ID and the ID_LIKE of os-release, or None where it is another one."""
-    for name in names:
-        for family, row in table()["families"].items():
-            if name.lower() in row["names"]:
-                found: Family = family
-                return found
-    return None
-
-
-def here() -> System:
-    """Return the running system; nothing where it has no os-release."""
-    try:
-        release = platform.freedesktop_os_release()
-    except OSError:
-        return System()
-    names = (release.get("ID", ""), *release.get("ID_LIKE", "").split())
-    texts = []
-    for path in (path for place in REPOSITORY_LISTS for path in Path("/").glob(place)):
-        try:
-            texts.append(path.read_text("utf-8", "replace"))
-        except OSError:
-            continue
-    return System(names, release.get("VERSION_ID", ""), active_lines("\n".join(texts)))
+    known: dict[str, Family] = {
+        name: family for family, row in table()["families"].items() for name in row["names"]
+    }
+    return next((known[name.lower()] for name in names if name.lower() in known), None)
 
 
 def active_lines(text: str) -> str:
@@ -144,9 +125,8 @@ def install_line(need: Need, system: System) -> str:
 
 def install_oneapi(names: Sequence[str], system: System, *, sudo: str = "sudo ") -> tuple[str, ...]:
     """Return the commands for packages of oneAPI; every manager's line where the distribution is unknown."""
-    family = family_of(system.names)
     families = table()["families"]
-    known = families.get(family, {}).get("oneapi") if family else None
+    known = families.get(family_of(system.names), {}).get("oneapi")
     if known is None:
         lines = [row["install"] for row in families.values() if row.get("oneapi")]
         return tuple(f"{sudo}{line} {' '.join(names)}" for line in lines)

@@ -24,30 +24,27 @@ def plain(value: Any) -> Any:
 def built(kind: Any, value: Any) -> Any:
     """Return a value of the type ``kind`` from what ``plain`` made of one; nothing is converted.
 
-    ``kind`` is a dataclass, a tuple of any length, a Literal, a union, or a plain type. A field with a
-    default may be missing; keys that are no field are left out.
+    ``kind`` is a dataclass, a tuple of any length, a mapping, a Literal, a union, a plain type, or Any. A
+    field with a default may be missing; keys that are no field are left out.
 
     Raises:
         ValueError: it is of another type; the text names the field.
     """
     if isinstance(kind, type) and dataclasses.is_dataclass(kind) and isinstance(value, dict):
-        hints = _hints(kind)
-        found = {name: _field(name, hint, value[name]) for name, hint in hints.items() if name in value}
-        needed = {
-            item.name
-            for item in dataclasses.fields(kind)
-            if item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING
-        }
-        for name in sorted(needed - found.keys()):
-            raise ValueError(f"its field '{name}' is missing")
+        found = {}
+        for item in dataclasses.fields(kind):
+            if item.name in value:
+                found[item.name] = _field(item.name, _hints(kind)[item.name], value[item.name])
+            elif item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING:
+                raise ValueError(f"its field '{item.name}' is missing")
         return kind(**found)
     if get_origin(kind) is tuple and isinstance(value, list):
         return tuple(built(get_args(kind)[0], item) for item in value)
-    if get_origin(kind) is Literal and type(value) is str and value in get_args(kind):
-        return value
-    if isinstance(kind, UnionType) and type(value) in get_args(kind):
-        return value
-    if type(value) is kind:
+    if get_origin(kind) is Mapping and isinstance(value, dict):
+        return {key: built(get_args(kind)[1], item) for key, item in value.items()}
+    is_literal = get_origin(kind) is Literal and type(value) is str and value in get_args(kind)
+    is_one_of = isinstance(kind, UnionType) and type(value) in get_args(kind)
+    if is_literal or is_one_of or kind is Any or type(value) is kind:
         return value
     raise ValueError("it has a value of another type")
 

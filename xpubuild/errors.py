@@ -10,6 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+#: The attributes of an error that documents have, in their order.
+_IN_JSON = ("code", "exit_code", "what", "why", "fix", "commands", "log", "evidence", "explanation")
+
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return '; did you mean 'x'?' where one of the known words is near, else nothing."""
@@ -25,21 +28,15 @@ class XpuBuildError(Exception):
     exit_code: ClassVar[int] = 1
     code: ClassVar[str] = "internal"
 
+    def __init_subclass__(cls, *, exit_code: int, code: str) -> None:
+        cls.exit_code, cls.code = exit_code, code
+
     def __init__(
-        self,
-        what: str,
-        *,
-        why: str = "",
-        fix: str = "",
-        commands: Sequence[str] = (),
-        log: Path | None = None,
-        evidence: Mapping[str, Any] | None = None,
-    ) -> None:
+        self, what: str, *, why: str = "", fix: str = "", commands: Sequence[str] = (),
+        log: Path | None = None, evidence: Mapping[str, Any] | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(what)
-        self.what = what
-        self.why = why
-        self.fix = fix
-        self.commands = tuple(commands)
+        self.what, self.why, self.fix, self.commands = what, why, fix, tuple(commands)
         self.log = log
         self.evidence = dict(evidence or {})
         #: What ``--json`` prints instead of the error document: a report that holds the failure in detail.
@@ -49,6 +46,10 @@ class XpuBuildError(Exception):
         #: Of a failed proof: makes room, so that the commands of its step make again what is damaged.
         self.mend: Callable[[], None] | None = None
 
+    def reasons(self) -> dict[str, str]:
+        """Return ``why`` and ``fix``, as far as they are known."""
+        return {name: text for name, text in (("why", self.why), ("fix", self.fix)) if text}
+
     def likely_cause(self) -> str:
         """Return the best finding of the explanation in one sentence, "" if there is none."""
         findings = (self.explanation or {}).get("findings") or ()
@@ -56,17 +57,8 @@ class XpuBuildError(Exception):
 
     def to_json(self) -> dict[str, Any]:
         """Return the error as the ``error`` object of every JSON document."""
-        return {
-            "code": self.code,
-            "exit_code": self.exit_code,
-            "what": self.what,
-            "why": self.why,
-            "fix": self.fix,
-            "commands": list(self.commands),
-            "log": str(self.log) if self.log else None,
-            "evidence": self.evidence,
-            "explanation": self.explanation,
-        }
+        found = {name: getattr(self, name) for name in _IN_JSON}
+        return {**found, "commands": list(self.commands), "log": str(self.log) if self.log else None}
 
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> XpuBuildError:
@@ -85,123 +77,72 @@ class XpuBuildError(Exception):
         return error
 
 
-class UsageError(XpuBuildError):
+class UsageError(XpuBuildError, exit_code=2, code="usage"):
     """The command line is wrong."""
 
-    exit_code = 2
-    code = "usage"
 
-
-class UnfitHostError(XpuBuildError):
+class UnfitHostError(XpuBuildError, exit_code=10, code="doctor"):
     """Doctor found a failure; its report says which."""
 
-    exit_code = 10
-    code = "doctor"
 
-
-class RecipeError(XpuBuildError):
+class RecipeError(XpuBuildError, exit_code=20, code="recipe-invalid"):
     """A recipe, lock or configuration cannot be read or breaks its schema."""
 
-    exit_code = 20
-    code = "recipe-invalid"
 
-
-class LockMismatchError(XpuBuildError):
+class LockMismatchError(XpuBuildError, exit_code=21, code="lock-mismatch"):
     """The lock does not match what would be built."""
 
-    exit_code = 21
-    code = "lock-mismatch"
 
-
-class UnsatisfiableError(XpuBuildError):
+class UnsatisfiableError(XpuBuildError, exit_code=22, code="unsatisfiable"):
     """The request conflicts with the recipe or with this host; usually rejected before any work."""
 
-    exit_code = 22
-    code = "unsatisfiable"
 
-
-class FetchError(XpuBuildError):
+class FetchError(XpuBuildError, exit_code=30, code="fetch"):
     """A source could not be fetched."""
 
-    exit_code = 30
-    code = "fetch"
 
-
-class SourceIntegrityError(XpuBuildError):
+class SourceIntegrityError(XpuBuildError, exit_code=31, code="source-integrity"):
     """A source does not match its pin, or has local changes that must not be overwritten."""
 
-    exit_code = 31
-    code = "source-integrity"
 
-
-class ToolchainError(XpuBuildError):
+class ToolchainError(XpuBuildError, exit_code=40, code="toolchain"):
     """The environment (oneAPI, Python, compilers) or a file cannot be made, read or used."""
 
-    exit_code = 40
-    code = "toolchain"
 
-
-class BuildError(XpuBuildError):
+class BuildError(XpuBuildError, exit_code=50, code="build"):
     """A build step failed."""
 
-    exit_code = 50
-    code = "build"
 
-
-class OutOfMemoryError(XpuBuildError):
+class OutOfMemoryError(XpuBuildError, exit_code=51, code="out-of-memory"):
     """A build step ran out of memory."""
 
-    exit_code = 51
-    code = "out-of-memory"
 
-
-class NoSpaceError(XpuBuildError):
+class NoSpaceError(XpuBuildError, exit_code=52, code="no-space"):
     """The disk or its quota is full."""
 
-    exit_code = 52
-    code = "no-space"
 
-
-class NoXpuError(XpuBuildError):
+class NoXpuError(XpuBuildError, exit_code=53, code="no-xpu"):
     """The build is for XPU but would continue without XPU support."""
 
-    exit_code = 53
-    code = "no-xpu"
 
-
-class AuditError(XpuBuildError):
+class AuditError(XpuBuildError, exit_code=60, code="audit"):
     """A wheel or installed package is not what was requested, or was replaced: ABI, linkage, RECORD."""
 
-    exit_code = 60
-    code = "audit"
 
-
-class VerifyError(XpuBuildError):
+class VerifyError(XpuBuildError, exit_code=70, code="verify"):
     """Verification found a failure."""
 
-    exit_code = 70
-    code = "verify"
 
-
-class WorkspaceBusyError(XpuBuildError):
+class WorkspaceBusyError(XpuBuildError, exit_code=75, code="workspace-busy"):
     """Another process uses the workspace."""
 
-    exit_code = 75
-    code = "workspace-busy"
 
-
-class MigrateError(XpuBuildError):
+class MigrateError(XpuBuildError, exit_code=80, code="migrate"):
     """Places are left that migrate does not rewrite; with --check also changes that are not written."""
 
-    exit_code = 80
-    code = "migrate"
 
-
-class InterruptedByUserError(XpuBuildError):
+class InterruptedByUserError(XpuBuildError, exit_code=130, code="interrupted"):
     """Ctrl-C, SIGTERM or SIGHUP."""
-
-    exit_code = 130
-    code = "interrupted"
 
 
 _KINDS: list[type[XpuBuildError]] = [XpuBuildError, *XpuBuildError.__subclasses__()]

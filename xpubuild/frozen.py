@@ -10,16 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import Field, FrozenInstanceError, dataclass, field, fields
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-if TYPE_CHECKING:
-    from typing_extensions import dataclass_transform
-else:  # Python 3.10 has none, and it says something to type checkers alone
-
-    def dataclass_transform(**_):
-        """Change nothing."""
-        return lambda decorator: decorator
-
+from typing_extensions import dataclass_transform
 
 _Class = TypeVar("_Class", bound=type)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-_PACKAGE = Path(__file__).resolve().parent
+#: The folder of the package itself.
+PACKAGE = Path(__file__).resolve().parent
 #: Folder below ``_data`` of the wheel -> that of a checkout, as pyproject.toml has them.
 CHECKOUT = {
     "recipes": "recipes",
@@ -17,13 +18,8 @@ CHECKOUT = {
 
 
 def _data(name: str) -> Path:
-    packaged = _PACKAGE / "_data" / name
-    return packaged if packaged.is_dir() else _PACKAGE.parent / CHECKOUT.get(name, name)
-
-
-def package_dir() -> Path:
-    """Return the folder of the package itself."""
-    return _PACKAGE
+    packaged = PACKAGE / "_data" / name
+    return packaged if packaged.is_dir() else PACKAGE.parent / CHECKOUT.get(name, name)
 
 
 def recipes_dir() -> Path:
@@ -48,9 +44,9 @@ def docs_page(name: str) -> Path:
 
 def ops_project_dir() -> Path:
     """Return the plain files of the embedded ``ops`` extension."""
-    return _PACKAGE / "ops" / "project"
+    return PACKAGE / "ops" / "project"
 
 
 def suite_dir() -> Path:
     """Return the folder of the verify suite, which the target interpreter runs as a script."""
-    return _PACKAGE / "verify" / "suite"
+    return PACKAGE / "verify" / "suite"

@@ -121,14 +121,6 @@ def _unusable(node: yaml.ScalarNode, why: str) -> yaml.YAMLError:
     return yaml.constructor.ConstructorError(None, None, what, node.start_mark)
 
 
-def _bounded(loader: Any) -> Any:
-    """Return a loader whose numbers and times can be used."""
-    made: Any = type("BoundedLoader", (loader,), {})
-    for kind in ("int", "float", "timestamp"):
-        made.add_constructor(f"tag:yaml.org,2002:{kind}", _scalar(kind))
-    return made
-
-
 def _mapping(loader: Any, node: yaml.MappingNode) -> dict[Any, Any]:
     seen: set[Any] = set()
     for key_node, _ in node.value:
@@ -146,12 +138,18 @@ def _mapping(loader: Any, node: yaml.MappingNode) -> dict[Any, Any]:
     return found
 
 
-def _strict(loader: Any) -> Any:
-    """Return a loader without duplicate keys: the second of two 'commit:' lines must not win in silence."""
-    made: Any = type("StrictLoader", (loader,), {})
-    made.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+def _loader(base: Any, *, strict: bool = False) -> Any:
+    """Return a loader whose numbers and times can be used.
+
+    A strict one has no duplicate keys: the second of two 'commit:' lines must not win in silence.
+    """
+    made: Any = type("BoundedLoader", (base,), {})
+    for kind in ("int", "float", "timestamp"):
+        made.add_constructor(f"tag:yaml.org,2002:{kind}", _scalar(kind))
+    if strict:
+        made.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
     return made
 
 
-_QUICK, _PYTHON = _bounded(LOADER), _bounded(yaml.SafeLoader)
-_STRICT, _STRICT_PYTHON = _strict(_QUICK), _strict(_PYTHON)
+_QUICK, _PYTHON = _loader(LOADER), _loader(yaml.SafeLoader)
+_STRICT, _STRICT_PYTHON = _loader(LOADER, strict=True), _loader(yaml.SafeLoader, strict=True)

@@ -53,7 +53,6 @@ _MADE_BY = {
     "store-gc": "`xpubuild store gc --json`",
     "planned-jobs": "`xpubuild plan --format slurm --json`, `xpubuild plan --format pbs --json`",
     "jobs": "`xpubuild status --jobs DIR --json`",
-    "clean-many": "`xpubuild clean --older AGE --json`, `xpubuild clean --caches --json`",
     "completion": "`xpubuild config completion --json`",
     "config": "`xpubuild config --json`",
     "config-init": "`xpubuild config init --json`",

@@ -15,7 +15,8 @@ one.
 Recipes are looked up by name in the folders of `XPUBUILD_RECIPES` (separated by colons), in
 `$XDG_CONFIG_HOME/xpubuild/recipes`, in the site's `xpubuild/recipes` below `$XDG_CONFIG_DIRS` and among those
 that ship with xpubuild; the first match is used. A name with a slash, or one that ends in `.yaml` or
-`.yml`, is the path of a file.
+`.yml`, is the path of a file. A component that a recipe does not have is looked up for `--with NAME` as
+`components/NAME.yaml` in the folders of the recipe and in these ([how-to](../how-to/add-a-component.md)).
 
 With `extends: NAME`, a recipe overrides values of another one: mappings are merged key by key, `null` removes
 a key, every other value replaces the inherited one.
@@ -24,8 +25,10 @@ Every text is one line without control characters (in YAML, `>-` folds lines int
 environment variables are letters, digits and `_`, and `dist` is a distribution's name.
 
 In the values of `build.env`, `build.config_settings`, `env` and of variants these placeholders are filled in:
-`{cxx11_abi}` (0 or 1), `{xpu}` (1 for `--target xpu`, else 0), `{arch}` (the AOT targets, separated by
-commas), `{env}` (the workspace's environment), `{build}` (the workspace's build folder).
+`{cxx11_abi}` (0 or 1), `{target}` (xpu or cpu), `{xpu}` (1 for `--target xpu`, else 0), `{arch}` (the AOT
+targets, separated by commas), `{env}` (the workspace's environment), `{build}` (its build folder),
+and the names of the tables in `build.arch` (the component's own words for the AOT targets, separated by
+commas).
 
 ## Releases of a line
 

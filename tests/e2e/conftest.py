@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,17 +94,9 @@ def built(cli: Cli, tmp_path_factory: pytest.TempPathFactory) -> Built:
 
 def git(folder: Path, *arguments: str) -> str:
     """Run git as some developer."""
-    identity = ["-c", "user.name=Somebody", "-c", "user.email=somebody@example.invalid"]
-    argv: Sequence[str] = [
-        "git",
-        *identity,
-        "-c",
-        "protocol.file.allow=always",
-        "-C",
-        str(folder),
-        *arguments,
-    ]
-    return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
+    settings = ("user.name=Somebody", "user.email=somebody@example.invalid", "protocol.file.allow=always")
+    argv = ["git", *(word for setting in settings for word in ("-c", setting)), *arguments]
+    return subprocess.run(argv, cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
 
 
 @pytest.fixture

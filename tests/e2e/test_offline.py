@@ -212,17 +212,8 @@ def test_a_damaged_mirror_is_never_built_from(cli: Cli, fetched: Fetched, tmp_pa
     data[len(data) // 2] ^= 1
     wheel.chmod(0o644)
     wheel.write_bytes(data)
-    words = (
-        "install",
-        fetched.recipe,
-        "--offline",
-        "--mirror",
-        mirror,
-        "--workspace",
-        tmp_path / "ws",
-        "--json",
-    )
-    answer = cli(*words, env=_clean_home(tmp_path), network=False).must(31)
+    words = ("--offline", "--mirror", mirror, "--workspace", tmp_path / "ws", "--json")
+    answer = cli("install", fetched.recipe, *words, env=_clean_home(tmp_path), network=False).must(31)
     error = documents.check(answer.document, "error")["error"]
     assert wheel.name in error["what"] + json.dumps(error["evidence"])
     assert not (tmp_path / "ws" / "env").exists()

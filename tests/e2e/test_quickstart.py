@@ -17,7 +17,7 @@ from xpubuild.artifacts.wheel import read_wheel
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.verify.catalogue import list_checks
 
-from .conftest import Built, Cli, git
+from .conftest import Built, Cli, command, git
 
 pytestmark = pytest.mark.xdist_group("quickstart")
 
@@ -52,13 +52,8 @@ def test_the_receipt_tells_what_was_built_and_proved(built: Built) -> None:
     (torch,) = (item for item in receipt["prebuilt"] if item["name"] == "torch")
     assert torch["version"] == "2.13.0+cpu"
     assert torch["sha256"]
-    assert {item["step"] for item in receipt["commands"]} >= {
-        "env",
-        "toolchain",
-        "torch",
-        "ops.wheel",
-        "verify",
-    }
+    steps = {item["step"] for item in receipt["commands"]}
+    assert steps >= {"env", "toolchain", "torch", "ops.wheel", "verify"}
     assert all(item["peak_bytes"] > 0 for item in receipt["commands"])
 
 
@@ -112,15 +107,9 @@ def test_status_and_env(cli: Cli, built: Built) -> None:
     documents.check(status, "status")
     assert {step["status"] for step in status["steps"]} == {"done"}
     script = 'eval "$("$@")" && python -c "import sys; print(sys.prefix)"'
-    argv = ["bash", "-c", script, "bash", *_cli_argv("env", "--workspace", built.workspace)]
+    argv = ["bash", "-c", script, "bash", *command("env", "--workspace", built.workspace)]
     shown = subprocess.run(argv, check=True, capture_output=True, text=True)
     assert shown.stdout.strip() == str(built.workspace / "env")
-
-
-def _cli_argv(*arguments: object) -> list[str]:
-    from .conftest import command
-
-    return command(*map(str, arguments))
 
 
 def test_verify_of_the_workspace(cli: Cli, built: Built, tmp_path: Path) -> None:

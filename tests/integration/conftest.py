@@ -9,7 +9,7 @@ import pytest
 from integration.sycl_env import sycl_env
 from integration.torch_env import ops_site, torch_env
 from integration.verify_support import target, warm
-from support.conda_environments import CHANNEL, LOCK, channel_and_lock
+from support.conda_tools import CHANNEL, LOCK, channel_and_lock
 from support.engine import nothing_open
 from support.shared import folder_of_run, once
 

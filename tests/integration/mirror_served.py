@@ -8,7 +8,7 @@ from integration.mirror_world import content
 from support.indexes import PackageIndex
 
 from xpubuild.engine.events import Event, Notice, NullSink, RunStarted, StepProgress
-from xpubuild.supply.depot.location import Location, parse_mirror
+from xpubuild.supply.depot.location import Location, parse_place
 from xpubuild.supply.depot.served import Served, local_copy
 
 
@@ -31,12 +31,12 @@ class Heard(NullSink):
 
 def location(url: str) -> Location:
     """Return a URL as the command line takes it."""
-    found = parse_mirror(url)
+    found = parse_place(url, "--mirror")
     assert isinstance(found, Location)
     return found
 
 
-def copy(url: str, into: Path, recipe: str | None = "demo") -> Heard:
+def copy(url: str, into: Path, recipe: str = "demo") -> Heard:
     """Copy what a recipe needs; return what was told."""
     heard = Heard()
     local_copy(Served(location(url)), into, recipe, sink=lambda: heard)

@@ -52,5 +52,4 @@ def mutate(folder: Path, code: str, *, module: str = "torch") -> Path:
 
 
 def python_path(*folders: Path) -> str:
-    """Join folders to a value of PYTHONPATH."""
     return os.pathsep.join(map(str, folders))

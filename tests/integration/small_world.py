@@ -78,7 +78,6 @@ class SmallWorld:
     workspace: Path
 
     def __call__(self, *words: str) -> Result:
-        """Run a command line of xpubuild."""
         return here(*words)
 
     def install(self, *words: str) -> Result:
@@ -89,13 +88,11 @@ class SmallWorld:
 
     @property
     def site(self) -> Path:
-        """The site-packages of the environment."""
         (found,) = self.workspace.glob("env/lib/python3*/site-packages")
         return found
 
     @property
     def wheel(self) -> Path:
-        """The wheel that was built."""
         return self.workspace / "wheels" / "mine-1.0-py3-none-any.whl"
 
 

@@ -22,14 +22,8 @@ ARCHIVE = {
     },
 }  # fmt: skip
 NEEDS: tuple[Need, ...] = (
-    "driver",
-    "loader",
-    "opencl",
-    "ocloc",
-    "level-zero-headers",
-    "opencl-headers",
-    "compiler",
-)
+    "driver", "loader", "opencl", "ocloc", "level-zero-headers", "opencl-headers", "compiler",
+)  # fmt: skip
 
 
 def apt(tmp_path: Path, names: dict[str, str], line: str = "") -> dict[str, str]:

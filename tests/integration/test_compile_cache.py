@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from support.plan_files import plan_for
@@ -41,7 +42,8 @@ class Workspace:
         path = [str(icpx.parent)] if icpx else []
         caller = {**os.environ, "CCACHE_DIR": str(cache_dir), "PATH": ":".join((*path, os.environ["PATH"]))}
         oneapi = None if icpx is None else OneapiFacts(path_prefix=(str(icpx.parent),))
-        cache = compile_cache("ccache", _compilers(), oneapi, caller)
+        with mock.patch.dict(os.environ, caller):
+            cache = compile_cache("ccache", _compilers(), oneapi)
         assert not isinstance(cache, str), cache
         facts: dict[str, Any] = {"compile_cache": cache, "compilers": _compilers()}
         self.plan: Plan = plan_for(

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 from support.conda_channel import VERSION, Tiny, archive, make_channel, usual
-from support.conda_environments import work
-from support.conda_tools import CONDA_LOCK, TOOLCHAIN, conda_locker, served, solved
+from support.conda_tools import CONDA_LOCK, TOOLCHAIN, conda_locker, served, solved, work
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import (
@@ -22,11 +21,13 @@ from xpubuild.errors import (
     ToolchainError,
     UnsatisfiableError,
 )
-from xpubuild.supply.archives import Archive, Supply, bring
+from xpubuild.supply.archives import Supply, bring
 from xpubuild.supply.conda.environment import CondaEnvironmentProof
 from xpubuild.supply.conda.lockfile import read_lock, resolve, write_lock
 from xpubuild.supply.conda.solve import CondaLocker, Wanted, find_conda_lock, make_lock
 from xpubuild.supply.conda.traps import CxxNeed, machine_need, provided
+from xpubuild.supply.depot.entries import Entry, index_of
+from xpubuild.supply.depot.folder import Depot
 
 
 def test_a_mirror_is_enough(conda: tuple[Path, str], env: Path, tmp_path: Path) -> None:
@@ -37,21 +38,17 @@ def test_a_mirror_is_enough(conda: tuple[Path, str], env: Path, tmp_path: Path) 
         work(env, elsewhere, tmp_path)
     assert caught.value.exit_code == 30
     assert not env.exists()
-    for package in packages[:-1]:
-        place = tmp_path / "mirror" / package.sha256 / package.filename
-        place.parent.mkdir(parents=True)
-        shutil.copy(channel / package.subdir / package.filename, place)
-
-    def find(archive: Archive) -> Path | None:
-        found = tmp_path / "mirror" / (archive.sha256 or "") / archive.url.rpartition("/")[2]
-        return found if found.is_file() else None
-
-    with pytest.raises(FetchError, match=packages[-1].filename):
-        work(env, elsewhere, tmp_path, find=find)
-    place = tmp_path / "mirror" / packages[-1].sha256 / packages[-1].filename
-    place.parent.mkdir()
-    shutil.copy(channel / packages[-1].subdir / packages[-1].filename, place)
-    assert work(env, elsewhere, tmp_path, find=find) is True
+    mirror, entries = Depot.open(tmp_path / "mirror", create=True), list[Entry]()
+    for some in (packages[:-1], packages[-1:]):
+        if entries:
+            with pytest.raises(FetchError, match=packages[-1].filename):
+                work(env, elsewhere, tmp_path, mirror=mirror.path)
+        with mirror.writing():
+            for package in some:
+                shutil.copy(channel / package.subdir / package.filename, tmp_path)
+                entries.append(mirror.add_file(tmp_path / package.filename))
+            mirror.publish(index_of(entries, ()))
+    assert work(env, elsewhere, tmp_path, mirror=mirror.path) is True
     CondaEnvironmentProof(str(env), read_lock(elsewhere)).check()
 
 

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.conda_channel import MINOR, VERSION, make_channel, usual
-from support.conda_environments import work
-from support.conda_tools import solved
+from support.conda_tools import solved, work
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import run

@@ -11,7 +11,7 @@ import pytest
 from integration.test_components_held import Site
 from support.cli import here
 
-from xpubuild.cli import first_run
+from xpubuild.cli.verify import run_suites
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import VerifyError
 
@@ -94,7 +94,7 @@ def test_a_finished_build_brings_its_audit_and_what_verify_said(site: Site, tmp_
 
 def test_the_suites_that_ran_are_in_it(site: Site, tmp_path: Path) -> None:
     site.must(0)
-    error = first_run.verified(site.workspace, Cancel(), quiet=True)
+    error = run_suites(site.workspace, Cancel(), quiet=True)
     assert isinstance(error, VerifyError)  # nothing of this site is a torch
     found = documents(bundle(site, tmp_path / "b.md"))
     for suite in ("full", "speed"):

@@ -8,11 +8,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from support.cli import XPUBUILD, Xpubuild
+from support.cli import XPUBUILD, Xpubuild, child
 from support.documents import check as check_document
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -59,19 +58,6 @@ def site(tmp_path: Path) -> dict[str, str]:
     return {"PYTHONPATH": str(folder), "SITE_TOKEN": "tok-12345678"}
 
 
-def doctor(
-    *arguments: str,
-    env: Mapping[str, str] | None = None,
-    argv: tuple[str, ...] = XPUBUILD,
-    cwd: Path | None = None,
-) -> subprocess.CompletedProcess[str]:
-    given = {**os.environ, **(env or {})}
-    return subprocess.run(
-        [*argv, *arguments],
-        env=given, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
-
-
 def test_a_machine_without_an_intel_gpu_says_so_first_and_soon(tmp_path: Path) -> None:
     """Soon is a ratio, for this machine may be slow or busy: some 30 starts of an empty Python.
 
@@ -83,14 +69,14 @@ def test_a_machine_without_an_intel_gpu_says_so_first_and_soon(tmp_path: Path) -
         for _start in range(5):
             subprocess.run([sys.executable, "-c", "pass"], check=True)
         middle = time.monotonic()
-        done = doctor("doctor", cwd=tmp_path)
+        done = child("doctor", cwd=tmp_path)
         ratios.append((time.monotonic() - middle) / ((middle - began) / 5))
-    assert done.returncode == 10
-    first = done.stdout.splitlines()[0]
+    assert done.status == 10
+    first = done.out.splitlines()[0]
     assert first.startswith("No Intel GPU: checked ")
     assert "PCI" in first
     assert "/dev/dri" in first
-    assert done.stderr == ""
+    assert done.err == ""
     assert min(ratios) < 80, ratios
 
 
@@ -127,9 +113,9 @@ def test_what_cannot_be_used_is_refused_with_a_reason(
 
 def test_checks_that_misbehave_cost_nothing_but_themselves(site: dict[str, str]) -> None:
     began = time.monotonic()
-    done = doctor("doctor", "--only", "site,plugin", "--json", env=site)
+    done = child("doctor", "--only", "site,plugin", "--json", **site)
     assert time.monotonic() - began < 10
-    checks = {item["id"]: item for item in json.loads(done.stdout)["checks"]}
+    checks = {item["id"]: item for item in json.loads(done.out)["checks"]}
     assert {name: item["status"] for name, item in checks.items()} == {
         "plugin.broken": "error", "site.hang": "error", "site.raise": "error", "site.bad": "fail",
         "site.after": "skip", "site.well": "ok",
@@ -138,8 +124,8 @@ def test_checks_that_misbehave_cost_nothing_but_themselves(site: dict[str, str])
     assert checks["site.raise"]["detail"] == "ValueError: the site's own mistake, token ****"
     assert checks["site.after"]["detail"] == "needs site.bad, which failed"
     assert "nosuchmodule" in checks["plugin.broken"]["detail"]
-    assert done.returncode == 10
-    assert "Traceback" not in done.stderr
+    assert done.status == 10
+    assert "Traceback" not in done.err
 
 
 def test_an_interrupt_ends_the_run_and_what_it_started(tmp_path: Path, site: dict[str, str]) -> None:
@@ -171,22 +157,20 @@ def child(look):
 
 
 def test_only_and_skip_decide_the_exit_status(site: dict[str, str]) -> None:
-    assert doctor("doctor", "--only", "site.well", env=site).returncode == 0
-    well = doctor("doctor", "--only", "site", "--skip", "site.hang,site.raise,site.bad", env=site)
-    assert well.returncode == 0
-    assert well.stdout.startswith("1 check passed")
-    blocked = doctor("doctor", "--only", "site.after", env=site)
-    assert blocked.returncode == 10
-    assert "fail  site.bad" in blocked.stdout
+    assert child("doctor", "--only", "site.well", **site).status == 0
+    well = child("doctor", "--only", "site", "--skip", "site.hang,site.raise,site.bad", **site)
+    assert well.status == 0
+    assert well.out.startswith("1 check passed")
+    blocked = child("doctor", "--only", "site.after", **site)
+    assert blocked.status == 10
+    assert "fail  site.bad" in blocked.out
 
 
 def test_reports_for_machines_are_written_beside_the_text(site: dict[str, str]) -> None:
     only = ("doctor", "--only", "site.bad,site.well")
-    done = doctor(*only, "--log-format", "github", env=site)
-    assert done.stderr.startswith("::error title=site.bad%3A scratch has room::scratch is full")
-    lines = doctor(
-        "doctor", "--only", "site.bad,site.well", "--log-format", "jsonl", env=site
-    ).stderr.splitlines()
+    done = child(*only, "--log-format", "github", **site)
+    assert done.err.startswith("::error title=site.bad%3A scratch has room::scratch is full")
+    lines = child(*only, "--log-format", "jsonl", **site).err.splitlines()
     assert {json.loads(line)["id"] for line in lines} == {"site.bad", "site.well"}
 
 
@@ -224,10 +208,10 @@ def test_it_works_for_a_user_without_an_account_who_may_write_nowhere() -> None:
         # The interpreter is in the home of root: let the user read and enter everything, and write nothing.
         user += ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
     env = {"HOME": "/nonexistent", "TMPDIR": "/nonexistent", "PYTHONPATH": str(ROOT)}
-    done = doctor("doctor", argv=(*user, *XPUBUILD), env=env, cwd=Path("/"))
-    assert "Traceback" not in done.stderr
-    assert done.stderr == ""
-    assert done.returncode == 10
+    done = child("doctor", before=user, cwd=Path("/"), **env)
+    assert "Traceback" not in done.err
+    assert done.err == ""
+    assert done.status == 10
 
 
 def test_an_image_shows_nothing_of_this_machine_and_cannot_stop_the_run(
@@ -235,14 +219,8 @@ def test_an_image_shows_nothing_of_this_machine_and_cannot_stop_the_run(
 ) -> None:
     """Absolute links mean places of the image, and a FIFO in the place of a file is none."""
     root = tmp_path / "image"
-    for folder in (
-        "etc/modprobe.d",
-        "etc/OpenCL/vendors",
-        "etc/ld.so.conf.d",
-        "usr/bin",
-        "dev/dri",
-        "usr/lib",
-    ):
+    folders = ("etc/modprobe.d", "etc/OpenCL/vendors", "etc/ld.so.conf.d", "usr/bin", "dev/dri", "usr/lib")
+    for folder in folders:
         (root / folder).mkdir(parents=True)
     (root / "usr/bin/ocloc").symlink_to("/bin/true")
     (root / "dev/dri/renderD128").symlink_to("/dev/null")

@@ -14,7 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from integration import oneapi_standin as standin
 from support import gpu_hosts
+from support.doctor_env import EnvHost
+from support.engine import small_disk
 from support.gpu_hosts import ALL, HEALTHY, WELL
 from support.hosts import Host, record, simulate
 
@@ -159,12 +162,8 @@ def test_what_is_said_and_what_to_type(
 def test_the_healthy_host_is_described(examine: Examine) -> None:
     document = examine(HEALTHY)
     gpu = document["host"]["gpus"][0]
-    assert (gpu["device_id"], gpu["kernel_driver"], gpu["accessible"], gpu["tiles"]) == (
-        "0x0bd5",
-        "i915",
-        True,
-        2,
-    )
+    expected = {"device_id": "0x0bd5", "kernel_driver": "i915", "accessible": True, "tiles": 2}
+    assert gpu == {**gpu, **expected}
     memory = _one(document, "gpu.memory_tiles")["evidence"]["gpus"]["0000:29:00.0"]
     assert memory == {"tiles": 2, "memory_bytes": 128 << 30}
     counts = _one(document, "gpu.agreement")["evidence"]["counts"]
@@ -189,3 +188,55 @@ def test_recorded_trees_tell_what_files_can(tmp_path: Path, host: str, expect: s
     skipped = {item["id"]: item["detail"] for item in document["checks"] if item["status"] == "skip"}
     assert all(skipped.values())
     assert "gpu.render_access" in skipped
+
+
+# ---- A healthy host with one thing wrong in its machine, or in the folder that it works in
+
+
+WORK = "/srv/xpubuild-work"
+_GIB_KB = 1 << 20
+MEMORY = {"/proc/meminfo": f"MemTotal: {256 * _GIB_KB} kB\nMemAvailable: {200 * _GIB_KB} kB\n"}
+GROUP = {
+    "/proc/self/cgroup": "0::/job\n",
+    "/sys/fs/cgroup/cgroup.controllers": "cpu memory\n",
+    "/sys/fs/cgroup/job/memory.max": f"{4 << 30}\n",
+    "/sys/fs/cgroup/job/memory.current": "104857600\n",
+}
+#: No server is there to be reached, and how old a loader is depends on the machine that runs the tests.
+SKIPPED = ("network.reach", "level_zero.versions")
+
+
+def failing(folder: Path, work: str = "size=100g", files: dict[str, str] | None = None) -> dict[str, Any]:
+    """Return what fails with such a tmpfs as the workspace's disk and such files of the machine, by id."""
+    host = EnvHost(folder / "env")
+    host.real_python()
+    host.oneapi({**standin.BUNDLE_2025_1, "mkl": "2025.1"})
+    host.torch()
+    changes = {"files": {**MEMORY, **(files or {})}, "mounts": {WORK: work}, "environ": host.environ}
+    prefix, environ = simulate(HEALTHY.but(**changes), folder)
+    skip = [word for name in SKIPPED for word in ("--skip", name)]
+    argv = [*prefix, sys.executable, "-m", "xpubuild", "doctor", "--json", "--recipe", "2.8", *skip]
+    argv += ["--python", str(host.prefix / "bin" / "python3"), "--workspace", f"{WORK}/2.8"]
+    answer = subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=60, check=False)
+    assert answer.returncode in (0, 10), answer.stderr
+    checks = json.loads(answer.stdout)["checks"]
+    return {item["id"]: item["detail"] for item in checks if item["status"] in ("fail", "error")}
+
+
+@pytest.mark.parametrize(
+    ("work", "files", "expected"),
+    [("size=100g", {}, []), ("size=64k", {}, ["build.disk"]), ("size=100g", GROUP, ["build.memory"])],
+    ids=["healthy", "full disk", "4 GiB control group"],
+)
+def test_exactly_the_expected_checks_fail(
+    tmp_path: Path, work: str, files: dict[str, str], expected: list[str]
+) -> None:
+    """What is wrong in the environment alone: test_doctor_hosts_env.py."""
+    found = failing(tmp_path, work, files)
+    assert [*found] == expected, found
+
+
+def test_a_tmpdir_that_runs_nothing(tmp_path: Path) -> None:
+    (tmp_path / "env").mkdir()
+    with small_disk(tmp_path / "env" / "tmp", "8g,noexec"):
+        assert [*failing(tmp_path)] == ["build.tmpdir"]

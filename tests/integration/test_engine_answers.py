@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from xpubuild.engine import answers as module
 from xpubuild.engine.answers import Answers, Decides, says_itself
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import QueryResult
@@ -52,6 +53,12 @@ def _by_itself(result: QueryResult, program: Path) -> Sequence[str] | None:
     return says_itself(program, result.stdout.split())
 
 
+@pytest.fixture(autouse=True)
+def young(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The programs of these tests are younger than what is remembered otherwise."""
+    monkeypatch.setattr(module, "_SETTLED_NS", 0)
+
+
 class _World:
     """A folder with a program, what is remembered of it, and how often programs were started."""
 
@@ -64,8 +71,7 @@ class _World:
         self.decides: Decides = _by_itself
 
     def ask(self, **more: str) -> str:
-        # These programs are younger than what is remembered otherwise.
-        answers = Answers(self.folder, settled_ns=0)
+        answers = Answers(self.folder)
         env = {**self.env, **more}
         return answers.probe([str(self.program), "--version"], env=env, decides=self.decides).stdout
 
@@ -131,8 +137,11 @@ def test_what_fails_is_not_remembered(world: _World) -> None:
     assert not world.folder.exists()
 
 
-def test_a_program_that_has_just_changed_can_change_again(world: _World) -> None:
-    answers = Answers(world.folder, settled_ns=10**18)
+def test_a_program_that_has_just_changed_can_change_again(
+    world: _World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_SETTLED_NS", 10**18)
+    answers = Answers(world.folder)
     for _ in range(2):
         answers.probe([str(world.program)], env=world.env, decides=_by_itself)
     assert world.started() == 2
@@ -165,7 +174,7 @@ def test_no_value_of_the_environment_is_kept(world: _World) -> None:
 
 def test_git_is_not_asked_twice_for_its_version(tmp_path: Path) -> None:
     env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
-    Git.open(env, Answers(tmp_path / "answers", settled_ns=0))
+    Git.open(env, Answers(tmp_path / "answers"))
     (kept,) = answers_in(tmp_path)
     told = json.loads(kept.read_text())
     kept.write_text(json.dumps(told | {"stdout": "git version 2.1.0"}))

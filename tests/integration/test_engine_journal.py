@@ -173,8 +173,7 @@ def written(path: Path) -> bytes:
 
 def everything(journal: Journal) -> tuple[object, ...]:
     return (
-        journal.runs(), journal.records(), journal.commands(), journal.memory(),
-        journal.made(), journal.place(),
+        journal.runs(), journal.records(), journal.commands(), journal.made(), journal.place(),
     )  # fmt: skip
 
 

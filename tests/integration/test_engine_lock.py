@@ -189,7 +189,7 @@ def test_a_lock_that_is_a_link_makes_no_file_elsewhere(tmp_path: Path) -> None:
         workspace_lock(workspace, command="xpubuild install"),
     ):
         pass
-    assert str(tmp_path / "new") in caught.value.why
+    assert str(tmp_path / "new") in caught.value.what
     assert not (tmp_path / "new").exists()
 
 

@@ -193,10 +193,13 @@ def test_a_supervisor_that_cannot_run_is_told_and_not_taken_for_a_killed_command
 
 
 @pytest.mark.parametrize("where", ["", " >&2"])
-def test_an_answer_without_end_is_cut_and_its_program_killed(where: str) -> None:
+def test_an_answer_without_end_is_cut_and_its_program_killed(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "MOST_OUTPUT_BYTES", 100_000)
     # A program that ignores signals, so that only killing it ends it.
     loud = f"trap '' INT TERM; while :; do echo {'y' * 1000}; done{where}"
-    answer = query(["sh", "-c", loud], env=BASE, deadline_s=60, most_bytes=100_000)
+    answer = query(["sh", "-c", loud], env=BASE, deadline_s=60)
     assert (answer.too_long, answer.timed_out, answer.ok) == (True, False, False)
     assert len(answer.stdout) + len(answer.stderr) == 100_000
     assert answer.returncode == -signal.SIGKILL

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import shutil
@@ -46,10 +47,10 @@ def go(plan: Plan, sink: Recorder | None = None) -> Outcome:
 
 def states(plan: Plan) -> dict[str, str]:
     path = Path(plan.workspace) / "journal.db"
-    if not path.exists():
-        return {name: state.word for name, state in plan_states(plan, None).items()}
-    with Journal(path, read_only=True) as journal:
-        return {name: state.word for name, state in plan_states(plan, journal).items()}
+    with contextlib.ExitStack() as stack:
+        journal = stack.enter_context(Journal(path, read_only=True)) if path.exists() else None
+        found = plan_states(plan, journal)
+    return {name: "done" if state.done else "to-do" for name, state in found.items()}
 
 
 def counted(

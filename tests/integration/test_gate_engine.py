@@ -36,7 +36,7 @@ class Scripted:
             return [Stop(NoXpuError(NO_XPU, why="the line"))]
         return [Caution("lost", "XCCL is lost", (text,), {"file": "x"})] if text == "lost" else []
 
-    def poll(self, *, ended: bool = False) -> Sequence[Verdict]:
+    def poll(self) -> Sequence[Verdict]:
         self.polls.append(time.monotonic())
         return [Stop(NoXpuError(NO_XPU, why="the file"))] if self.file.exists() else []
 

@@ -11,7 +11,6 @@ from support.index_demo import DATA, NAME, configure, remote
 from support.indexes import PackageIndex, RecordingProxy, certificate, sha256
 
 from xpubuild.errors import FetchError, XpuBuildError
-from xpubuild.supply.index.files import RemoteFile
 from xpubuild.supply.index.transfer import download
 
 SECRET = "correct-horse"
@@ -37,8 +36,7 @@ def test_a_login_in_a_link_survives_a_redirect_on_its_host_only(
         }
         for word in ("here", "away"):
             link = f"{index.at(login)}/files/{word}.whl"
-            file = RemoteFile("demo", "1.0", NAME, sha256(DATA), None, "https://shown.example", origin=link)
-            assert download(file, tmp_path / word).read_bytes() == DATA
+            assert download(link, sha256(DATA), tmp_path / word, NAME).read_bytes() == DATA
         assert [request.login for request in index.requests] == [login] * 3
         assert [request.login for request in other.requests] == [""]
 
@@ -51,7 +49,7 @@ def test_everything_goes_through_the_proxy(
 ) -> None:
     with RecordingProxy(login=f"peter:{SECRET}") as proxy:
         configure(monkeypatch, HTTP_PROXY=proxy.url(f"peter:{SECRET}"))
-        assert download(remote(index), tmp_path).read_bytes() == DATA
+        assert download(*remote(index), tmp_path, NAME).read_bytes() == DATA
         assert dict(proxy.passed) == {f"127.0.0.1:{index.port}": 1}
         assert not any("proxy-authorization" in request.headers for request in index.requests)
 
@@ -62,7 +60,7 @@ def test_what_needs_no_proxy_goes_past_it(
 ) -> None:
     with RecordingProxy() as proxy:
         configure(monkeypatch, http_proxy=proxy.url(), **{spelling: "127.0.0.1,other.example"})
-        assert download(remote(index), tmp_path).read_bytes() == DATA
+        assert download(*remote(index), tmp_path, NAME).read_bytes() == DATA
         assert not proxy.passed
 
 
@@ -71,9 +69,8 @@ def test_a_proxy_that_refuses_is_told_without_its_password(
 ) -> None:
     with RecordingProxy(refuses=True) as proxy:
         configure(monkeypatch, HTTPS_PROXY=proxy.url(f"peter:{SECRET}"), PIP_RETRIES="0")
-        file = RemoteFile("demo", "1.0", NAME, sha256(DATA), None, f"https://files.example/{NAME}")
         with pytest.raises(FetchError) as caught:
-            download(file, tmp_path)
+            download(f"https://files.example/{NAME}", sha256(DATA), tmp_path, NAME)
         assert "proxy" in caught.value.why
         assert SECRET not in json.dumps(caught.value.to_json())
         assert dict(proxy.passed) == {"files.example:443": 1}
@@ -97,7 +94,7 @@ def test_an_authority_of_the_site_is_trusted_where_it_is_named(
         index.add(NAME, DATA)
         for more in ({}, {"HTTPS_PROXY": proxy.url()}):
             configure(monkeypatch, **{name: str(authority)}, **more)
-            assert download(remote(index), tmp_path / f"{len(more)}").read_bytes() == DATA
+            assert download(*remote(index), tmp_path / f"{len(more)}", NAME).read_bytes() == DATA
         assert proxy.passed[f"127.0.0.1:{index.port}"] >= 1
 
 
@@ -110,7 +107,7 @@ def test_an_unknown_authority_is_refused_and_a_trusted_host_is_not(
 
         def fetched(**variables: str) -> Path:
             configure(monkeypatch, PIP_RETRIES="0", **variables)
-            return download(remote(index), tmp_path)
+            return download(*remote(index), tmp_path, NAME)
 
         with pytest.raises(XpuBuildError) as caught:
             fetched()

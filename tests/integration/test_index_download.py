@@ -21,7 +21,6 @@ from xpubuild.errors import (
     RecipeError,
     SourceIntegrityError,
 )
-from xpubuild.supply.index.files import RemoteFile
 from xpubuild.supply.index.transfer import download
 
 
@@ -40,7 +39,7 @@ def index() -> Iterator[PackageIndex]:
 def test_a_file_arrives_whole_and_is_not_fetched_again(index: PackageIndex, tmp_path: Path) -> None:
     seen: list[int] = []
     into = tmp_path / "my wheels é"
-    place = download(remote(index), into, on_bytes=seen.append)
+    place = download(*remote(index), into, NAME, on_bytes=seen.append)
     assert place == into / NAME
     assert place.read_bytes() == DATA
     assert place.stat().st_mode & 0o777 == 0o644
@@ -48,14 +47,14 @@ def test_a_file_arrives_whole_and_is_not_fetched_again(index: PackageIndex, tmp_
     assert sum(seen) == len(DATA)
     assert parts(into) == []
     again: list[int] = []
-    assert download(remote(index), into, on_bytes=again.append) == place
+    assert download(*remote(index), into, NAME, on_bytes=again.append) == place
     assert again == [len(DATA)]
     assert len(index.asked()) == 1
 
 
 def test_a_cut_connection_is_carried_on_with(index: PackageIndex, tmp_path: Path) -> None:
     index.faults.cut_after[PATH] = [200_000, 300_000]
-    assert download(remote(index), tmp_path).read_bytes() == DATA
+    assert download(*remote(index), tmp_path, NAME).read_bytes() == DATA
     ranges = [request.headers.get("range", "") for request in index.requests]
     assert ranges[0] == ""
     starts = [int(text.removeprefix("bytes=").rstrip("-")) for text in ranges[1:]]
@@ -69,7 +68,7 @@ def test_a_server_without_ranges_begins_again(index: PackageIndex, tmp_path: Pat
     index.faults.cut_after[PATH] = [400_000]
     index.faults.no_ranges = True
     seen: list[int] = []
-    assert download(remote(index), tmp_path, on_bytes=seen.append).read_bytes() == DATA
+    assert download(*remote(index), tmp_path, NAME, on_bytes=seen.append).read_bytes() == DATA
     assert min(seen) < 0
 
 
@@ -78,7 +77,7 @@ def test_another_file_than_the_pinned_one_is_refused_and_not_kept(
 ) -> None:
     index.add(NAME, DATA[:-1] + b"?")
     with pytest.raises(SourceIntegrityError) as caught:
-        download(remote(index), tmp_path)
+        download(*remote(index), tmp_path, NAME)
     error = caught.value
     assert error.exit_code == 31
     assert NAME in error.what
@@ -90,21 +89,21 @@ def test_another_file_than_the_pinned_one_is_refused_and_not_kept(
 def test_what_was_cut_leaves_nothing(index: PackageIndex, tmp_path: Path) -> None:
     index.faults.cut_after[PATH] = [200_000] + [0] * 9
     with pytest.raises(FetchError, match=NAME.replace("+", r"\+")):
-        download(remote(index, digest=None), tmp_path)
+        download(*remote(index, digest=None), tmp_path, NAME)
     assert list(tmp_path.iterdir()) == []
     index.faults.cut_after[PATH] = []
     (tmp_path / NAME).write_bytes(b"who knows")
-    assert download(remote(index, digest=None), tmp_path).read_bytes() == DATA
+    assert download(*remote(index, digest=None), tmp_path, NAME).read_bytes() == DATA
 
 
 def test_a_busy_server_is_asked_again_and_a_missing_file_is_named(
     index: PackageIndex, tmp_path: Path
 ) -> None:
     index.faults.status[PATH] = [503, 503]
-    assert download(remote(index), tmp_path).read_bytes() == DATA
+    assert download(*remote(index), tmp_path, NAME).read_bytes() == DATA
     index.faults.status[PATH] = [404]
     with pytest.raises(FetchError) as caught:
-        download(remote(index), tmp_path / "other")
+        download(*remote(index), tmp_path / "other", NAME)
     assert "answered 404" in caught.value.why
 
 
@@ -113,17 +112,17 @@ def test_a_file_of_a_wheel_folder_is_copied_and_checked(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / NAME).write_bytes(DATA)
     into = tmp_path / "into"
-    file = RemoteFile("demo", "1.0+cpu", NAME, sha256(DATA), None, (folder / NAME).as_uri())
+    file = ((folder / NAME).as_uri(), sha256(DATA), into, NAME)
     seen: list[int] = []
-    assert download(file, into, on_bytes=seen.append).read_bytes() == DATA
+    assert download(*file, on_bytes=seen.append).read_bytes() == DATA
     assert sum(seen) == len(DATA)
     (into / NAME).unlink()
     (folder / NAME).write_bytes(DATA[::-1])
     with pytest.raises(SourceIntegrityError):
-        download(file, into)
+        download(*file)
     (folder / NAME).unlink()
     with pytest.raises(FetchError, match=r"demo-1\.0"):
-        download(file, into)
+        download(*file)
 
 
 def test_a_transfer_can_be_stopped_while_the_server_is_silent(
@@ -142,7 +141,7 @@ def test_a_transfer_can_be_stopped_while_the_server_is_silent(
 
     started = time.monotonic()
     with pytest.raises(InterruptedByUserError):
-        download(remote(index), tmp_path, on_bytes=on_bytes, cancel=cancel)
+        download(*remote(index), tmp_path, NAME, on_bytes=on_bytes, cancel=cancel)
     assert time.monotonic() - started < 20
     index.faults.stall.set()
     assert not (tmp_path / NAME).exists()
@@ -153,10 +152,9 @@ import os, sys
 from pathlib import Path
 from xpubuild.errors import XpuBuildError
 from xpubuild.supply.index.transfer import download
-from xpubuild.supply.index.files import RemoteFile
 into, url, name, digest = Path(sys.argv[1]), *sys.argv[2:]
 try:
-    download(RemoteFile("demo", "1.0", name, digest, None, url), into)
+    download(url, digest, into, name)
 except XpuBuildError as error:
     print(error.what)
     print((into / name).exists())
@@ -173,7 +171,7 @@ def test_a_full_disk_has_its_own_exit_code(index: PackageIndex, tmp_path: Path) 
     own_mounts = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--mount"]
     done = subprocess.run(
         [*own_mounts, "sh", "-c", mount, "sh", str(disk), sys.executable, str(script), str(disk),
-         remote(index).url, NAME, sha256(DATA)],
+         *remote(index)[:1], NAME, sha256(DATA)],
         env={**os.environ, "PIP_CONFIG_FILE": os.devnull}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 52, done.stdout + done.stderr
@@ -184,4 +182,4 @@ def test_a_full_disk_has_its_own_exit_code(index: PackageIndex, tmp_path: Path) 
 def test_a_name_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
     """Such as a lock that somebody else wrote could have."""
     with pytest.raises(RecipeError, match="not the name of a package file"):
-        download(RemoteFile("demo", "1.0", name, sha256(DATA), None, "https://x.example/"), tmp_path)
+        download("https://x.example/", sha256(DATA), tmp_path, name)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from integration.torch_env import TorchEnv
 from support.cli import Xpubuild
+from support.files import lay
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import Cancel
@@ -55,16 +56,9 @@ FILES = {
 
 @pytest.fixture
 def torch(tmp_path: Path) -> Path:
-    for name, text in FILES.items():
-        path = tmp_path / "site" / "torch" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    licence = tmp_path / "site" / "torch-2.8.0.dist-info" / "licenses" / "LICENSE"
-    licence.parent.mkdir(parents=True)
-    licence.write_text("BSD")
-    (licence.parent / "a").mkdir()
-    (licence.parent / "a" / "LICENSE").write_text("of a third party")
-    return tmp_path / "site" / "torch"
+    licences = {"LICENSE": "BSD", "a/LICENSE": "of a third party"}
+    lay(tmp_path / "site" / "torch-2.8.0.dist-info" / "licenses", licences)
+    return lay(tmp_path / "site" / "torch", FILES)
 
 
 def pack(torch: Path, archive: Path) -> Libtorch:
@@ -109,9 +103,9 @@ def test_an_archive_that_no_program_can_use_is_not_written(
 
 
 def test_what_cannot_become_one_is_refused_before_a_build(
-    torch: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    torch: Path, tmp_path: Path, xpubuild: Xpubuild
 ) -> None:
-    xpubuild, workspace = Xpubuild(capsys, monkeypatch), tmp_path / "ws"
+    workspace = tmp_path / "ws"
     argv = ("install", "quickstart", "--workspace", str(workspace), "--libtorch")
     result = xpubuild(*argv, str(tmp_path / "libtorch.zip"))
     assert result.status == 2

@@ -156,7 +156,7 @@ def test_a_repair_that_fails_is_made_by_the_next_fetch(here: World, tmp_path: Pa
     here.server.faults.fail, here.server.faults.fail_status = 99, 404
     with pytest.raises(FetchError, match=r"top\.git"):
         here.fetch(mirror.path).run()
-    assert {item.entry.partition("-")[2] for item in damages(mirror)} == {pack.parents[2].name}
+    assert {item.entry for item in damages(mirror)} == {f"git/{pack.parents[2].name}"}
     here.server.faults.fail = 0
     here.fetch(mirror.path).run()
     assert damages(mirror) == []

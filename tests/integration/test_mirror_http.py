@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from integration.mirror_served import copy, serve, without_locks
 from integration.mirror_world import World, world
-from support.indexes import PackageIndex, noise, sha256
+from support.indexes import PackageIndex, noise
 from support.net import free_port
 
 from xpubuild.errors import FetchError, SourceIntegrityError
-from xpubuild.supply.depot.entries import DepotSet, file_entry, index_of
+from xpubuild.supply.depot.entries import DepotSet, index_of
 from xpubuild.supply.depot.examine import damages
 from xpubuild.supply.depot.folder import Depot
 
@@ -35,8 +35,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, Pa
         mirror = here.filled(root / "mirror")
         big = root / _BIG
         big.write_bytes(noise(600_000))
-        entry = file_entry(_BIG, sha256(big.read_bytes()), 600_000)
-        mirror.add_file(big, entry)
+        entry = mirror.add_file(big)
         needed = DepotSet("big", ("3.11",), (), (entry,))
         before = mirror.index()
         mirror.publish(index_of((*before.entries.values(), entry), (*before.sets.values(), needed)))

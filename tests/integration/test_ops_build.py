@@ -13,6 +13,7 @@ from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 from integration.torch_env import MKL, TORCH, OpsSite, TorchEnv, build_wheel, copy_sources, install_wheel
+from support.files import script
 
 from xpubuild.resources import ops_project_dir
 
@@ -159,9 +160,7 @@ def test_python_without_torch_is_said(torch_env: TorchEnv, tmp_path: Path) -> No
 
 
 def test_xpu_with_a_torch_without_xpu_is_refused(torch_env: TorchEnv, tmp_path: Path) -> None:
-    standin = tmp_path / "icpx-stand-in"
-    standin.write_text("#!/bin/sh\nexit 0\n", "utf-8")
-    standin.chmod(0o755)
+    standin = script(tmp_path / "icpx-stand-in", "exit 0")
     status, output = configure(
         torch_env, ops_project_dir(), tmp_path / "b", OPS_USE_XPU="ON", OPS_SYCL_COMPILER=str(standin)
     )

@@ -116,14 +116,8 @@ def _make_torch(env: TorchEnv, sycl: Path, folder: Path) -> None:
 def _step(workspace: Path, compiler: Path) -> Step:
     """Return the step of a plan for XPU that builds the wheel of ops."""
     oneapi = OneapiFacts(path_prefix=(str(compiler),), digest="0" * 64, compiler_version=SYCL)
-    plan = plan_for(
-        "2.13",
-        oneapi="2025.3",
-        facts={"oneapi": oneapi},
-        workspace=str(workspace),
-        arch=("pvc",),
-        with_=("ops",),
-    )
+    asked = {"workspace": str(workspace), "arch": ("pvc",), "with_": ("ops",)}
+    plan = plan_for("2.13", oneapi="2025.3", facts={"oneapi": oneapi}, **asked)
     return next(step for step in plan.steps if step.id == "ops.wheel")
 
 

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from support.files import script
 from support.small_elf import library
 
 from xpubuild.resources import ops_project_dir
@@ -38,9 +39,7 @@ OPTION, MACRO = "-fpreview-breaking-changes", "-D__INTEL_PREVIEW_BREAKING_CHANGE
 )
 def test_the_flags_are_those_of_torch(tmp_path: Path, version: str, runtime: str, flags: set[str]) -> None:
     torch = library(tmp_path / "libc10_xpu.so", needed=(runtime, "libstdc++.so.6"))
-    compiler = tmp_path / "icpx-stand-in"
-    compiler.write_text("#!/bin/sh\nexit 0\n", "utf-8")
-    compiler.chmod(0o755)
+    compiler = script(tmp_path / "icpx-stand-in", "exit 0")
     (tmp_path / "probe.cpp").touch()
     text = _PROJECT.format(version=version, library=torch, cmake=ops_project_dir() / "cmake")
     (tmp_path / "CMakeLists.txt").write_text(text, "utf-8")

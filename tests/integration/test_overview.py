@@ -88,8 +88,8 @@ def test_caches_go_and_no_workspace(xpubuild: Xpubuild, home: Home) -> None:
     root = home.add("2.8", days=900)
     assert xpubuild("clean", "--caches").status == 2
     assert (home.cache / "git").exists()
-    document = check(xpubuild.json("clean", "--caches", "--yes"), "clean-many")
-    assert [row["path"] for row in document["removed"]] == [str(home.cache / "git")]
+    document = check(xpubuild.json("clean", "--caches", "--yes"), "clean")
+    assert document["removed"] == [str(home.cache / "git")]
     assert not (home.cache / "git").exists()
     assert (home.cache / "of-somebody-else").exists()
     assert (root / "wheels" / "a.whl").exists()

@@ -20,7 +20,6 @@ from xpubuild.supply.git.pin import Pin
 from xpubuild.supply.git.serving import (
     named_commit,
     remember,
-    remote_commit,
     remote_tags,
 )
 from xpubuild.supply.git.submodules import discover
@@ -132,13 +131,13 @@ def test_a_name_that_was_noted_is_known_offline(upstream: Upstream, tmp_path: Pa
     assert named_commit(store(tmp_path, offline=True), url, "v7") == commit
 
 
-def test_tags_are_those_of_versions_each_with_its_commit(upstream: Upstream) -> None:
-    commit = head(upstream)
+def test_tags_are_those_of_versions_each_with_its_commit(upstream: Upstream, tmp_path: Path) -> None:
+    commit, url = head(upstream), upstream.path.as_uri()
     for words in (["v1"], ["-a", "-m", "x", "v2.0"], ["other"], ["vx"]):
         git("tag", *words, cwd=upstream.path)
-    assert remote_tags(upstream.path.as_uri(), git=Git.open()) == {"v1": commit, "v2.0": commit}
+    assert remote_tags(store(tmp_path), url) == {"v1": commit, "v2.0": commit}
     for ref in ("v2.0", "refs/tags/v2.0"):
-        assert remote_commit(upstream.path.as_uri(), ref, git=Git.open()) == commit
+        assert named_commit(store(tmp_path), url, ref) == commit
 
 
 def test_a_file_is_ours_only_as_git_writes_it(upstream: Upstream) -> None:

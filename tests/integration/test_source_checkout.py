@@ -27,8 +27,9 @@ from xpubuild.errors import FetchError, SourceIntegrityError
 from xpubuild.supply.git.bare import Retry
 from xpubuild.supply.git.checkout import CheckoutReport, checkout
 from xpubuild.supply.git.edits import WHEEL
+from xpubuild.supply.git.git import Git
 from xpubuild.supply.git.integrity import begin_build, verify_checkout
-from xpubuild.supply.git.own_tree import dirty_digest
+from xpubuild.supply.git.own_tree import own_tree
 from xpubuild.supply.git.pin import Pin
 
 
@@ -322,11 +323,11 @@ def test_a_skipped_submodule_is_neither_fetched_nor_missed(
     assert not any((into / "third_party/mid/deps/inner").iterdir())
     assert not any("inner.git" in request for request in server.requests)
     assert _checkout(pin, into).action == "unchanged"
-    assert dirty_digest(into, skip=pin.skip) is None
+    assert own_tree(into, git=Git.open(), skip=pin.skip) is None
     # Without the skip the same folder is not the pin; the next checkout brings what is missing.
     whole = Pin(pin.url, pin.commit)
     with pytest.raises(SourceIntegrityError, match="not the pinned source"):
-        verify_checkout(into, whole, env=base_environment())
+        verify_checkout(into, whole)
     assert _checkout(whole, into).action == "moved"
     assert (into / "third_party/mid/deps/inner/inner.h").exists()
     # One that is there although it could be skipped does no harm, and is looked at like the others.

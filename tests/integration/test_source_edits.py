@@ -15,13 +15,14 @@ from xpubuild.engine.environment import base_environment
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.supply.git.checkout import checkout
 from xpubuild.supply.git.edits import EDITABLE, WHEEL, Edit, Shadows, refuse
+from xpubuild.supply.git.git import Git
 from xpubuild.supply.git.integrity import (
     BuiltTreeProof,
     TreeProof,
     begin_build,
     verify_checkout,
 )
-from xpubuild.supply.git.own_tree import dirty_digest
+from xpubuild.supply.git.own_tree import own_tree
 from xpubuild.supply.git.pin import Pin
 from xpubuild.supply.git.submodules import TreeEntry
 from xpubuild.supply.git.worktree import Repository
@@ -225,7 +226,7 @@ def test_no_ignore_rule_hides_a_file_that_no_build_made(
     assert _edits(nested, nested.first, into) == [[place, kind]]
     with pytest.raises(SourceIntegrityError), building(nested, into):
         pytest.fail("the build must not begin")
-    assert dirty_digest(into) is not None
+    assert own_tree(into, git=Git.open()) is not None
     assert (into / where / name).exists()
 
 
@@ -290,11 +291,11 @@ def test_a_commit_that_the_pin_contains_is_no_edit(nested: Nested, into: Path) -
 
 
 def test_the_digest_of_edits_names_them_and_nothing_else(nested: Nested, into: Path) -> None:
-    assert dirty_digest(into) is None
+    assert own_tree(into, git=Git.open()) is None
     with building(nested, into):
         (into / "a.o").write_text("ignored")
-    assert dirty_digest(into) is None
-    seen: set[str | None] = {None}
+    assert own_tree(into, git=Git.open()) is None
+    seen: set[str] = set()
     file = into / "grüße.txt"
     for do in (
         lambda: file.write_text("mine 1\n"),
@@ -307,7 +308,8 @@ def test_the_digest_of_edits_names_them_and_nothing_else(nested: Nested, into: P
         lambda: _hide(into, "--assume-unchanged"),
     ):
         do()
-        digest = dirty_digest(into)
-        assert digest not in seen
-        assert digest == dirty_digest(into)
-        seen.add(digest)
+        found = own_tree(into, git=Git.open())
+        assert found == own_tree(into, git=Git.open())
+        assert found is not None
+        assert found.digest not in seen
+        seen.add(found.digest)

@@ -50,17 +50,17 @@ def test_the_bundles_hold_the_plain_files(tmp_path: Path) -> None:
 
 
 def test_plain_git_and_our_checkout_give_the_files_back(tmp_path: Path) -> None:
-    made = materialise(PROJECT, tmp_path / "git", base_environment())
-    assert (made.commit, made.root_url) == (expected_commit(PROJECT), root_url(tmp_path / "git"))
-    assert tuple(made.repos) == NAMES
-    for place in made.repos.values():
+    made = materialise(PROJECT, tmp_path / "git")
+    assert (made.commit, made.url) == (expected_commit(PROJECT), root_url(tmp_path / "git"))
+    places = sorted((tmp_path / "git").glob("*.git"))
+    assert tuple(place.stem for place in places) == NAMES
+    for place in places:
         git("fsck", "--full", "--strict", cwd=place)
         assert git("rev-list", "--count", "HEAD", cwd=place) == "1"
         assert git("cat-file", "-p", "HEAD", cwd=place).count("1767225600 +0000") == 2
-    cloned = plain_clone(made.root_url, made.commit, tmp_path / "clone")
+    cloned = plain_clone(made.url, made.commit, tmp_path / "clone")
     into = tmp_path / "ws"
-    pin = Pin(made.root_url, made.commit, made.tree)
-    checkout(pin, into, cache=tmp_path / "cache", jobs=2, env=base_environment(), report=lambda _: None)
+    checkout(made, into, cache=tmp_path / "cache", jobs=2, env=base_environment(), report=lambda _: None)
     assert snapshot(into) == cloned
     plain = {path.relative_to(PROJECT) for path in PROJECT.rglob("*.[ch]*") if path.suffix != ".pyc"}
     for name in plain:
@@ -84,19 +84,18 @@ _ODD = """
 _CHILD = """
     import sys
     from pathlib import Path
-    from xpubuild.engine.environment import base_environment
     from xpubuild.supply.git.embedded import materialise
-    print(materialise(Path(sys.argv[1]), Path(sys.argv[2]), base_environment()).commit)
+    print(materialise(Path(sys.argv[1]), Path(sys.argv[2])).commit)
 """
 
 
 def test_again_nothing_is_written_and_a_new_commit_leaves_the_old_one(changed: Path, tmp_path: Path) -> None:
     into = tmp_path / "git"
-    old = materialise(PROJECT, into, base_environment()).commit
+    old = materialise(PROJECT, into).commit
     before = {path: path.stat().st_mtime_ns for path in into.rglob("*")}
-    materialise(PROJECT, into, base_environment())
+    materialise(PROJECT, into)
     assert {path: path.stat().st_mtime_ns for path in into.rglob("*")} == before
-    new = materialise(changed, into, base_environment()).commit
+    new = materialise(changed, into).commit
     assert new == expected_commit(changed) != old, "a file of a submodule changes the commit of the top"
     assert git("rev-parse", "HEAD", cwd=into / "ops.git") == new
     pin = Pin(root_url(into), old)
@@ -108,7 +107,7 @@ def test_again_nothing_is_written_and_a_new_commit_leaves_the_old_one(changed: P
 @pytest.mark.parametrize("damage", ["objects", "leftovers"])
 def test_damaged_repositories_are_recreated(tmp_path: Path, damage: str) -> None:
     into = tmp_path / "git"
-    commit = materialise(PROJECT, into, base_environment()).commit
+    commit = materialise(PROJECT, into).commit
     top = into / "ops.git"
     if damage == "leftovers":  # of a process that was killed
         shutil.copytree(top, into / ".ops.git.abc")
@@ -120,7 +119,7 @@ def test_damaged_repositories_are_recreated(tmp_path: Path, damage: str) -> None
             if file.is_file():
                 file.chmod(0o644)
                 file.write_bytes(b"")
-    assert materialise(PROJECT, into, base_environment()).commit == commit
+    assert materialise(PROJECT, into).commit == commit
     git("fsck", "--full", cwd=top)
     assert not list(into.glob(".ops.git.*"))
 
@@ -155,5 +154,5 @@ def test_a_damaged_bundle_is_explained(changed: Path, tmp_path: Path, damage: st
     else:
         bundle.write_bytes(b"text" if damage == "text" else bundle.read_bytes()[:-500])
     with pytest.raises(SourceIntegrityError, match="embedded sources are incomplete") as caught:
-        materialise(changed, tmp_path / "git", base_environment())
+        materialise(changed, tmp_path / "git")
     assert word in caught.value.why

@@ -108,7 +108,7 @@ def test_a_silent_server_is_given_up_and_a_cancelled_fetch_ends_at_once(tmp_path
         server.faults.hang = True
         started = time.monotonic()
         run = ours.run(["fetch", "--", server.url("x.git")], git_dir=into.path, stall_s=0.5)
-        assert run.stalled
+        assert run.cancelled
         assert diagnose(run).reason == "timeout"
         cancel = Cancel()
         threading.Timer(0.3, cancel.set, ("Ctrl-C",)).start()
@@ -123,7 +123,7 @@ def test_secrets_of_the_environment_do_not_reach_the_report(tmp_path: Path) -> N
     lines: list[str] = []
     run = Git.open(env).run(["fetch", "--", "/nowhere/s3cr3t-token"], git_dir=into.path, report=lines.append)
     answer = Git.open(env).query(["cat-file", "-p", "s3cr3t-token"], git_dir=into.path)
-    assert "s3cr3t" not in "".join([*lines, *run.lines, answer.stderr])
+    assert "s3cr3t" not in "".join([*lines, *run.tail, answer.stderr])
     assert "****" in "".join(lines)
 
 

@@ -16,6 +16,7 @@ from integration.source_mirrors import ensured, noise, refusal, store_in
 
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.supply.git.bare import BareRepository
+from xpubuild.supply.git.git import Git
 
 
 @pytest.fixture
@@ -240,7 +241,7 @@ def test_a_mirror_of_another_owner_is_used_and_a_source_of_another_owner_is_expl
     commit = upstream.commit({"a": "1\n"})
     plain = store_in(tmp_path)
     other_owner = plain.git.env | {"GIT_TEST_ASSUME_DIFFERENT_OWNER": "1"}  # git's own switch for its tests
-    store = replace(plain, git=plain.git.with_env(other_owner))
+    store = replace(plain, git=Git(plain.git.program, other_owner))
     mirror = store.mirror(server.url(upstream.path.name), commit)
     ensured(mirror, commit)
     mirror.deliver(commit, Upstream.make(tmp_path / "into.git").path, report=lambda _: None)

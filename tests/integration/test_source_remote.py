@@ -10,8 +10,9 @@ import pytest
 from integration.gitserver import GitServer, Upstream, git, git_server
 
 from xpubuild.errors import FetchError
+from xpubuild.supply.git.bare import RepositoryStore, Retry
 from xpubuild.supply.git.git import Git
-from xpubuild.supply.git.serving import remote_commit
+from xpubuild.supply.git.serving import named_commit
 
 
 @pytest.fixture
@@ -25,8 +26,9 @@ def server(upstream: Upstream) -> Iterator[GitServer]:
         yield world
 
 
-def ask(server: GitServer, ref: str, **options: object) -> str:
-    return remote_commit(server.url("up stream.git"), ref, git=Git.open(), **options)  # type: ignore[arg-type]
+def ask(server: GitServer, ref: str, retry: Retry | None = None) -> str:
+    store = RepositoryStore(Path("nowhere"), Git.open(), retry=retry or Retry())
+    return named_commit(store, server.url("up stream.git"), ref)
 
 
 def test_of_an_annotated_tag_the_commit_counts(server: GitServer, upstream: Upstream) -> None:
@@ -64,6 +66,6 @@ def test_it_ends_at_its_deadline(server: GitServer, upstream: Upstream) -> None:
     server.faults.hang = True
     begin = time.monotonic()
     with pytest.raises(FetchError) as caught:
-        ask(server, "main", deadline_s=1.5)
+        ask(server, "main", Retry(answer_s=1.5))
     assert time.monotonic() - begin < 30
     assert caught.value.evidence["reason"] == "timeout"

@@ -18,6 +18,7 @@ from integration.test_components_held import wheel
 from support.plan_files import plan_for
 
 from xpubuild.install import kept as keepers
+from xpubuild.supply.depot import machine
 from xpubuild.supply.depot.build_reads import NOTFOUND, Places, build_reads, unlike
 from xpubuild.supply.depot.keeping import WheelKeeper
 from xpubuild.supply.depot.kept_wheels import FolderStore
@@ -51,7 +52,7 @@ class World:
 
     def __init__(self, folder: Path) -> None:
         self.sys, self.tree, self.build = folder / "sys", folder / "ws/src", folder / "ws/build"
-        self.contents = Contents(folder / "contents.json")
+        self.contents = Contents(folder / "answers")
         for name in ("early", "late", "include", "lib/pkgconfig"):
             (self.sys / name).mkdir(parents=True)
         (self.sys / "late/shared.h").write_text("#define VALUE 1\n")
@@ -200,11 +201,7 @@ def test_what_cannot_be_looked_at_differs_and_ends_nothing(
     kept: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the record names may lie in the home of another user, or be no possible name."""
-    contents = Contents(tmp_path / "contents.json")
+    contents = Contents(tmp_path / "answers")
     assert unlike(replace(kept, searched={str(tmp_path / ("n" * 300)): NOTFOUND}), contents) == ""
-
-    def closed(_self: Contents, _path: Path) -> str:
-        raise PermissionError
-
-    monkeypatch.setattr(Contents, "sha256", closed)
+    monkeypatch.setattr(machine.os, "access", lambda *_: False)
     assert unlike(replace(kept, searched={}), contents) == next(iter(kept.read))

@@ -16,7 +16,7 @@ from xpubuild.errors import SourceIntegrityError
 from xpubuild.install.kept import stores_of
 from xpubuild.supply.depot.keeping import Store, look_up
 from xpubuild.supply.depot.kept_wheels import FolderStore
-from xpubuild.supply.depot.location import Location, Trust, parse_store, trust_from
+from xpubuild.supply.depot.location import Location, Trust, parse_place, trust_from
 from xpubuild.supply.depot.record import Record, identity
 from xpubuild.supply.depot.served import Served
 
@@ -34,7 +34,7 @@ def kept(tmp_path: Path) -> FolderStore:
 
 
 def location(url: str) -> Location:
-    place = parse_store(url)
+    place = parse_place(url, "a store")
     assert isinstance(place, Location)
     return place
 
@@ -86,8 +86,8 @@ def test_a_server_that_is_not_named_is_not_asked(kept: FolderStore) -> None:
         assert store is not None
         why = look_up([store], DIST, KEY, 20.0).unknown[url]
         assert why.startswith("it is on a server, and no [trust] stores of your configuration names it")
-        assert len(stores_of([location(url)], offline=False, read_only=None).every) == 2
-        assert len(stores_of([location(url)], offline=True, read_only=None).every) == 1
+        assert len(stores_of([location(url)], offline=False)) == 2
+        assert len(stores_of([location(url)], offline=True)) == 1
 
 
 @dataclass(frozen=True)

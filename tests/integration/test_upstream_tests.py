@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from support.cli import Result, Xpubuild
 from support.documents import check
+from support.files import lay, script
 
 from xpubuild.workspace.upstream_selection import XPU_OPS, select
 
@@ -77,9 +78,7 @@ class World:
     run: Xpubuild
 
     def put(self, name: str, text: str) -> None:
-        path = self.tree / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8")
+        lay(self.tree, {name: text})
 
     def __call__(self, *words: str, device: str = "xpu") -> Result:
         return self.run(
@@ -97,15 +96,9 @@ class World:
 @pytest.fixture
 def world(tmp_path: Path, xpubuild: Xpubuild, monkeypatch: pytest.MonkeyPatch) -> World:
     made = World(tmp_path / "pytorch tree", tmp_path / "python", xpubuild)
-    for name, text in FILES.items():
-        made.put(name, text)
-    fake = tmp_path / "fake" / "torch" / "__init__.py"
-    fake.parent.mkdir(parents=True)
-    fake.write_text(TORCH.format(count=2), "utf-8")
-    made.python.write_text(
-        f'#!/bin/sh\nPYTHONPATH="{fake.parent.parent}:$PYTHONPATH" exec "{sys.executable}" "$@"\n', "utf-8"
-    )
-    made.python.chmod(0o755)
+    lay(made.tree, FILES)
+    fake = lay(tmp_path / "fake", {"torch/__init__.py": TORCH.format(count=2)})
+    script(made.python, f'PYTHONPATH="{fake}:$PYTHONPATH" exec "{sys.executable}" "$@"')
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     return made
 

@@ -31,44 +31,29 @@ BROKEN = (
 IMPOSSIBLE = "linalg_inv_ex/half/algebra/inv", "Low precision dtypes not supported"
 
 
-def test_references_are_of_a_process_that_is_not_changed(target: Target, warm: Path) -> None:
-    """The CPU is its own reference: what breaks this process must not break that one."""
-    report = target.verify(
-        "operators.truth",
-        suite="full",
-        mutation=(
-            "library = torch.library.Library('aten', 'IMPL')\n"
-            "kernel = torch.library.get_kernel('aten::bitwise_not', 'CPU')\n"
-            "twice = lambda keys, x: kernel.call_boxed(keys, kernel.call_boxed(keys, x))\n"
-            "library.impl('bitwise_not', twice, 'CPU', with_keyset=True, allow_override=True)"
-        ),
-        python=warm,
-    )
-    assert bad(report) == {"operators.truth": "fail"}
-    assert "bitwise_not" in by_id(report)["operators.truth"].detail
-
-
-def test_two_percent_in_bfloat16_alone_are_seen(target: Target, warm: Path) -> None:
-    report = target.verify(
-        "operators.norms",
-        suite="full",
-        mutation=(
-            "library = torch.library.Library('aten', 'IMPL')\n"
-            "kernel = torch.library.get_kernel('aten::native_layer_norm', 'CPU')\n"
-            "def off(keys, x, *more):\n"
-            "    first, *rest = kernel.call_boxed(keys, x, *more)\n"
-            "    return (first * 1.02 if x.dtype == torch.bfloat16 else first, *rest)\n"
-            "library.impl('native_layer_norm', off, 'CPU', with_keyset=True, allow_override=True)"
-        ),
-        python=warm,
-    )
-    assert bad(report) == {"operators.norms": "fail"}
-    assert "layer_norm (bfloat16" in by_id(report)["operators.norms"].detail
+_DISPATCHER = """\
+library = torch.library.Library('aten', 'IMPL')
+kernel = torch.library.get_kernel('aten::{name}', 'CPU')
+def broken(keys, x, *more):
+    {body}
+library.impl('{name}', broken, 'CPU', with_keyset=True, allow_override=True)
+"""
+#: The CPU is its own reference: what breaks this process must not break that one.
+_TWICE = _DISPATCHER.format(
+    name="bitwise_not", body="return kernel.call_boxed(keys, kernel.call_boxed(keys, x))"
+)
+_TWO_PERCENT = _DISPATCHER.format(
+    name="native_layer_norm",
+    body="first, *rest = kernel.call_boxed(keys, x, *more)\n"
+    "    return (first * 1.02 if x.dtype == torch.bfloat16 else first, *rest)",
+)
 
 
 @pytest.mark.parametrize(
     ("code", "check", "words"),
     [
+        (_TWICE, "truth", "bitwise_not"),
+        (_TWO_PERCENT, "norms", "layer_norm (bfloat16"),
         ("torch.randn_like = lambda x: torch.rand_like(x)", "random", "randn of"),
         ("torch.rand_like = lambda x, r=torch.rand_like: r(x) * 1.03", "random", "rand of"),
         ("torch.randperm = lambda n, **k: torch.arange(n)", "random", "same order"),
@@ -77,7 +62,7 @@ def test_two_percent_in_bfloat16_alone_are_seen(target: Target, warm: Path) -> N
         ("torch.amp.GradScaler.step = lambda s, o: o.step()", "grad_scaler", "inf checks"),
     ],
 )
-def test_what_is_random_or_skipped_is_looked_at(
+def test_what_is_wrong_random_or_skipped_is_seen(
     target: Target, warm: Path, code: str, check: str, words: str
 ) -> None:
     report = target.verify(f"operators.{check}", suite="full", mutation=code, python=warm)

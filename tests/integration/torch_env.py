@@ -38,24 +38,16 @@ class TorchEnv:
 
     @property
     def python(self) -> Path:
-        """The interpreter."""
         return self.root / "bin" / "python"
 
     @property
     def site(self) -> Path:
-        """The folder that holds torch."""
         return next(self.root.glob("lib/python3.*/site-packages"))
 
     def run(self, *argv: str | Path, **extra: str) -> subprocess.CompletedProcess[str]:
         """Run a program of the environment; ``extra`` are more environment variables."""
-        return subprocess.run(
-            [str(word) for word in argv],
-            env={**self.environ, **extra},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=600,
-        )
+        words, env = [str(word) for word in argv], {**self.environ, **extra}
+        return subprocess.run(words, env=env, capture_output=True, text=True, check=False, timeout=600)
 
 
 @dataclass(frozen=True)
@@ -97,32 +89,16 @@ def _make_env(folder: Path) -> None:
 
 def new_env(folder: Path) -> None:
     """Make an environment with pip; virtualenv takes a tenth of what ensurepip takes."""
-    _must(
-        sys.executable,
-        "-m",
-        "virtualenv",
-        "--quiet",
-        "--no-download",
-        "--no-periodic-update",
-        folder,
-        env=base_environment(),
-    )
+    flags = ("--quiet", "--no-download", "--no-periodic-update")
+    _must(sys.executable, "-m", "virtualenv", *flags, folder, env=base_environment())
 
 
 def install(folder: Path, *requirements: str | Path) -> None:
     """Install with uv, which takes a third of pip's time, from where pip would."""
     env = base_environment()
     said = translated(pip_settings(env), env)
-    argv = (
-        find_uv().path,
-        "pip",
-        "install",
-        "--quiet",
-        "--python",
-        folder / "bin" / "python",
-        *said.options,
-    )
-    _must(*argv, *requirements, env=dict(said.environment))
+    argv = (find_uv().path, "pip", "install", "--quiet", "--python", folder / "bin" / "python")
+    _must(*argv, *said.options, *requirements, env=dict(said.environment))
 
 
 def build_wheel(
@@ -135,17 +111,7 @@ def build_wheel(
     defines = {"CMAKE_UNITY_BUILD": "ON", **defines}
     options = [f"-Ccmake.define.{name}={value}" for name, value in defines.items()]
     options += [f"-Cbuild-dir={build}"] if build else []
-    words: list[str | Path] = [
-        *_pip(env.root),
-        "wheel",
-        "-v",
-        "--no-build-isolation",
-        "--no-deps",
-        *options,
-        "-w",
-        out,
-        source,
-    ]
+    words = (*_pip(env.root), "wheel", "-v", "--no-build-isolation", "--no-deps", *options, "-w", out, source)
     return env.run(*words, CMAKE_PREFIX_PATH=str(env.root), SOURCE_DATE_EPOCH=_EPOCH)
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from integration.mutations import mutate, python_path
 from integration.torch_env import OpsSite, TorchEnv
 from integration.warm_python import warm_python
 
-from xpubuild.verify.baseline import Baseline
 from xpubuild.verify.harness import run_suite
 from xpubuild.verify.model import CheckResult, VerifyReport
 
@@ -23,8 +23,6 @@ class Target:
     env: TorchEnv
     ops: OpsSite
     work: Path
-    emitted: list[CheckResult] = field(default_factory=list)
-    started: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.env = replace(self.env, environ=dict(self.env.environ))
@@ -39,12 +37,8 @@ class Target:
         module: str = "torch",
         ops: bool = True,
         path: Sequence[Path] = (),
-        require: Sequence[str] = (),
-        skip: Sequence[str] = (),
-        deadline_s: float | None = None,
         python: Path | None = None,
-        options: Mapping[str, str] | None = None,
-        baseline: Baseline | None = None,
+        **more: Any,
     ) -> VerifyReport:
         """Run checks; ``mutation`` is code that runs in the target after ``module`` is imported."""
         folders = list(path)
@@ -53,25 +47,11 @@ class Target:
         if ops:
             folders.append(self.ops.site)
         environ = {**self.env.environ, "PYTHONPATH": python_path(*folders)}
-        return run_suite(
-            python or self.env.python,
-            device=device,
-            env=environ,
-            work=self.scratch,
-            suite=suite,
-            only=only,
-            require=require,
-            skip=skip,
-            emit=self.emitted.append,
-            started=self.started.append,
-            deadline_s=deadline_s,
-            options=options,
-            baseline=baseline,
-        )
+        where = {"device": device, "env": environ, "work": self.scratch, "suite": suite}
+        return run_suite(python or self.env.python, only=only, **where, **more)
 
 
 def by_id(report: VerifyReport) -> dict[str, CheckResult]:
-    """Return the results by id."""
     return {check.id: check for check in report.checks}
 
 
@@ -82,7 +62,6 @@ def bad(report: VerifyReport) -> dict[str, str]:
 
 @pytest.fixture
 def target(torch_env: TorchEnv, ops_site: OpsSite, tmp_path: Path) -> Target:
-    """The environment to verify."""
     return Target(torch_env, ops_site, tmp_path)
 
 

@@ -33,18 +33,8 @@ def compile_shared(
     code.write_text(source, encoding="utf-8")
     defines = [] if abi is None else [f"-D_GLIBCXX_USE_CXX11_ABI={abi}"]
     compiler = ["g++", "-std=c++17"] if suffix == ".cpp" else ["gcc"]
-    command = [
-        *compiler,
-        "-O1",
-        "-shared",
-        "-fPIC",
-        *defines,
-        *flags,
-        str(code),
-        "-o",
-        str(target),
-        *libraries,
-    ]
+    options = ["-O1", "-shared", "-fPIC", *defines, *flags]
+    command = [*compiler, *options, str(code), "-o", str(target), *libraries]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     code.unlink()
@@ -75,7 +65,6 @@ def record_line(name: str, data: bytes) -> tuple[str, str, str]:
 
 
 def record_text(lines: Sequence[tuple[str, str, str]]) -> str:
-    """Return a RECORD file."""
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows(lines)
     return out.getvalue()
@@ -110,7 +99,6 @@ def zip_up(target: Path, files: Mapping[str, bytes]) -> Path:
 
 
 def unzip(wheel: Path) -> dict[str, bytes]:
-    """Return the files of an archive."""
     with zipfile.ZipFile(wheel) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
 
@@ -182,12 +170,10 @@ def tiny_elf(
 
 
 def read_device_images(path: Path, *, name: str | None = None) -> tuple[DeviceImage, ...]:
-    """Read the device images of a file."""
     with opened(path, name or str(path)) as elf:
         return images_in(elf)
 
 
 def read_static_symbols(path: Path) -> Symbols:
-    """Read the static symbols of a file."""
     with opened(path, str(path)) as elf:
         return elf.static_symbols()

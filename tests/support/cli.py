@@ -8,7 +8,9 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,8 +22,6 @@ XPUBUILD = (sys.executable, "-m", "xpubuild")
 
 @dataclass(frozen=True)
 class Result:
-    """How a command line ended."""
-
     status: int
     out: str
     err: str
@@ -75,11 +75,15 @@ def here(*arguments: str, **variables: str) -> Result:
     return Result(status, *(stream.getvalue().decode() for stream in written))
 
 
-def child(*arguments: str, timeout_s: float = 120, **variables: str) -> Result:
-    """Run a command line as a process of its own."""
+def child(
+    *arguments: str, timeout_s: float = 120, cwd: Path | None = None, before: Sequence[str] = (),
+    **variables: str,
+) -> Result:  # fmt: skip
+    """Run a command line as a process of its own, with words before it."""
     env = {**os.environ, **variables}
     done = subprocess.run(
-        [*XPUBUILD, *arguments],
-        env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=timeout_s,
+        [*before, *XPUBUILD, *arguments],
+        env=env, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+        timeout=timeout_s,
     )  # fmt: skip
     return Result(done.returncode, done.stdout, done.stderr)

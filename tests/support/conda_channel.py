@@ -107,14 +107,10 @@ def from_wheel(wheel: Path, *, name: str | None = None) -> Tiny:
 
 
 def _place(item: str, data: str) -> str:
-    for folder, place in (
-        ("data", ""),
-        ("scripts", "bin/"),
-        ("purelib", f"{SITE}/"),
-        ("platlib", f"{SITE}/"),
-    ):
-        if item.startswith(f"{data}/{folder}/"):
-            return place + item.removeprefix(f"{data}/{folder}/")
+    outside = {f"{data}/data/": "", f"{data}/scripts/": "bin/"}
+    for folder, place in {**outside, f"{data}/purelib/": f"{SITE}/", f"{data}/platlib/": f"{SITE}/"}.items():
+        if item.startswith(folder):
+            return place + item.removeprefix(folder)
     return f"{SITE}/{item}"
 
 

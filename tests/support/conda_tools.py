@@ -1,8 +1,9 @@
-"""What the tests of the conda route share: solving, a stand-in for conda, a channel over http."""
+"""What the tests of the conda route share: channels, locks, environments, a stand-in for conda."""
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,20 +12,24 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
+from support.conda_channel import SITE, Tiny, make_channel, usual
+from support.files import script
 from xpubuild.engine.environment import base_environment
-from xpubuild.supply.conda.lockfile import resolve
+from xpubuild.supply.archives import Supply
+from xpubuild.supply.conda.environment import make_conda_env
+from xpubuild.supply.conda.lockfile import read_lock, resolve
 from xpubuild.supply.conda.solve import CondaLocker, Wanted, make_lock
 
 TOOLCHAIN = ("python", "pip", "cmake >=3.27,<4", "ninja")
 CONDA_LOCK = Path(sys.executable).parent / "conda-lock"
+#: What ``channel_and_lock`` makes.
+CHANNEL, LOCK = "chän nel", "conda-lock.yml"
 
 
 def conda_locker(folder: Path) -> CondaLocker:
     """Return conda-lock itself; the ``conda`` that it runs is a stand-in over rattler, no real conda."""
-    program = folder / "conda"
     front = Path(__file__).with_name("conda_front.py")
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{front}" "$@"\n')
-    program.chmod(0o755)
+    program = script(folder / "conda", f'exec "{sys.executable}" "{front}" "$@"')
     return CondaLocker(str(CONDA_LOCK), str(program))
 
 
@@ -57,3 +62,24 @@ def served(folder: Path, *, login: str = "") -> Iterator[str]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def channel_and_lock(folder: Path) -> None:
+    """Make a channel with what a build needs, and its lock."""
+    # As conda's builders leave a Python package: RECORD still tells of pip.
+    info = "setuptools-80.0.0.dist-info"
+    pip = base64.urlsafe_b64encode(hashlib.sha256(b"pip\n").digest()).rstrip(b"=").decode()
+    rows = f"{info}/INSTALLER,sha256={pip},4\n{info}/METADATA,,\n{info}/RECORD,,\n{info}/REQUESTED,,0\n"
+    metadata = b"Metadata-Version: 2.1\nName: setuptools\nVersion: 80.0.0\n"
+    files = {"INSTALLER": b"conda", "METADATA": metadata, "RECORD": rows.encode()}
+    inside = {f"{SITE}/{info}/{name}": content for name, content in files.items()}
+    python_package = Tiny("setuptools", "80.0.0", depends=["python"], subdir="linux-64", files=inside)
+    channel = make_channel(folder / CHANNEL, [*usual(), python_package])
+    text = solved((*TOOLCHAIN, "setuptools"), [str(channel)], folder / "cache")
+    (folder / LOCK).write_text(text, "utf-8")
+
+
+def work(env: Path, text: str, cache: Path, **supply: object) -> bool:
+    supply.setdefault("offline", True)
+    found = Supply(cache=cache, **supply)  # type: ignore[arg-type]
+    return make_conda_env(env, read_lock(text), found, base_environment(), lambda line: None)

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,7 @@ from integration import oneapi_standin as standin
 
 from support.doctor_frame import a_check, a_host
 from support.small_elf import library
-from xpubuild.doctor.kit import Check, Fix, Look, Outcome
+from xpubuild.doctor.kit import Fix, Look, Outcome
 from xpubuild.doctor.registry import arranged, select, shipped
 from xpubuild.doctor.runner import run_checks
 from xpubuild.machine.capacity import CpuFacts, MemoryFacts
@@ -37,13 +35,8 @@ GROUPS = ("machine", "oneapi", "toolchain", "shadow", "python", "torch", "caches
 DEBIAN = OsFacts(id="debian", version="12", name="Debian GNU/Linux 12", machine="x86_64", libc="glibc 2.36")
 
 
+TOOLS = (("cmake", "/usr/bin/cmake", "3.31.6"), ("ninja", "/usr/bin/ninja", "1.12.1"))
 NO_GPU = Outcome("fail", "no Intel GPU", fix=Fix("run this on a machine with an Intel GPU"))
-
-
-def env_checks(gpu: Outcome | None = None) -> tuple[Check, ...]:
-    """Return the checks of the environment, with a GPU that is simply there or the given answer about it."""
-    own = [check for check in shipped() if check.group in GROUPS]
-    return arranged([a_check("gpu.present", gpu), *own])
 
 
 def offline(name: str, **urls: str) -> LoadedRecipe:
@@ -91,25 +84,14 @@ class EnvHost:
             "PIP_NO_INDEX": "1",
             **self.environ,
         }
+        work = str(self.folder / "work")
         self.facts = {
             "os": DEBIAN,
             "cpu": CpuFacts(logical=32, usable=32),
             "memory": MemoryFacts(total_bytes=512 * GIB, usable_bytes=500 * GIB, swap_free_bytes=0),
-            "disk": DiskFacts(
-                str(self.folder / "work"),
-                900 * GIB,
-                800 * GIB,
-                10**7,
-                "ext4",
-                "/",
-                read_only=False,
-                noexec=False,
-            ),
+            "disk": DiskFacts(work, 900 * GIB, 800 * GIB, 10**7, "ext4", "/", read_only=False, noexec=False),
             "compilers": (CompilerFacts("g++", "/usr/bin/g++", "gcc", "13.3.0", "x86_64-linux-gnu"),),
-            "tools": (
-                ToolFacts("cmake", "/usr/bin/cmake", "3.31.6"),
-                ToolFacts("ninja", "/usr/bin/ninja", "1.12.1"),
-            ),
+            "tools": tuple(ToolFacts(*tool) for tool in TOOLS),
             **self.facts,
         }
         if "python" not in self.facts:
@@ -125,17 +107,14 @@ class EnvHost:
 
     @property
     def prefix(self) -> Path:
-        """The prefix of the Python environment."""
         return self.folder / "env"
 
     @property
     def site(self) -> Path:
-        """Its site-packages."""
         return self.prefix / "lib" / self.version / "site-packages"
 
     @property
     def oneapi_root(self) -> Path:
-        """Where oneAPI is, once ``oneapi`` was called."""
         return self.folder / "oneapi"
 
     def python(self, version: str = "3.12.4", **changes: Any) -> None:
@@ -144,9 +123,8 @@ class EnvHost:
         for place in (base / "bin", self.prefix / "bin", self.site):
             place.mkdir(parents=True, exist_ok=True)
         (base / "bin" / "python3.12").write_bytes(b"")
-        (self.prefix / "pyvenv.cfg").write_text(
-            f"home = {base / 'bin'}\ninclude-system-site-packages = false\n"
-        )
+        text = f"home = {base / 'bin'}\ninclude-system-site-packages = false\n"
+        (self.prefix / "pyvenv.cfg").write_text(text)
         program = self.prefix / "bin" / "python3"
         program.unlink(missing_ok=True)
         program.symlink_to(base / "bin" / "python3.12")
@@ -177,7 +155,6 @@ class EnvHost:
         (self.prefix / "pyvenv.cfg").write_text(f"home = {program.parent}\n")
 
     def dist(self, name: str, version: str, *, requires: Iterable[str] = ()) -> Path:
-        """Install a distribution's metadata; return its dist-info."""
         info = self.site / f"{name.replace('-', '_')}-{version}.dist-info"
         info.mkdir(parents=True)
         lines = [f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}"]
@@ -213,30 +190,26 @@ class EnvHost:
         return folder
 
     def triton(self, name: str, version: str, *, intel: bool = True) -> None:
-        """Install a triton."""
         self.dist(name, version)
         backends = self.site / "triton" / "backends"
         (backends / ("intel" if intel else "nvidia")).mkdir(parents=True, exist_ok=True)
 
     def vision(self, version: str, *, requires: str, cuda: str = "") -> None:
-        """Install a torchvision."""
         self.dist("torchvision", version, requires=[requires])
         folder = self.site / "torchvision"
         folder.mkdir()
         told = f"'{cuda}'" if cuda else "None"
         (folder / "version.py").write_text(f"__version__ = '{version}'\ncuda = {told}\n")
 
-    def oneapi(self, versions: Mapping[str, str], *, full: bool = True) -> Path:
-        """Install oneAPI in the component layout; ``full`` adds what CMake looks for."""
+    def oneapi(self, versions: Mapping[str, str]) -> Path:
+        """Install oneAPI in the component layout, with what CMake looks for."""
         root = standin.build_root(self.oneapi_root, versions)
         self.environ["ONEAPI_ROOT"] = str(root)
-        if full:
-            self.complete(root, versions)
+        self.complete(root, versions)
         return root
 
     @staticmethod
     def complete(root: Path, versions: Mapping[str, str]) -> None:
-        """Add headers, libraries and package files."""
         compiler = root / "compiler" / versions["compiler"]
         header = compiler / "include" / "sycl" / "sycl.hpp"
         header.parent.mkdir(parents=True, exist_ok=True)
@@ -269,8 +242,12 @@ class EnvHost:
 
 
 def outcomes(context: Look, gpu: Outcome | None = None) -> dict[str, Outcome]:
-    """Run the checks of the environment as doctor runs them; return id -> what it answered."""
-    results = run_checks(context, select(env_checks(gpu)))
+    """Run the checks of the environment as doctor runs them, with an answer about the GPU (there: None).
+
+    Return id -> what it answered.
+    """
+    checks = [a_check("gpu.present", gpu), *(check for check in shipped() if check.group in GROUPS)]
+    results = run_checks(context, select(arranged(checks)))
     return {item.id: Outcome(item.status, item.detail, item.evidence, item.fix) for item in results}
 
 
@@ -278,15 +255,3 @@ def findings(context: Look, gpu: Outcome | None = None) -> dict[str, str]:
     """Return id -> status of every check that found something, or broke."""
     found = outcomes(context, gpu)
     return {name: item.status for name, item in found.items() if item.status not in ("ok", "skip")}
-
-
-@contextmanager
-def tmpfs(folder: Path, options: str) -> Iterator[Path]:
-    """Mount a tmpfs on a folder as long as the block runs."""
-    folder.mkdir(exist_ok=True)
-    argv = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
-    subprocess.run(argv, check=True, capture_output=True, timeout=30)
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", str(folder)], check=True, capture_output=True, timeout=30)

@@ -43,12 +43,10 @@ def a_check(identifier: str, answer: Answer | None = None, **fields: Any) -> Che
 
 
 def everything(*checks: Check) -> Selection:
-    """Return a selection of all these checks."""
     return select(checks)
 
 
 def report_of(*checks: Check, context: Look | None = None, **choice: Any) -> Report:
-    """Run checks and return the report of what was chosen."""
     given = context or a_context()
     selection = select(checks, **choice)
     profiles = choice.get("profiles", ("run", "build"))

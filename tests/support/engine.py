@@ -29,7 +29,6 @@ PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
 def new_mark() -> str:
-    """Return a mark that no other process has in its environment."""
     return f"mark-{uuid.uuid4().hex}"
 
 
@@ -139,7 +138,6 @@ class Recorder:
     _mutex: threading.Lock = field(default_factory=threading.Lock)
 
     def emit(self, event: Event) -> None:
-        """Keep one event."""
         with self._mutex:
             self.events.append(event)
 
@@ -147,7 +145,6 @@ class Recorder:
         """Do nothing."""
 
     def of(self, kind: type[Event]) -> list[Any]:
-        """Return the events of one kind."""
         return [event for event in self.events if isinstance(event, kind)]
 
 
@@ -160,15 +157,12 @@ class FileProof:
     checked: list[str] = field(default_factory=list)
 
     def describe(self) -> str:
-        """Return what is checked."""
         return f"{Path(self.path).name} has the right content"
 
     def key(self) -> dict[str, Any]:
-        """Return what the check depends on."""
         return {"proof": "file", "path": self.path, "content": self.content}
 
     def check(self) -> dict[str, Any]:
-        """Return the size."""
         self.checked.append(self.path)
         path = Path(self.path)
         if not path.is_file() or path.read_text("utf-8") != self.content:
@@ -177,21 +171,12 @@ class FileProof:
 
 
 def shell(text: str, **options: Any) -> Command:
-    """Return a command that runs a line of shell."""
     return Command(argv=("sh", "-c", text), **options)
 
 
 def make_plan(workspace: Path, *steps: Step) -> Plan:
-    """Return a plan of steps in topological order."""
-    return Plan(
-        recipe="test",
-        workspace=str(workspace),
-        lock_digest="0" * 64,
-        steps=tuple(steps),
-        fingerprints=fingerprints(steps),
-    )
+    return Plan("test", str(workspace), "0" * 64, steps, fingerprints(steps))
 
 
 def lines_of(path: Path) -> Sequence[str]:
-    """Return the lines of a text file, none where it is missing."""
     return path.read_text("utf-8").splitlines() if path.exists() else []

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import random
 from dataclasses import dataclass
 from pathlib import Path
 
 from support.data_files import loaded
-from xpubuild.distribution import System
-from xpubuild.explain.document import Circumstances, Explanation, LikelyCause, explain_stream
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "explain"
 
@@ -70,17 +67,5 @@ def ordinary(count: int, seed: int = 0) -> list[str]:
 
 
 def embed(sample: list[str], *, before: int = 3000, after: int = 800, seed: int = 0) -> bytes:
-    """Return a long log with the excerpt in it."""
     lines = ordinary(before + after, seed)
     return ("\n".join([*lines[:before], *sample, *lines[before:]]) + "\n").encode()
-
-
-def explained(text: str, *distributions: str) -> Explanation:
-    """Explain a text as a log of a host of these distributions, the nearest first."""
-    known = Circumstances(system=System(distributions))
-    return explain_stream(io.BytesIO((text + "\n").encode()), known)
-
-
-def first(text: str, *distributions: str) -> LikelyCause:
-    """Return what is told first about a text."""
-    return explained(text, *distributions).findings[0]

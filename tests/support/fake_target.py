@@ -91,5 +91,4 @@ class FakeTarget:
         return [json.loads(line) for line in self._runs.read_text().splitlines()]
 
     def groups(self) -> list[list[str]]:
-        """Return the checks that each process was given."""
         return [run["words"][run["words"].index("--") + 1 :] for run in self.runs()]

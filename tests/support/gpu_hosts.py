@@ -6,19 +6,7 @@ import dataclasses
 import sys
 from typing import Any
 
-from support.hosts import (
-    DEVELOPMENT,
-    GROUPS,
-    LTS,
-    LTS2,
-    OPENCL,
-    Content,
-    Gpu,
-    Host,
-    LevelZero,
-    Node,
-    User,
-)
+from support.hosts import DEVELOPMENT, GROUPS, LTS, LTS2, OPENCL, Content, Gpu, Host, LevelZero, Node, User
 
 GIB = 1 << 30
 MAX_1550 = Gpu()
@@ -60,12 +48,10 @@ DOCKER: dict[str, Content] = {"/run/systemd/container": "docker\n"}
 
 
 def at(gpu: Gpu, address: str, number: int) -> Gpu:
-    """Return the same card in another slot."""
     return dataclasses.replace(gpu, address=address, number=number)
 
 
 def like(gpu: Gpu, **changes: object) -> tuple[Gpu, ...]:
-    """Return one card with other values."""
     return (dataclasses.replace(gpu, **changes),)  # type: ignore[arg-type]
 
 
@@ -208,7 +194,6 @@ XPU = "_is_compiled = lambda: {built}\ndevice_count = lambda: {count}\n"
 
 
 def torch(built: bool, count: int) -> dict[str, Content]:
-    """Return a stand-in torch that says how many devices it has."""
     text = XPU.format(built=built, count=count)
     return {"/opt/site/torch/__init__.py": TORCH, "/opt/site/torch/xpu.py": text}
 
@@ -221,7 +206,6 @@ _WITH_TORCH: dict[str, Any] = {
 
 
 def _broken(name: str, text: str, *expect: str, **environ: str) -> Host:
-    """Return a host whose torch runs this text when it is imported."""
     files: dict[str, Content] = {"/opt/site/torch/__init__.py": text}
     changes = {**_WITH_TORCH, "environ": {**_WITH_TORCH["environ"], **environ}}
     return _healthy(name, *expect, files=files, **changes)

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from support.fake_ze.builder import SONAME, fake_driver
-from support.ocloc_standin import ocloc_script
+from support.ocloc_standin import OCLOC
 
 ENTER = Path(__file__).with_name("enter_host.py")
 RENDER_GID = 993
@@ -42,15 +42,11 @@ _DROPPED_PREFIXES = ("ZE_", "ZES_", "SYCL_", "ONEAPI_", "UR_", "NEO", "SLURM_", 
 
 @dataclass(frozen=True)
 class Link:
-    """A symbolic link."""
-
     target: str
 
 
 @dataclass(frozen=True)
 class Node:
-    """A device node: who may open it."""
-
     mode: int = 0o660
     uid: int = 0
     gid: int = RENDER_GID
@@ -74,7 +70,6 @@ class Gpu:
 
     address: str = "0000:29:00.0"
     device: str = "0x0bd5"
-    vendor: str = "0x8086"
     name: str = "Intel(R) Data Center GPU Max 1550"
     pci_class: str = "0x038000"
     driver: str | None = "i915"
@@ -88,11 +83,8 @@ class Gpu:
     bar_bytes: int = 128 * _GIB
     virtual: bool = False
     integrated: bool = False
-    #: Whether its i915 is Intel's own and not the kernel's.
-    dkms: bool = True
 
     def paths(self) -> dict[str, Content]:
-        """Return what sysfs and /dev have of it."""
         parents = [f"0000:{0x80 + index:02x}:01.0" for index in range(len(self.bridges))]
         top = f"/sys/devices/pci0000:{int(self.address[5:7], 16) & 0xF0:02x}/" + self.address.replace(
             ":", "_"
@@ -100,7 +92,7 @@ class Gpu:
         place = "/".join((top, *reversed(parents), self.address))
         found: dict[str, Content] = {
             **_attributes(place, self.link, self.pci_class),
-            f"{place}/vendor": f"{self.vendor}\n",
+            f"{place}/vendor": "0x8086\n",
             f"{place}/device": f"{self.device}\n",
             f"{place}/numa_node": f"{self.numa}\n",
             f"{place}/resource": f"{0:#018x} {0xFFFFFF:#018x} 0x{0x140204:016x}\n{0:#018x} {0:#018x}"
@@ -123,7 +115,7 @@ class Gpu:
             f"/sys/bus/pci/drivers/{self.driver}/bind": "",
             f"/sys/module/{self.driver}/refcnt": "1\n",
         }
-        if self.driver == "i915" and self.dkms:
+        if self.driver == "i915":  # Intel's own, not the kernel's
             found["/sys/module/i915/version"] = (
                 "backported to 5.15 from (8c20a57) using backports I915_24.2\n"
             )
@@ -143,7 +135,6 @@ class Gpu:
         return found
 
     def fake_ze(self) -> str:
-        """Return the line that tells the stand-in driver of it."""
         domain, bus, rest = self.address.split(":")
         device, function = rest.split(".")
         node = f"/dev/dri/renderD{self.number}" if self.number is not None else "/dev/dri/none"
@@ -166,18 +157,15 @@ def _attributes(folder: str, link: tuple[str, str, str, str], pci_class: str) ->
 class LevelZero:
     """The loader (this machine's own, or hidden) and the stand-in driver behind it.
 
-    ``act`` is crash, abort or hang and where, as "crash init"; ``init`` what zeInit returns; ``sees`` the
-    PCI addresses that it knows of, by default all of the host's Intel GPUs that i915 or xe is bound to;
-    ``largest_bytes`` what a GPU gives in one piece, 0 for all of its memory.
+    ``act`` is crash, abort or hang and where, as "crash init"; ``sees`` the PCI addresses that it knows
+    of, by default all of the host's GPUs that i915 or xe is bound to.
     """
 
     loader: bool = True
     driver: bool = True
     api: str = "1.3"
     act: str = ""
-    init: int = 0
     sees: tuple[str, ...] | None = None
-    largest_bytes: int = 0
 
 
 LTS = {
@@ -200,7 +188,7 @@ GROUPS = f"root:x:0:\nvideo:x:{VIDEO_GID}:\nrender:x:{RENDER_GID}:\nada:x:1000:\
 DEVELOPMENT: dict[str, Content] = {
     "/usr/include/level_zero/ze_api.h": "/* stand-in */\n",
     "/usr/include/CL/cl.h": "/* stand-in */\n",
-    "/usr/bin/ocloc": ocloc_script(),
+    "/usr/bin/ocloc": OCLOC,
 }
 OPENCL: dict[str, Content] = {
     "/etc/OpenCL/vendors/intel.icd": "/usr/lib/x86_64-linux-gnu/intel-opencl/libigdrcl.so\n",
@@ -223,7 +211,6 @@ class Host:
     mounts: Mapping[str, str] = field(default_factory=dict)
     user: User = User()
     kernel: str = "5.15.0-91-generic"
-    cmdline: str = "BOOT_IMAGE=/vmlinuz root=/dev/sda1 ro"
     arguments: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -240,7 +227,6 @@ class Host:
         return dataclasses.replace(self, **changes)
 
     def tree(self) -> dict[str, Content]:
-        """Return everything that is there, by absolute path."""
         found: dict[str, Content] = {
             "/etc/os-release": UBUNTU,
             "/etc/passwd": PASSWD,
@@ -250,7 +236,7 @@ class Host:
                 for name, version in self.packages.items()
             ),
             "/proc/sys/kernel/osrelease": f"{self.kernel}\n",
-            "/proc/cmdline": f"{self.cmdline}\n",
+            "/proc/cmdline": "BOOT_IMAGE=/vmlinuz root=/dev/sda1 ro\n",
         }
         for gpu in self.pci:
             found.update(gpu.paths())
@@ -261,19 +247,11 @@ class Host:
         return {**found, **self.files}
 
     def fake_ze(self) -> str:
-        """Return what the stand-in driver is told."""
         zero = self.level_zero
-        lines = [
-            f"api {zero.api.replace('.', ' ')}\n",
-            f"init {zero.init}\n",
-            f"largest {zero.largest_bytes}\n",
-            f"act {zero.act}\n" if zero.act else "",
-        ]
-        for gpu in self.pci:
-            bound = gpu.vendor == "0x8086" and gpu.driver in ("i915", "xe")
-            if bound if zero.sees is None else gpu.address in zero.sees:
-                lines.append(gpu.fake_ze())
-        return "".join(lines)
+        bound = [gpu.address for gpu in self.pci if gpu.driver in ("i915", "xe")]
+        sees = bound if zero.sees is None else zero.sees
+        head = f"api {zero.api.replace('.', ' ')}\n" + (f"act {zero.act}\n" if zero.act else "")
+        return head + "".join(gpu.fake_ze() for gpu in self.pci if gpu.address in sees)
 
 
 def _loaders() -> list[str]:

@@ -13,20 +13,12 @@ SAYS, RECORD = "@SAYS@", "@RECORD@"
 # Options of the Intel compiler that GCC does not know, those with a value of their own, and prefixes.
 _WITH_VALUE = ("-Xs", "-Xspirv-translator", "-Xclang")
 _UNKNOWN = (
-    "-fsycl",
-    "-sycl-std",
-    "-fno-sycl",
-    "-fhonor",
-    "-fno-approx",
-    "-no-ftz",
-    "-foffload",
-    "--offload",
+    "-fsycl", "-sycl-std", "-fno-sycl", "-fhonor", "-fno-approx", "-no-ftz", "-foffload", "--offload",
     "-fpreview",
-)
+)  # fmt: skip
 
 
 def host_arguments(arguments: list[str]) -> list[str]:
-    """Return what of a command line the host compiler understands."""
     kept: list[str] = []
     words = iter(arguments)
     for word in words:
@@ -38,7 +30,6 @@ def host_arguments(arguments: list[str]) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Record the call, then answer it."""
     with Path(RECORD).open("a", encoding="utf-8") as stream:
         stream.write("\x1f".join(arguments).replace("\n", " ") + "\n")
     if "--version" in arguments:

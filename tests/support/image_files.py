@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from support.data_files import DATA
-from xpubuild.images.make import Asked, Rendered
+from xpubuild.images import make
+from xpubuild.images.make import Rendered
 from xpubuild.images.stages import Format
 from xpubuild.install.options import Options
 
@@ -17,8 +18,6 @@ FOLDER = DATA / "images"
 
 
 class Cell(NamedTuple):
-    """A recipe on a base, with options of an install."""
-
     recipe: str
     base: str
     form: Format = "containerfile"
@@ -37,13 +36,11 @@ CELLS = {
 
 
 def rendered(cell: Cell, program: Path | None = None) -> Rendered:
-    """Return a cell as it is rendered now."""
     options = Options(recipe=cell.recipe, workspace=Path("/somewhere"), **cell.options)
-    return Asked(cell.base, cell.form, program).render(options)
+    return make.rendered(options, cell.base, cell.form, program)
 
 
 def rewrite() -> None:
-    """Write every file, and remove those that no cell has."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     for path in FOLDER.iterdir():
         if path.name not in CELLS:

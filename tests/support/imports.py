@@ -26,32 +26,26 @@ class Import:
         return f"{self.module}:{self.line} imports {self.target}"
 
     def of(self, *packages: str) -> bool:
-        """Whether the target is one of these packages or lies below."""
         return any(self.target == name or self.target.startswith(f"{name}.") for name in packages)
 
     def inside(self, *packages: str) -> bool:
-        """Whether the importing module is one of these packages or lies below."""
         return any(self.module == name or self.module.startswith(f"{name}.") for name in packages)
 
 
 def sources() -> list[Path]:
-    """Return every Python file of the package, without the embedded extension."""
     return sorted(path for path in PACKAGE.rglob("*.py") if _DATA not in path.parents)
 
 
 def module_name(path: Path) -> str:
-    """Return the dotted name of a file of the package."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def all_imports() -> list[Import]:
-    """Return every import of the package."""
     return [found for path in sources() for found in imports_of(module_name(path), path)]
 
 
 def imports_of(module: str, path: Path) -> Iterator[Import]:
-    """Return the imports of one file."""
     tree = ast.parse(path.read_text("utf-8"))
     typing_lines = {
         inner.lineno

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from support.indexes import PackageIndex, noise, sha256
-from xpubuild.supply.index.files import RemoteFile
 
 NAME = "demo-1.0+cpu-py3-none-any.whl"
 PATH = f"/files/{NAME}"
@@ -26,9 +25,8 @@ def configure(monkeypatch: pytest.MonkeyPatch, **variables: str) -> None:
         monkeypatch.setenv(name, value)
 
 
-def remote(index: PackageIndex, *, digest: str | None = sha256(DATA), **more: object) -> RemoteFile:
-    url = f"{index.at()}/files/{NAME.replace('+', '%2B')}"
-    return RemoteFile("demo", "1.0+cpu", NAME, digest, len(DATA), url, **more)  # type: ignore[arg-type]
+def remote(index: PackageIndex, *, digest: str | None = sha256(DATA)) -> tuple[str, str | None]:
+    return f"{index.at()}/files/{NAME.replace('+', '%2B')}", digest
 
 
 def parts(folder: Path) -> list[Path]:

@@ -6,7 +6,6 @@ import base64
 import contextlib
 import hashlib
 import http.server
-import json
 import random
 import select
 import socket
@@ -20,11 +19,9 @@ from typing import TypeVar
 from urllib.parse import quote, unquote, urlsplit
 
 _Running = TypeVar("_Running", bound="_Server")
-JSON_PAGE = "application/vnd.pypi.simple.v1+json"
 
 
 def noise(size: int, seed: int = 1) -> bytes:
-    """Return bytes that no compression makes smaller."""
     return random.Random(seed).randbytes(size)  # noqa: S311
 
 
@@ -34,8 +31,6 @@ def sha256(data: bytes) -> str:
 
 @dataclass
 class Request:
-    """What a server was asked."""
-
     method: str
     path: str
     headers: dict[str, str]
@@ -89,35 +84,22 @@ class Faults:
 
 
 class PackageIndex(_Server):
-    """A simple index (PEP 503, PEP 691) below ROOT/simple/, files below ROOT/files/."""
+    """A simple index (PEP 503) below ROOT/simple/, files below ROOT/files/."""
 
-    def __init__(
-        self,
-        *,
-        json_pages: bool = False,
-        hashes: bool = True,
-        login: str = "",
-        certificate: Path | None = None,
-        root: str = "",
-    ) -> None:
+    def __init__(self, *, login: str = "", certificate: Path | None = None, root: str = "") -> None:
         super().__init__(_handler(self))
         self.root = root
-        self.json_pages, self.hashes, self.login = json_pages, hashes, login
+        self.login = login
         self.faults = Faults()
         self.files: dict[str, bytes] = {}
-        self.pages: dict[str, str] = {}
-        self.requires_python: dict[str, str] = {}
         self._scheme = "https" if certificate else "http"
         if certificate:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(certificate)
             self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
 
-    def add(self, filename: str, data: bytes = b"", *, requires_python: str = "") -> str:
-        """Offer a file; return its sha256."""
+    def add(self, filename: str, data: bytes = b"") -> str:
         self.files[filename] = data or filename.encode()
-        if requires_python:
-            self.requires_python[filename] = requires_python
         return sha256(self.files[filename])
 
     def url(self, login: str = "", host: str = "127.0.0.1") -> str:
@@ -130,25 +112,14 @@ class PackageIndex(_Server):
         return [request.path for request in self.requests if part in request.path]
 
     def page_of(self, project: str) -> tuple[str, str] | None:
-        """Return content type and text of a project page."""
         names = [name for name in sorted(self.files) if _project(name) == project]
         if not names:
             return None
-        if self.json_pages:
-            document = {"meta": {"api-version": "1.1"}, "name": project, "versions": [], "files": [
-                {"filename": name, "url": f"/files/{quote(name)}", "size": len(self.files[name]),
-                 "hashes": {"sha256": sha256(self.files[name])} if self.hashes else {},
-                 "requires-python": self.requires_python.get(name)}
-                for name in names
-            ]}  # fmt: skip
-            return JSON_PAGE, json.dumps(document)
-        links = []
-        for name in names:
-            end = f"#sha256={sha256(self.files[name])}" if self.hashes else ""
-            needs = self.requires_python.get(name, "").replace("<", "&lt;").replace(">", "&gt;")
-            more = f' data-requires-python="{needs}"' if needs else ""
-            # Indexes show a shortened name now and then; what counts is the link.
-            links.append(f'<a href="../../files/{quote(name)}{end}"{more}>{name[:12]}…</a>')
+        # Indexes show a shortened name now and then; what counts is the link.
+        links = [
+            f'<a href="../../files/{quote(name)}#sha256={sha256(self.files[name])}">{name[:12]}…</a>'
+            for name in names
+        ]
         return "text/html; charset=utf-8", f"<!DOCTYPE html><html><body>{'<br>'.join(links)}</body></html>"
 
 
@@ -181,8 +152,6 @@ def _handler(index: PackageIndex) -> type[http.server.BaseHTTPRequestHandler]:  
                 self.project(path.strip("/").rpartition("/")[2])
             elif path.startswith("/files/"):
                 self.file(path)
-            elif path in index.pages:
-                self.answer(200, index.pages[path].encode(), {"Content-Type": "text/html"})
             else:
                 self.answer(404, b"no such thing")
 

@@ -143,7 +143,6 @@ def children_run() -> bool:
 
 
 def stop(processes: list[psutil.Process]) -> list[str]:
-    """Kill processes; return a line about each."""
     lines = []
     for process in processes:
         try:
@@ -177,13 +176,11 @@ class NetworkGuard:
         socket.socket.connect_ex = connect_ex  # type: ignore[method-assign, assignment]
 
     def remove(self) -> None:
-        """Put the real ones back."""
         socket.socket.connect = self._connect  # type: ignore[method-assign]
         socket.socket.connect_ex = self._connect_ex  # type: ignore[method-assign]
 
     @staticmethod
     def check(opened: socket.socket, address: object) -> None:
-        """Refuse an address that is not this machine's own."""
         if opened.family not in (socket.AF_INET, socket.AF_INET6) or not isinstance(address, tuple):
             return
         host = str(address[0])

@@ -115,7 +115,6 @@ def llvm_archive(text: str = "the first LLVM\n") -> bytes:
 
 
 def write_archives(folder: Path) -> None:
-    """Write what a server has."""
     folder.mkdir()
     (folder / f"{LLVM}.tar.gz").write_bytes(llvm_archive())
     with zipfile.ZipFile(folder / JSON, "w") as archive:

@@ -44,7 +44,6 @@ class Modules:
 
 
 def lmod() -> Modules:
-    """Return the installed Lmod."""
     return Modules("lmod", f'module() {{ eval "$({_LMOD} bash "$@")"; }}')
 
 

@@ -30,7 +30,6 @@ class Tool:
 
     @property
     def advice(self) -> str:
-        """What to do to have it."""
         return self.hint or f"install the package {self.package}"
 
 
@@ -87,20 +86,18 @@ def _has_git_helper(name: str) -> bool:
     return (Path(folder) / name).exists()
 
 
+#: Programs whose package has their name.
+_OF_THEIR_NAME = (
+    "buildah", "ccache", "cmake", "debootstrap", "dash", "fish", "g++", "icecc",
+    "openssl", "patchelf", "redis-server", "shellcheck", "strace", "tcsh", "zsh",
+)  # fmt: skip
 TOOLS: dict[str, Tool] = {
+    **{name: _program(name, name) for name in _OF_THEIR_NAME},
     "apt-get": _program("apt", "apt-get"),
-    "buildah": _program("buildah", "buildah"),
-    "ccache": _program("ccache", "ccache"),
-    "cmake": _program("cmake", "cmake"),
     "ninja": _program("ninja-build", "ninja"),
-    "debootstrap": _program("debootstrap", "debootstrap"),
     "distcc": _program("distcc", "distcc", "distccd"),
-    "dash": _program("dash", "dash"),
-    "fish": _program("fish", "fish"),
-    "g++": _program("g++", "g++"),
     "git-daemon": Tool("git", lambda: _has_git_helper("git-daemon")),
     "git-http-backend": Tool("git", lambda: _has_git_helper("git-http-backend")),
-    "icecc": _program("icecc", "icecc"),
     "ip": _program("iproute2", "ip"),
     "lspci": _program("pciutils", "lspci"),
     "mkfs.ext4": _program("e2fsprogs", "mkfs.ext4"),
@@ -114,20 +111,13 @@ TOOLS: dict[str, Tool] = {
     "munged": _program("munge", "munged"),
     "node": _program("nodejs", "node"),
     "ocloc": _program("intel-opencl-icd", "ocloc"),
-    "openssl": _program("openssl", "openssl"),
-    "patchelf": _program("patchelf", "patchelf"),
-    "redis-server": _program("redis-server", "redis-server"),
     "root": Tool("", lambda: os.geteuid() == 0, hint="run as root"),
     "script": _program("bsdutils", "script"),
     "setpriv": _program("util-linux", "setpriv"),
-    "shellcheck": _program("shellcheck", "shellcheck"),
     "slurmctld": _program("slurm-wlm", "slurmctld", "slurmd"),
     "ssh": _program("openssh-client", "ssh", "ssh-keygen"),
     "sshd": _program("openssh-server", "sshd"),
-    "strace": _program("strace", "strace"),
-    "tcsh": _program("tcsh", "tcsh"),
     "umockdev-run": _program("umockdev", "umockdev-run"),
-    "zsh": _program("zsh", "zsh"),
 }
 
 

@@ -27,7 +27,28 @@ def server(
     listener = socket.create_server(("127.0.0.1", 0))
     listener.settimeout(0.05)
     done = threading.Event()
-    thread = threading.Thread(target=_serve, args=(listener, answer, tls, heard, done))
+
+    def serve() -> None:
+        with contextlib.ExitStack() as held:
+            while not done.is_set():
+                try:
+                    stream, _ = listener.accept()
+                except TimeoutError:
+                    continue
+                stream.settimeout(2)
+                held.enter_context(stream)
+                with contextlib.suppress(OSError):
+                    if tls is not None:
+                        stream = held.enter_context(tls.wrap_socket(stream, server_side=True))
+                    if answer is None:
+                        continue
+                    request = stream.recv(65536)
+                    if heard is not None:
+                        heard.append(request)
+                    stream.sendall(answer)
+                    stream.shutdown(socket.SHUT_WR)
+
+    thread = threading.Thread(target=serve)
     thread.start()
     try:
         yield listener.getsockname()[1]
@@ -37,35 +58,7 @@ def server(
         listener.close()
 
 
-def _serve(
-    listener: socket.socket,
-    answer: bytes | None,
-    tls: ssl.SSLContext | None,
-    heard: list[bytes] | None,
-    done: threading.Event,
-) -> None:
-    with contextlib.ExitStack() as held:
-        while not done.is_set():
-            try:
-                stream, _ = listener.accept()
-            except TimeoutError:
-                continue
-            stream.settimeout(2)
-            held.enter_context(stream)
-            with contextlib.suppress(OSError):
-                if tls is not None:
-                    stream = held.enter_context(tls.wrap_socket(stream, server_side=True))
-                if answer is None:
-                    continue
-                request = stream.recv(65536)
-                if heard is not None:
-                    heard.append(request)
-                stream.sendall(answer)
-                stream.shutdown(socket.SHUT_WR)
-
-
 def free_port() -> int:
-    """Return a port on which nobody listens."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
     return port

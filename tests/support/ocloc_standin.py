@@ -9,25 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from support.files import script
+
 #: All of what upstream compiles for, and what LTS 2350 knows of it.
 EVERY = (
-    "pvc",
-    "bmg",
-    "dg2",
-    "arl-h",
-    "mtl-h",
-    "lnl-m",
-    "ptl-h",
-    "ptl-u",
-    "xe-lpg",
-    "ats-m150",
-    "ats-m75",
+    "pvc", "bmg", "dg2", "arl-h", "mtl-h", "lnl-m", "ptl-h", "ptl-u", "xe-lpg", "ats-m150", "ats-m75",
     "mtl-u",
-)
+)  # fmt: skip
 LTS_2350 = ("pvc", "xe-lpg", "ats-m150")
 
 _SCRIPT = """\
-#!/bin/sh
 # stand-in for ocloc
 {before}
 while [ $# -gt 0 ]; do
@@ -52,18 +43,13 @@ echo 'Build succeeded.'
 """
 
 
-def ocloc_script(knows: Iterable[str] = EVERY, *, before: str = "") -> str:
-    """Return the program; ``before`` are lines that run first."""
-    return _SCRIPT.format(knows=" ".join(knows), before=before)
+#: The program that knows every target.
+OCLOC = "#!/bin/sh\n" + _SCRIPT.format(knows=" ".join(EVERY), before="")
 
 
 def add_ocloc(folder: Path, knows: Iterable[str] = EVERY, *, before: str = "") -> Path:
-    """Put the program into a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    program = folder / "ocloc"
-    program.write_text(ocloc_script(knows, before=before), "utf-8")
-    program.chmod(0o755)
-    return program
+    """Put a program into a folder; ``before`` are lines that run first."""
+    return script(folder / "ocloc", _SCRIPT.format(knows=" ".join(knows), before=before))
 
 
 def add_module(folder: Path, knows: Iterable[str] = EVERY) -> tuple[Path, Path]:

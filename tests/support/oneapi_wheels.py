@@ -16,18 +16,16 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import zipfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
 from integration import oneapi_standin as standin
 
 from support.data_files import loaded
-from support.shared import once
+from support.shared import fetched, once
 
 _RECORDER = Path(__file__).with_name("icpx_recorder.py")
 _TABLE = Path(__file__).with_name("oneapi_wheels.yaml")
@@ -50,7 +48,6 @@ class Wheel:
 
 @functools.cache
 def lines() -> dict[str, Any]:
-    """Return the table of lines, components and wheels."""
     table = loaded(_TABLE)
     assert isinstance(table, dict)
     return table
@@ -69,7 +66,6 @@ class Tree:
     record: Path
 
     def component(self, name: str, version: str = "latest") -> Path:
-        """Return the folder of a component."""
         return (self.root / name / version).resolve()
 
     def calls(self) -> list[list[str]]:
@@ -139,7 +135,8 @@ def _unpack(wheel: Wheel, into: Path) -> None:
     """Unpack what an installer would put below a component's folder; equal libraries become links again."""
     into.mkdir(parents=True)
     wanted = re.compile(rf"[^/]+\.data/data/((?:{wheel.only}).*[^/a])$")
-    with zipfile.ZipFile(_download(wheel)) as archive:
+    path = fetched("wheels", wheel.file, lambda into: _fetch(wheel, into))
+    with zipfile.ZipFile(path) as archive:
         members = [(found[1], item) for item in archive.infolist() if (found := wanted.match(item.filename))]
         first: dict[tuple[str, int, int], str] = {}
         # The longest name is that of the file, the others are the links that a wheel cannot have.
@@ -157,20 +154,6 @@ def _unpack(wheel: Wheel, into: Path) -> None:
         plain = library.with_name(f"{library.name.split('.so.')[0]}.so")
         if not plain.exists() and "-gdb" not in library.name:
             plain.symlink_to(library.name)  # the installer's, for linking; some wheels leave it out
-
-
-def _download(wheel: Wheel) -> Path:
-    """Return the wheel, fetched once for all workers and runs that share a cache folder."""
-    shared = os.environ.get("XPUBUILD_TEST_CACHE")
-    folder = Path(shared) if shared else Path(tempfile.gettempdir()) / f"xpubuild-wheels-{os.getuid()}"
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    target = folder / wheel.file
-    with FileLock(f"{target}.lock"):
-        if not target.exists():
-            with tempfile.TemporaryDirectory(dir=folder) as scratch:
-                _fetch(wheel, Path(scratch))
-                (Path(scratch) / wheel.file).rename(target)
-    return target
 
 
 def _fetch(wheel: Wheel, into: Path) -> None:

@@ -13,8 +13,6 @@ _ADDRESSES = ("src", "href", "action", "data", "poster", "srcset", "xlink:href")
 
 @dataclass
 class Page(HTMLParser):
-    """A page, as a parser sees it."""
-
     text: str
     tags: list[str] = field(default_factory=list)
     ids: list[str] = field(default_factory=list)
@@ -69,7 +67,6 @@ class Page(HTMLParser):
 
     @property
     def said(self) -> str:
-        """All text of the page."""
         return " ".join(" ".join(self.words).split())
 
 

@@ -18,7 +18,7 @@ from support.data_files import DATA, dumped, placed
 from support.releases import recipe_of
 from xpubuild.engine.model import Command, Plan, Step
 from xpubuild.install.choose import check_host, choose
-from xpubuild.install.options import Options, Resolved
+from xpubuild.install.options import Options
 from xpubuild.install.planner import make_plan
 from xpubuild.install.rehearse import planned
 from xpubuild.install.resolve import requirement_texts
@@ -59,10 +59,6 @@ _LOCK = CondaLock(
         for name, version in (("cmake", "3.31.2"), ("python", "3.12.4"))
     ), ("conda-forge",), "0" * 64,
 )  # fmt: skip
-_OPEN = {
-    name: Resolved("main", digit * 40, f"https://git.example.invalid/{name}", "2026-01-01T00:00:00Z")
-    for name, digit in (("torch", "1"), ("triton", "2"), ("vision", "3"), ("audio", "4"))
-}
 
 
 def _oneapi(version: str) -> OneapiFacts:
@@ -114,7 +110,6 @@ def known_target(choice: Choice, **facts: Any) -> Target:
 
 
 def plan_for(name: str, **asked: Any) -> Plan:
-    """Return the plan of a recipe for such a host."""
     return make_plan(target_for(name, **asked))
 
 
@@ -136,7 +131,6 @@ _SERVED = Downloads(Path("/somewhere/mirror"), pip={"PIP_FIND_LINKS": "file:///s
 
 
 def prepared_for(name: str, **asked: Any) -> Prepared:
-    """Return such a target with its plan."""
     target = target_for(name, **asked)
     return Prepared(target, make_plan(target), target.recipe.needs.disk_gib)
 
@@ -169,7 +163,6 @@ _SCRIPTS = frozenset({"2.13-cpu-waiting-ccache", "2.13-xpu-compilers-uv"})
 
 
 def text_of(name: str) -> str:
-    """Return what the file of a plan holds."""
     plan = PLANS[name]()
     document = {
         "summary": {name: _said(name, value) for name, value in plan.summary.items()},
@@ -190,7 +183,6 @@ def _said(name: str, value: Any) -> Any:
 
 
 def _step(step: Step) -> dict[str, Any]:
-    """Return every field of a step that is not at its default."""
     shown = _fields(step)
     shown["commands"] = [_command(command) for command in step.commands]
     shown["proofs"] = [proof.key() for proof in step.proofs]

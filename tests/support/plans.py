@@ -48,31 +48,26 @@ def loaded_recipe(**changes: Any) -> LoadedRecipe:
 def pinned(
     name: str, *, commit: str | None = "4" * 40, more: Mapping[str, Any] | None = None, **source: Any
 ) -> dict[str, Any]:
-    """Return a component with sources."""
     at = {"url": f"https://host/{name}.git", "commit": commit, **source}
     return {"kind": "source", "dist": name, "source": at, **(more or {})}
 
 
 def chosen(asked: Mapping[str, Any] | None = None, **changes: Any) -> Choice:
-    """Return the choice of such a recipe with these options."""
     return choose(Options(None, **{"workspace": Path("/ws"), **(asked or {})}), loaded_recipe(**changes))
 
 
 def target_of(
     asked: Mapping[str, Any] | None = None, facts: Mapping[str, Any] | None = None, **changes: Any
 ) -> Target:
-    """Return the target of such a choice on a made-up host."""
     return known_target(chosen(asked, **changes), **{**FACTS, **(facts or {})})
 
 
 def plan_of(
     asked: Mapping[str, Any] | None = None, facts: Mapping[str, Any] | None = None, **changes: Any
 ) -> Plan:
-    """Return the plan of such a target."""
     return make_plan(target_of(asked, facts, **changes))
 
 
 def resolved(commit: str) -> dict[str, Any]:
-    """Return the facts of a host on which the branch of torch was looked up."""
     found = Resolved(ref="main", commit=commit, url="https://host/torch.git", when="2026-01-31T12:00:00+0000")
     return {"resolved": {"torch": found}}

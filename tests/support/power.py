@@ -29,7 +29,6 @@ class Disk:
         self._megabytes, self._cuts = megabytes, 0
 
     def make(self) -> None:
-        """Make both file systems and mount them."""
         for folder in (self.place, self._below):
             folder.mkdir(parents=True)
         _format(self._outer, self._megabytes * 3 + 16)
@@ -38,7 +37,6 @@ class Disk:
         self.mount()
 
     def mount(self) -> None:
-        """Mount the disk."""
         # Without its heuristics: by default ext4 flushes a file that is renamed over another one.
         _mount(self._image, self.place, "loop,noauto_da_alloc")
 
@@ -73,7 +71,6 @@ class Disk:
         self.restore()
 
     def remove(self) -> None:
-        """Unmount what is mounted, and remove the files."""
         for place in (self.place, self._below):
             if place.is_mount():
                 _unmount(place)

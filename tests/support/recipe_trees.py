@@ -5,18 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from support.files import lay
 from xpubuild.recipe.model import Recipe
 from xpubuild.recipe.tree import TreeReport, check_tree, expected
 
 PIN, OTHER = "2" * 40, "3" * 40
-SETUP = """
-import sys
-python_min_version = (3, 9, 0)
-python_min_version_str = ".".join(map(str, python_min_version))
-raise SystemExit("this file must not be run")
-def main():
-    setup(name="torch", python_requires=f">={python_min_version_str}")
-"""
 GITMODULES = '[submodule "a"]\n\tpath = third_party/a\n\turl = /a\n[submodule "b"]\n\tpath=third_party/b\n'
 #: A list in the form of upstream's since 2.13.
 FORWARDING = """# USE_NINJA: gone
@@ -39,8 +32,8 @@ SOURCE: dict[str, Any] = {
 
 def write_tree(top: Path) -> Path:
     """Write a source tree with every file that is held against a recipe."""
-    files = {
-        "setup.py": SETUP,
+    return lay(top, {
+        "setup.py": 'raise SystemExit("this file must not be run")\n',
         "pyproject.toml": "[build-system]\nrequires = []\n",
         "version.txt": "2.6.0a0\n",
         "third_party/xpu.txt": f"{PIN}\n",
@@ -48,11 +41,7 @@ def write_tree(top: Path) -> Path:
         ".ci/docker/triton_version.txt": "3.2.0\n",
         ".gitmodules": GITMODULES,
         "third_party/a/.gitmodules": '[submodule "c"]\n\tpath = deps/c\n',
-    }
-    for name, text in files.items():
-        (top / name).parent.mkdir(parents=True, exist_ok=True)
-        (top / name).write_text(text)
-    return top
+    })  # fmt: skip
 
 
 def recipe(source: Any = None, triton: Any = None, **changes: Any) -> Recipe:

@@ -11,7 +11,6 @@ from xpubuild.engine.model import Plan, Step
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.runner import run_plan
 from xpubuild.engine.state import plan_states
-from xpubuild.install.build_compilers import HitsProof
 from xpubuild.supply.caching import logs_of
 from xpubuild.verify.model import CheckResult, VerifyReport
 from xpubuild.verify.suite.database_table import Table
@@ -44,27 +43,14 @@ def _steps(root: Path, *, fails: bool) -> tuple[Step, ...]:
     layout = Layout(root)
     folder, ready = layout.build / "lib", layout.build / "ready"
     logs = logs_of("lib", layout.build)
+    made = shell(f"printf ok > '{ready}'")
+    built = shell(f"ninja -j2 -C '{folder}' && sleep 2.5 && printf '{_CALLS}' > '{logs[0][1]}'")
+    installed = shell(_LOG % HOSTILE.replace("'", "") if fails else "true", env={"A": HOSTILE})
     return (
-        Step(
-            id="env",
-            title="make an environment",
-            commands=(shell(f"printf ok > '{ready}'"),),
-            proofs=(FileProof(str(ready), "ok"),),
-        ),
-        Step(
-            id="lib.wheel",
-            title=f"build lib {HOSTILE}",
-            needs=("env",),
-            commands=(shell(f"ninja -j2 -C '{folder}' && sleep 2.5 && printf '{_CALLS}' > '{logs[0][1]}'"),),
-            proofs=(HitsProof(logs),),
-        ),
-        Step(
-            id="lib.install",
-            title="install lib",
-            needs=("lib.wheel",),
-            commands=(shell(_LOG % HOSTILE.replace("'", "") if fails else "true", env={"A": HOSTILE}),),
-        ),
-        Step(id="verify", title="verify", needs=("lib.install",), commands=(shell("true"),)),
+        Step("env", "make an environment", commands=(made,), proofs=(FileProof(str(ready), "ok"),)),
+        Step("lib.wheel", f"build lib {HOSTILE}", needs=("env",), commands=(built,)),
+        Step("lib.install", "install lib", needs=("lib.wheel",), commands=(installed,)),
+        Step("verify", "verify", needs=("lib.install",), commands=(shell("true"),)),
     )
 
 
@@ -108,7 +94,6 @@ def verified(root: Path) -> None:
 
 
 def make(root: Path, *, fails: bool) -> Path:
-    """Return a workspace."""
     root.mkdir(parents=True)
     run(root, fails=fails)
     verified(root)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,3 +31,17 @@ def once(root: Path, name: str, make: Callable[[Path], None]) -> Path:
             make(folder)
             done.touch()
     return folder
+
+
+def fetched(kind: str, name: str, fetch: Callable[[Path], None]) -> Path:
+    """Return a file, fetched once for all workers and runs that share a cache folder."""
+    shared = os.environ.get("XPUBUILD_TEST_CACHE")
+    folder = Path(shared) if shared else Path(tempfile.gettempdir()) / f"xpubuild-{kind}-{os.getuid()}"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    target = folder / name
+    with FileLock(f"{target}.lock"):
+        if not target.exists():
+            with tempfile.TemporaryDirectory(dir=folder) as scratch:
+                fetch(Path(scratch))
+                (Path(scratch) / name).rename(target)
+    return target

@@ -56,16 +56,8 @@ class Slurm:
     node: subprocess.Popen[bytes] | None = None
 
     def call(self, *words: str) -> str:
-        """Return what a client of Slurm prints."""
-        done = subprocess.run(
-            words,
-            env={**os.environ, **self.environment},
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=60,
-        )
-        return done.stdout
+        env = {**os.environ, **self.environment}
+        return subprocess.run(words, env=env, capture_output=True, text=True, check=True, timeout=60).stdout
 
     def queue(self) -> dict[str, tuple[str, str]]:
         """Return name -> (id, state) of what is queued or runs."""

@@ -51,8 +51,6 @@ static const struct entry entries{n}[] = {{ {entries} {none} }};
 
 @dataclass(frozen=True)
 class Image:
-    """One image: its target, its bytes, its kernels."""
-
     target: str
     data: bytes
     kernels: tuple[str, ...] = ()

@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from support.files import lay
 from support.upstream import commit_all
 
 _SETUP = """\
@@ -87,7 +88,6 @@ execute_process(COMMAND "${SYCL_executable}" -c "${source_file}" -o "${generated
 
 
 def make(tree: Path) -> str:
-    """Write the tree as a git repository and return its commit."""
     files = {
         "setup.py": _SETUP,
         "CMakeLists.txt": _CMAKE,
@@ -97,10 +97,7 @@ def make(tree: Path) -> str:
         "other.cpp": "int other() { return 2; }\n",
         "flash/sycltla/forward.cpp": "int forward() { return 3; }\n",
     }
-    for name, text in files.items():
-        (tree / name).parent.mkdir(parents=True, exist_ok=True)
-        (tree / name).write_text(text, "utf-8")
-    return commit_all(tree, "small")
+    return commit_all(lay(tree, files), "small")
 
 
 def recipe(tree: Path, commit: str, *, oneapi: str, beside: Sequence[str] = (), **env: Any) -> str:

@@ -32,7 +32,6 @@ class Parts:
 
 
 def parts(folder: Path) -> Parts:
-    """Compile and pack everything below ``folder``."""
     wheels = folder / "wheels"
     core = library(folder, "libacme_core.so.1", "int core() { return 40; }")
     acme = library(folder, "libacme.so.1", "int core(); int acme() { return core() + 1; }", core)
@@ -50,7 +49,6 @@ def parts(folder: Path) -> Parts:
 
 
 def library(folder: Path, name: str, source: str, *needs: Path) -> Path:
-    """Compile a C library whose SONAME is its file name."""
     return compile_shared(
         folder / name,
         source,
@@ -67,7 +65,6 @@ def extension_wheel(folder: Path, extension: Path, more: Mapping[str, bytes] | N
 
 
 def environment(folder: Path) -> Path:
-    """Make an environment without pip; return it."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     return folder
 
@@ -91,6 +88,5 @@ def answer(env: Path, *, path: Path | None = None, library_path: Path | None = N
 
 
 def site(env: Path) -> Path:
-    """Return the site-packages folder of an environment."""
     (found,) = env.glob("lib/python3*/site-packages")
     return found

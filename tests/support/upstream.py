@@ -10,10 +10,8 @@ The PyTorch archive is repacked by the distribution: its submodules, ``.gitmodul
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
-import shutil
 import subprocess
 import tarfile
 import tempfile
@@ -22,7 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from filelock import FileLock
+from support.indexes import sha256
+from support.shared import fetched
 
 Name = Literal["pytorch", "vision", "audio"]
 _SUITE = "trixie"
@@ -111,32 +110,23 @@ _IDENTITY = {"NAME": "tests", "EMAIL": "tests@localhost", "DATE": "1700000000 +0
 
 
 def _download(name: Name) -> Path:
-    """Return the archive, fetched once for all workers and runs that share a cache folder."""
     archive = ARCHIVES[name]
-    shared = os.environ.get("XPUBUILD_TEST_CACHE")
-    folder = Path(shared) if shared else Path(tempfile.gettempdir()) / f"xpubuild-upstream-{os.getuid()}"
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    target = folder / Path(archive.pool).name
-    with FileLock(f"{target}.lock"):
-        if not target.exists():
-            _fetch(archive, target)
-    assert _sha256(target) == archive.sha256, f"{target} is not the archive that is pinned"
+    target = fetched("upstream", Path(archive.pool).name, lambda into: _fetch(archive, into))
+    assert sha256(target.read_bytes()) == archive.sha256, f"{target} is not the archive that is pinned"
     return target
 
 
-def _fetch(archive: Archive, target: Path) -> None:
+def _fetch(archive: Archive, into: Path) -> None:
     assert _APT_HELPER.exists(), "the sources come through apt; this machine has none"
     problems = []
-    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-        for base in dict.fromkeys(_mirrors()):
-            part = Path(scratch) / target.name
-            argv = [str(_APT_HELPER), "-oAPT::Sandbox::User=root", "download-file"]
-            argv += [f"{base.rstrip('/')}/{archive.pool}", str(part), f"SHA256:{archive.sha256}"]
-            done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=300)
-            if done.returncode == 0:
-                shutil.move(part, target)
-                return
-            problems.append(f"{base}: {done.stderr.strip()}")
+    for base in dict.fromkeys(_mirrors()):
+        argv = [str(_APT_HELPER), "-oAPT::Sandbox::User=root", "download-file"]
+        argv += [f"{base.rstrip('/')}/{archive.pool}", str(into / Path(archive.pool).name)]
+        argv += [f"SHA256:{archive.sha256}"]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=300)
+        if done.returncode == 0:
+            return
+        problems.append(f"{base}: {done.stderr.strip()}")
     raise AssertionError(f"no configured Debian archive has {archive.pool} ({_SUITE}): {problems}")
 
 
@@ -149,11 +139,3 @@ def _mirrors() -> Iterator[str]:
             yield from (uri for line in re.findall(r"(?m)^URIs:\s*(.+)$", text) for uri in line.split())
         else:
             yield from re.findall(r"(?m)^deb\s+(?:\[[^]]*\]\s+)?(\S+)", text)
-
-
-def _sha256(path: Path) -> str:
-    total = hashlib.sha256()
-    with path.open("rb") as stream:
-        while chunk := stream.read(1 << 20):
-            total.update(chunk)
-    return total.hexdigest()

@@ -43,14 +43,12 @@ _STARTED = tuple(_MOMENT + seconds for seconds in (0, 30, 4000, 4100))
 
 
 def shown(parts: Sequence[Part]) -> str:
-    """Return parts as a pipe gets them."""
     stream = io.StringIO()
     console.show(parts, stream, {})
     return stream.getvalue()
 
 
 def pipe() -> Terminal:
-    """Return a terminal that is none."""
     return Terminal(io.StringIO(), live=False, color=False, unicode=True)
 
 
@@ -89,7 +87,7 @@ def _plan() -> str:
         "torch": Estimate(3000.0, 5_000_000, 0, "an earlier build"),
         "ops": Estimate(None, None, 70_000, ""),
     }
-    return shown(plan_view(plan, {"env": "done", "torch": ("stale", "the pin changed")}, obstacles, guesses))
+    return shown(plan_view(plan, {"env": "done", "torch": "stale: the pin changed"}, obstacles, guesses))
 
 
 def _started(after_s: float, step: str, reason: str = "") -> StepStarted:

@@ -30,7 +30,7 @@ def wheel(*names: str, dist: str = "mine", tag: str = "linux_x86_64", **texts: s
 
 
 def elf(**values: object) -> ElfObject:
-    return ElfObject("ET_DYN", "EM_X86_64", 64, True, **values)  # type: ignore[arg-type]
+    return ElfObject("EM_X86_64", 64, True, **values)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

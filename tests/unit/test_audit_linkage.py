@@ -34,11 +34,9 @@ from xpubuild.errors import XpuBuildError
 
 def elf(*needed: str, machine: str = "EM_X86_64", **more: object) -> ElfObject:
     values = {
-        "kind": "ET_DYN",
         "machine": machine,
         "bits": 64,
         "little_endian": True,
-        "dynamic": True,
         **more,
     }
     return ElfObject(needed=needed, **values)  # type: ignore[arg-type]

@@ -27,7 +27,7 @@ INFO = "demo-1.0.dist-info"
 
 
 def problems(wheel: Path) -> list[tuple[str, str]]:
-    return [(item.kind, item.path) for item in read_wheel(wheel).problems]
+    return [(item.kind, item.object) for item in read_wheel(wheel).problems]
 
 
 def repack(wheel: Path, **changes: bytes | None) -> Path:
@@ -50,7 +50,7 @@ def test_a_right_wheel_has_no_problems(tmp_path: Path) -> None:
 def test_a_file_changed_after_packing_is_named(tmp_path: Path) -> None:
     wheel = repack(pack(tmp_path, "demo", "1.0", FILES), **{"demo/__init__.py": b"answer = 43\n"})
     [problem] = read_wheel(wheel).problems
-    assert (problem.kind, problem.path) == ("changed", "demo/__init__.py")
+    assert (problem.kind, problem.object) == ("changed", "demo/__init__.py")
     assert record_line("x", b"answer = 43\n")[1] in problem.message
     assert record_line("x", b"answer = 42\n")[1] in problem.message
 

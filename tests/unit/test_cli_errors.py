@@ -30,7 +30,6 @@ def named(value: object) -> str | None:
 
 MISTAKES = [
     (("isntall",), 2, "Did you mean 'install'?"),
-    (("uninstall",), 2, "Did you mean 'clean'?"),
     (("install", "--nope"), 2, "--nope"),
     (("install", "--editabl"), 2, "--editable"),
     (("plan", "quikstart"), 20, "did you mean 'quickstart'?"),

@@ -115,7 +115,7 @@ def test_an_abi_that_is_not_honoured_names_releases_that_do(xpubuild: Xpubuild) 
     result = xpubuild("plan", "2.13", "--cxx11-abi", "0", "--json")
     assert result.status == 22
     error = check(result.document(), "error")["error"]
-    assert "--cxx11-abi 0 was requested" in error["what"]
+    assert "--cxx11-abi 0 was requested" in error["why"]
     assert "releases that nothing known rules out here: 2.7" in error["fix"]
     assert "xpubuild plan 2.7 --cxx11-abi 0" in error["commands"]
     assert {item["constraint"] for item in error["evidence"]["constraints"]} == {"cxx11_abi"}

@@ -85,7 +85,7 @@ def test_the_recipe_may_come_from_the_environment(xpubuild: Xpubuild, tmp_path: 
 def of_the_user() -> list[Path]:
     """Return what is at home, but for what any command may remember of this host: answers and hashes."""
     kept = Path.home() / ".cache" / "xpubuild"
-    own = {kept.parent, kept, kept / "contents.json", kept / "answers", *(kept / "answers").glob("*")}
+    own = {kept.parent, kept, kept / "answers", *(kept / "answers").glob("*")}
     return sorted({*Path.home().rglob("*")} - own)
 
 

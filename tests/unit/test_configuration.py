@@ -65,7 +65,6 @@ def params(monkeypatch: pytest.MonkeyPatch, *arguments: str, **variables: str) -
             patch.setenv(name, value)
         with click.Context(cli) as context:
             name, command, rest = cli.resolve_command(context, list(arguments))
-            assert command is not None
             return command.make_context(name, rest, parent=context).params
 
 

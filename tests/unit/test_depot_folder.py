@@ -27,18 +27,17 @@ from xpubuild.supply.depot.entries import (
 )
 from xpubuild.supply.depot.examine import check_depot
 from xpubuild.supply.depot.folder import Depot
-from xpubuild.supply.depot.location import Location, parse_mirror
+from xpubuild.supply.depot.location import Location, parse_place
 
 NAME = "demo-1.0-py3-none-any.whl"
 
 
-def add(depot: Depot, name: str = NAME, data: bytes = b"a wheel", sha256: str = "") -> Entry:
+def add(depot: Depot, name: str = NAME, data: bytes = b"a wheel") -> Entry:
     source = depot.path.parent / "downloads" / name
     source.parent.mkdir(exist_ok=True)
     source.write_bytes(data)
-    entry = file_entry(name, sha256 or hashlib.sha256(data).hexdigest(), len(data), url="https://i.example/x")
     with depot.writing():
-        depot.add_file(source, entry)
+        entry = replace(depot.add_file(source), url="https://i.example/x")
         before = depot.index()
         depot.publish(index_of((*before.entries.values(), entry), before.sets.values()))
     return entry
@@ -52,31 +51,21 @@ def depot(tmp_path: Path) -> Depot:
 def test_a_file_is_kept_by_its_hash_and_listed(depot: Depot) -> None:
     entry = add(depot)
     assert add(depot) == entry
-    assert depot.file(entry.sha256) == depot.path / "files" / entry.sha256 / NAME
+    assert depot.file(entry) == depot.path / "files" / entry.sha256 / NAME
     assert depot.files() == [entry]
     assert f'files/{entry.sha256}/{NAME}#sha256={entry.sha256}"' in (depot.path / "wheels.html").read_text()
     assert check_depot(depot.path) == []
 
 
-def test_another_content_is_refused_and_leaves_nothing(depot: Depot) -> None:
-    with pytest.raises(SourceIntegrityError, match="is not the requested file"):
-        add(depot, sha256="0" * 64)
-    assert depot.files() == []
-    assert sorted(path.name for path in depot.path.iterdir()) == [".lock", "index.json"]
-
-
 def test_a_damaged_file_is_not_given_and_is_replaced(depot: Depot) -> None:
     entry = add(depot)
-    place = depot.file(entry.sha256)
+    place = depot.file(entry)
     for act in (lambda: place.write_bytes(b"a wheal"), place.unlink):
         act()
         with pytest.raises(SourceIntegrityError, match=NAME):
-            depot.file(entry.sha256)
+            depot.file(entry)
         add(depot)
-        assert depot.file(entry.sha256).read_bytes() == b"a wheel"
-    with pytest.raises(FetchError, match="has no file with the sha256") as caught:
-        depot.file("1" * 64)
-    assert caught.value.exit_code == 30
+        assert depot.file(entry).read_bytes() == b"a wheel"
 
 
 def test_a_folder_of_somebody_is_refused_and_an_empty_one_is_not(tmp_path: Path) -> None:
@@ -153,7 +142,7 @@ def test_index_and_set_come_back_as_they_were() -> None:
     assert read_index(Index().text()) == Index()
     assert read_set(SET.text()) == SET
     assert sealed(json.loads(INDEX.text())) == INDEX.text()
-    assert (FILE.kind, FILE.dist, FILE.version, FILE.id) == ("wheel", "x", "1.0", f"file-{A}")
+    assert (FILE.kind, FILE.dist, FILE.version, FILE.id) == ("wheel", "x", "1.0", f"files/{A}")
     assert SET.name.startswith("2.8-")
     assert SET.path in (f"sets/{name}.json" for name in INDEX.sets)
 
@@ -176,7 +165,7 @@ def test_every_other_byte_is_damage(text: bytes) -> None:
         (replace(FILE, files=(replace(FILE.files[0], sha256="A" * 64),)), "is not a file of"),
         (replace(FILE, files=(FileRecord(f"files/{A}/../../x", 1, A),)), "is not a file of"),
         (replace(FILE, files=FILE.files * 2), "its name or files"),
-        (replace(GIT, files=(FileRecord("git/x.git/hooks/x", 1, A),)), "is not a file of git-x.git"),
+        (replace(GIT, files=(FileRecord("git/x.git/hooks/x", 1, A),)), "is not a file of git/x.git"),
         (replace(GIT, files=(replace(PACK, path=PACK.path.replace("x.git", "y.git")),)), "is not a file of"),
         (replace(GIT, pins=()), "has no pins"),
         (replace(GIT, pins=("main",)), "pins that are not commits"),
@@ -239,7 +228,7 @@ def test_an_index_of_another_version_is_no_damage() -> None:
     ],
 )
 def test_a_url_is_read(text: str, url: str, link: str | None) -> None:
-    found = parse_mirror(text)
+    found = parse_place(text, "--mirror")
     assert isinstance(found, Location)
     assert str(found) == found.url == url
     assert found.link == (link or url)
@@ -256,7 +245,7 @@ def test_a_url_is_read(text: str, url: str, link: str | None) -> None:
     ],
 )
 def test_a_folder_is_a_folder(text: str, path: str) -> None:
-    assert parse_mirror(text) == Path(path).absolute()
+    assert parse_place(text, "--mirror") == Path(path).absolute()
 
 
 @pytest.mark.parametrize(
@@ -270,6 +259,6 @@ def test_a_folder_is_a_folder(text: str, path: str) -> None:
 )  # fmt: skip
 def test_what_is_no_mirror_is_refused_without_its_secrets(text: str) -> None:
     with pytest.raises(UsageError) as caught:
-        parse_mirror(text)
+        parse_place(text, "--mirror")
     assert caught.value.exit_code == 2
     assert "secret" not in f"{caught.value.to_json()}"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from xpubuild.distribution import Need, System, install, install_line, install_oneapi, packages, row_of, table
+from xpubuild.distribution import System, install, install_line, install_oneapi, packages, row_of, table
 from xpubuild.machine.system import OsFacts, system_of
 
 SYSTEMS = {
@@ -24,7 +24,6 @@ SYSTEMS = {
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_every_listed_system_has_a_row_with_sources_that_exist(name: str) -> None:
     row = row_of(SYSTEMS[name])
-    assert row is not None
     assert {*row["sources"]} <= {*table()["sources"]}
     # What was tried is said; everything else is the vendor's page.
     assert ("tried" in row) == name.startswith("Debian")
@@ -32,19 +31,9 @@ def test_every_listed_system_has_a_row_with_sources_that_exist(name: str) -> Non
 
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_each_command_is_one_that_a_shell_reads(name: str) -> None:
-    needs: tuple[Need, ...] = (
-        "driver",
-        "ocloc",
-        "level-zero-headers",
-        "opencl-headers",
-        "kernel-module",
-        "firmware",
-    )
-    lines = (
-        *install(needs, SYSTEMS[name]),
-        *install_oneapi(["intel-deep-learning-essentials"], SYSTEMS[name]),
-    )
-    for line in lines:
+    needs = ("driver", "ocloc", "level-zero-headers", "opencl-headers", "kernel-module", "firmware")
+    oneapi = install_oneapi(["intel-deep-learning-essentials"], SYSTEMS[name])
+    for line in (*install(needs, SYSTEMS[name]), *oneapi):
         assert "{" not in line, line
         subprocess.run(["sh", "-n"], input=line, text=True, check=True)
 

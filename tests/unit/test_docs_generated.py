@@ -31,7 +31,6 @@ Generate = Callable[..., int]
 def generator() -> Iterator[ModuleType]:
     """The script, which makes the pages once, however often it is called."""
     spec = importlib.util.spec_from_file_location("generate_docs", GENERATOR)
-    assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     with pytest.MonkeyPatch.context() as patch:

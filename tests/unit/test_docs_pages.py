@@ -9,7 +9,6 @@ from pathlib import Path
 
 import click
 import pytest
-from support.guides import BLOCK, commands
 from support.imports import ROOT
 
 from xpubuild.cli.app import cli
@@ -24,7 +23,15 @@ HAND_WRITTEN = [
     for page in PAGES
     if page.parent.name != "reference" and "evidence" not in page.parts and page.name != "CHANGELOG.md"
 ]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 INLINE = re.compile(r"`(xpubuild [a-z][^`]*)`")
+
+
+def commands(page: Path) -> list[str]:
+    """Return what a reader types, in the order of the page; a line that ends in a backslash goes on."""
+    blocks = [body for kind, body in BLOCK.findall(page.read_text("utf-8")) if kind == "console"]
+    lines = "".join(blocks).replace("\\\n", " ").splitlines()
+    return [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
 
 
 def name_of(page: Path) -> str:

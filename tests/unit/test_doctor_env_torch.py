@@ -33,7 +33,6 @@ def test_a_cuda_torch_is_named(host: EnvHost) -> None:
     host.torch("2.8.0+cu128", xpu=False, cuda="12.8")
     found = torch.torch_xpu_build(host.context())
     assert (found.status, "CUDA 12.8" in found.detail) == ("fail", True)
-    assert found.fix is not None
     assert "torch==2.8.0" in found.fix.commands[0]
 
 
@@ -41,7 +40,6 @@ def test_the_fix_of_a_mispaired_vision_names_what_belongs_to_torch(host: EnvHost
     host.torch("2.8.0+xpu")
     host.vision("0.99.0", requires="torch==2.98.0")
     fix = torch.torch_vision_pairing(host.context()).fix
-    assert fix is not None
     assert "the release that belongs to torch 2.8.0" in fix.summary
     assert fix.commands[0].endswith("uninstall -y torchvision")
 
@@ -55,10 +53,6 @@ def test_a_cache_that_is_older_than_torch(host: EnvHost) -> None:
     os.utime(place, (1_000_000_000, 1_000_000_000))
     found = caches.caches_stale(host.context())
     assert (found.status, "older than torch" in found.detail) == ("warn", True)
-
-
-def cpu_wheel(host: EnvHost) -> None:
-    host.torch("2.8.0+cpu", xpu=False)
 
 
 def two_sycl_runtimes(host: EnvHost) -> None:
@@ -77,7 +71,7 @@ def old_libstdcxx(host: EnvHost) -> None:
     ("wrong", "expected"),
     [
         (EnvHost.torch, set()),
-        (cpu_wheel, {"torch.xpu_build"}),
+        (lambda host: host.torch("2.8.0+cpu", xpu=False), {"torch.xpu_build"}),
         (two_sycl_runtimes, {"shadow.sycl_soname"}),
         (old_libstdcxx, {"shadow.libstdcxx"}),
     ],
@@ -129,7 +123,6 @@ def test_oneDNN_of_the_system(tmp_path: Path) -> None:  # noqa: N802 - its name
     standin.write(tmp_path / "usr" / "include" / "dnnl.hpp", "")
     found = shadow_system.shadow_system(a_context(tmp_path, os=DEBIAN))
     assert found.status == "warn"
-    assert found.fix is not None
     assert found.fix.commands == ("apt-get remove libdnnl-dev libmkl-dev",)
 
 
@@ -149,7 +142,6 @@ def test_sites_are_found_without_running_anything(host: EnvHost) -> None:
     (other / "yaml-1.0.dist-info").mkdir(parents=True)
     host.environ["PYTHONPATH"] = str(other)
     found = host.context().probe(sites.site)
-    assert found is not None
     assert found.folders == (other, host.site)
     assert {dist.name for dist in found.dists} == {"numpy", "yaml"}
     assert found.conda is None
@@ -194,7 +186,6 @@ def test_a_setting_of_a_file_counts_whatever_the_variable_says(
     found = python.python_pip_constraints(host.context())
     assert found.status == status
     assert (str(file) in found.detail) == ("pip config debug" in commands)
-    assert found.fix is not None
     assert found.fix.commands == commands
 
 

@@ -1,4 +1,4 @@
-"""Verdict, text, JUnit, annotations and documents, from results that are made up."""
+"""Verdict, text and documents, from results that are made up; commands for the distribution."""
 
 from __future__ import annotations
 
@@ -11,8 +11,13 @@ import pytest
 from support.doctor_frame import a_check, a_context, a_host, report_of
 from support.documents import check as check_document
 
+from xpubuild.doctor import fixes
 from xpubuild.doctor.kit import Check, Fix, Look, Outcome
-from xpubuild.doctor.report import doctor_document, verdict
+from xpubuild.doctor.registry import select
+from xpubuild.doctor.report import doctor_document, make_report, verdict
+from xpubuild.doctor.runner import run_checks
+from xpubuild.machine.drivers import DriverFacts
+from xpubuild.machine.system import OsFacts
 from xpubuild.ui.diagnosis_views import doctor_text
 from xpubuild.ui.terminal import Terminal
 
@@ -114,28 +119,12 @@ def test_an_image_is_called_one(tmp_path: Path) -> None:
 # ---- text
 
 
-def text_of(*checks: Check, verbose: bool = False, width: int | None = None) -> str:
-    document = doctor_document(report_of(*checks))
-    stream = io.StringIO()
-    return doctor_text(document, Terminal.detect(stream, {}), verbose=verbose)
-
-
-def test_the_text_has_the_verdict_failures_with_commands_warnings_and_a_count() -> None:
-    text = text_of(WARNING, NO_GPU, CMAKE, a_check("a.skip", Outcome("skip", "not here")))
-    lines = text.splitlines()
-    assert lines[0] == NONE + " This host can build PyTorch for XPU"
-    assert lines[2] == "fail  gpu.present: expected: title of gpu.present"
-    assert lines[4:7] == [
-        "      fix: install the loader",
-        "        apt-get update",
-        "        apt-get install -y libze1",
-    ]
-    assert lines.index("warn  build.z: expected: title of build.z") > 6
-    assert lines[-1] == "1 failed, 1 warned, 1 ok, 1 skipped (-v lists them all)"
-    assert "not here" not in text
-    assert "skip  a.skip: not here" in text_of(
-        NO_GPU, a_check("a.skip", Outcome("skip", "not here")), verbose=True
-    )
+def test_what_was_skipped_is_text_where_it_is_asked_for() -> None:
+    """All else of the text: tests/data/views/doctor.txt."""
+    document = doctor_document(report_of(NO_GPU, a_check("a.skip", Outcome("skip", "not here"))))
+    terminal = Terminal.detect(io.StringIO(), {})
+    assert "not here" not in doctor_text(document, terminal, verbose=False)
+    assert "skip  a.skip: not here" in doctor_text(document, terminal, verbose=True)
 
 
 # ---- documents
@@ -151,23 +140,55 @@ def test_the_document_is_what_the_schema_says() -> None:
 
 
 def test_secrets_are_taken_out_of_results() -> None:
-    from xpubuild.doctor.registry import select
-    from xpubuild.doctor.report import make_report
-    from xpubuild.doctor.runner import run_checks
-
     leak = Outcome(
         "fail", "hunter22 is it", {"hunter22": ["x hunter22", 3]}, Fix("hunter22", ("a hunter22",))
     )
-    selection = select([a_check("a.leak", leak)])
-    context = a_context()
-    report = make_report(
-        context,
-        selection,
-        run_checks(context, selection),
-        ("run",),
-        lambda text: text.replace("hunter22", "****"),
-    )
+    context, selection = a_context(), select([a_check("a.leak", leak)])
+    results = run_checks(context, selection)
+    report = make_report(context, selection, results, ("run",), lambda text: text.replace("hunter22", "****"))
     assert "hunter22" not in str(doctor_document(report))
 
 
 # ---- commands for the distribution
+
+
+UBUNTU, DEBIAN = OsFacts("ubuntu", ("debian",), "22.04"), OsFacts("debian", (), "12")
+ROCKY, LEAP = OsFacts("rocky", ("rhel",), "9.4"), OsFacts("opensuse-leap", ("suse",), "15.6")
+VOID = OsFacts("void", (), "")
+
+
+@pytest.mark.parametrize(
+    ("system", "drivers", "first"),
+    [
+        (DEBIAN, ("level-zero",), True), (DEBIAN, ("intel-level-zero-gpu",), True), (DEBIAN, (), False),
+        (DEBIAN, ("intel-level-zero-gpu", "libze1"), False), (DEBIAN, ("libze-intel-gpu1",), False),
+        (ROCKY, ("level-zero",), False), (VOID, ("level-zero",), False),
+    ],
+)  # fmt: skip
+def test_names_of_the_first_lts(system: OsFacts, drivers: tuple[str, ...], first: bool) -> None:
+    found = tuple(DriverFacts("unknown", package, "1", "dpkg") for package in drivers)
+    assert fixes.first_names(a_context(os=system, drivers=found)) is first
+
+
+@pytest.mark.parametrize(
+    ("system", "packages", "commands"),
+    [
+        (UBUNTU, {"debian": ("a", "b")}, ("sudo apt-get update", "sudo apt-get install -y a b")),
+        (ROCKY, {"rhel": ("a", "b")}, ("sudo dnf install -y a b",)),
+        (LEAP, {"suse": ("a", "b")}, ("sudo zypper install -y a b",)),
+        (UBUNTU, {"rhel": ("a",), "suse": ("a",)}, ("# install with your package manager: a (RHEL, SUSE)",)),
+        (VOID, {"debian": ("a",), "rhel": ("b",)},
+         ("# install with your package manager: a (Debian); b (RHEL)",)),
+        (VOID, {"debian": ("a",), "rhel": ("a",), "suse": ("a",)},
+         ("# install with your package manager: a",)),
+        (ROCKY, {}, ()),
+    ],
+)  # fmt: skip
+def test_commands_that_install(
+    system: OsFacts, packages: dict[str, tuple[str, ...]], commands: tuple[str, ...], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(fixes.os, "geteuid", lambda: 1000)
+    assert fixes.install_command(a_context(os=system), **packages) == commands
+    as_root = tuple(command.removeprefix("sudo ") for command in commands)
+    assert fixes.install_command(a_context(tmp_path, os=system), **packages) == as_root

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 from support.doctor_frame import a_context
 from support.doctor_shows import shows
-from unit.test_doctor_gpu_checks import at, device, facts, tree
+from support.files import lay, script
+from unit.test_doctor_gpu_checks import at, device, facts
 
 from xpubuild.doctor.checks import driver, gpu_kernel, render_node
 from xpubuild.doctor.checks.render_node import Opened, open_node
@@ -41,7 +42,7 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Look:
     monkeypatch.setattr(render_node, "groups_of_process", lambda: frozenset({MINE}))
     monkeypatch.setattr(render_node, "_user_name", lambda: "ada")
     monkeypatch.setattr(Opened, "group", property(lambda node: str(node.gid)))
-    tree(tmp_path, {**device(), "sys/bus/pci/drivers/i915/bind": ""})
+    lay(tmp_path, {**device(), "sys/bus/pci/drivers/i915/bind": ""})
     place = tmp_path / "sys/bus/pci/devices/0000:29:00.0"
     (place / "driver").symlink_to("../../drivers/i915")
     (place / "drm/renderD128").mkdir(parents=True)
@@ -57,7 +58,6 @@ def explain(context: Look, monkeypatch: pytest.MonkeyPatch) -> Explain:
         monkeypatch.setattr(render_node, "open_node", lambda path: seen)
         found = render_node.gpu_render_access(context)
         assert found.status == "fail"
-        assert found.fix is not None
         return found.detail, found.fix
 
     return ask
@@ -87,21 +87,6 @@ def test_a_node_that_its_group_may_not_use(explain: Explain) -> None:
     why, fix = explain(mode=0o020600)
     assert "that group has no read and write permission" in why
     assert fix.commands == ("udevadm trigger --subsystem-match=drm",)
-
-
-def test_a_member_since_after_the_login(explain: Explain, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(render_node, "_member", lambda user, gid: (user, gid) == ("ada", ANOTHER))
-    why, fix = explain()
-    assert "this login session is older" in why
-    assert fix.commands == (f"newgrp {ANOTHER}",)
-
-
-@pytest.mark.parametrize(("gid", "word"), [(65534, "keep-groups"), (ANOTHER, f"--group-add {ANOTHER}")])
-def test_a_container_with_other_groups(
-    context: Look, explain: Explain, monkeypatch: pytest.MonkeyPatch, gid: int, word: str
-) -> None:
-    monkeypatch.setattr(render_node, "contained", lambda asked: asked is context)
-    assert word in explain(gid=gid)[1].commands[0]
 
 
 # ---- Programs that doctor starts: their environment, how they end, and what is made of what they say
@@ -162,17 +147,14 @@ def test_a_torch_is_asked(tmp_path: Path, text: str, version: str, built: bool, 
     context = dataclasses.replace(a_context(environ=environ), python=Path(sys.executable))
     found = runtimes.torch_count(context)
     assert (found.version, found.built, found.count, found.hollow) == (version, built, count, False)
-    assert found.ending is not None
     assert (found.ending.how, found.ending.stage) == ("ok", "torch.xpu.device_count")
     assert not found.import_failed
 
 
 def test_sycl_ls_is_that_of_the_caller(tmp_path: Path) -> None:
     assert runtimes.sycl_devices(a_context(environ={"PATH": str(tmp_path)})) == runtimes.SyclDevices(None)
-    program = tmp_path / "sycl-ls"
     lines = ["  [level_zero:gpu][level_zero:0] a", "other", "[EXT_oneapi_opencl:cpu:3] b"]
-    program.write_text("#!/bin/sh\ncat <<'E'\n" + "\n".join(lines) + "\nE\n")
-    program.chmod(0o755)
+    program = script(tmp_path / "sycl-ls", "\n".join(("cat <<'E'", *lines, "E")))
     found = runtimes.sycl_devices(a_context(environ={"PATH": f"{tmp_path}:{PATH}"}))
     assert found.program == str(program)
     assert found.lines == (lines[0].strip(), lines[2])
@@ -251,8 +233,6 @@ SYSTEMS = {
     "rocky": 'ID="rocky"\nID_LIKE="rhel centos fedora"\nVERSION_ID="9.4"\n',
     "fedora": "ID=fedora\nVERSION_ID=42\n",
     "sles": 'ID="sles"\nID_LIKE="suse"\nVERSION_ID="15.5"\n',
-    "debian12": 'ID=debian\nVERSION_ID="12"\n',
-    "debian13": 'ID=debian\nVERSION_ID="13"\n',
     "ubuntu": 'ID=ubuntu\nID_LIKE=debian\nVERSION_ID="24.04"\n',
 }
 FIRST = facts(
@@ -264,7 +244,7 @@ SECOND = facts(
 
 
 def on(folder: Path, system: str, **more: str) -> Look:
-    return at(tree(folder, {"etc/os-release": SYSTEMS[system], **more}))
+    return at(lay(folder, {"etc/os-release": SYSTEMS[system], **more}))
 
 
 @pytest.mark.parametrize(
@@ -289,14 +269,13 @@ def test_names_of_driver_loader_and_headers(
     assert install_need(context, "driver")[-1].endswith(f"install -y {names}")
     assert install_need(context, "loader")[-1].endswith(f"install -y {loader}")
     found = driver.driver_headers(context)
-    assert found.fix is not None
     assert found.fix.commands[-1].endswith(f"install -y {headers} opencl-headers")
 
 
 def firmware(context: Look, line: str) -> Look:
     """The same machine with a card under i915 and a line in its kernel log."""
-    root = tree(context.root, {**device(), "sys/bus/pci/drivers/i915/bind": ""})
-    tree(root, {"var/log/kern.log": f"kernel: i915 0000:29:00.0: [drm] {line}\n"})
+    root = lay(context.root, {**device(), "sys/bus/pci/drivers/i915/bind": ""})
+    lay(root, {"var/log/kern.log": f"kernel: i915 0000:29:00.0: [drm] {line}\n"})
     (root / "sys/bus/pci/devices/0000:29:00.0/driver").symlink_to("../../drivers/i915")
     return at(root)
 
@@ -325,10 +304,9 @@ def test_one_loader_is_one_too_many(
 ) -> None:
     other = facts(libze1=("unknown", "1.21.9.0-1136~24.04"), level_zero=("unknown", "1.21.9.0-1136~24.04"))
     both = (*drivers, *(item for item in other if item.package == away))
-    context = at(tree(tmp_path, {"etc/os-release": SYSTEMS["ubuntu"]}), drivers=both)
+    context = at(lay(tmp_path, {"etc/os-release": SYSTEMS["ubuntu"]}), drivers=both)
     outcome = driver.driver_loader_source(context)
     assert outcome.status == "warn"
-    assert outcome.fix is not None
     assert outcome.fix.commands == (f"apt-get remove -y {away}",)
 
 
@@ -336,7 +314,7 @@ def test_one_loader_is_one_too_many(
 def test_the_ocloc_of_an_image_is_judged_by_the_driver_beside_it(
     tmp_path: Path, *, drivers: tuple[driver.DriverFacts, ...], status: str
 ) -> None:
-    root = tree(tmp_path, {"etc/os-release": SYSTEMS["ubuntu"], "usr/bin/ocloc": ""})
+    root = lay(tmp_path, {"etc/os-release": SYSTEMS["ubuntu"], "usr/bin/ocloc": ""})
     context = replace(at(root, drivers=drivers), recipe=load("2.12"))
     found = driver.driver_ocloc(context)
     assert found.status == status

@@ -1,21 +1,34 @@
-"""Advice of GPU checks that depends on where one is: in a container, with half a driver."""
+"""Advice of GPU checks that depends on where one is, and checks that are ok on no simulated host."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.test_doctor_gpu_checks import GPU, LOADED, answered, at, device, facts, live, run, tree
+from support.doctor_frame import a_context, a_host
+from support.doctor_shows import shows
+from support.files import lay
+from unit.test_doctor_gpu_checks import GPU, LOADED, answered, at, device, facts, live, run
 
-from xpubuild.doctor.checks import gpu, gpu_kernel, level_zero
+from xpubuild.doctor.checks import driver, gpu, gpu_kernel, level_zero, runtimes
 from xpubuild.doctor.kit import Look
+from xpubuild.doctor.look.sites import Site, Torch
+from xpubuild.doctor.probes.children import Ending
+from xpubuild.doctor.probes.level_zero import Enumeration, unmasked
+from xpubuild.doctor.probes.runtimes import TorchCount, torch_count
+from xpubuild.machine.drivers import DriverFacts
+from xpubuild.machine.gpus import GpuFacts
 from xpubuild.machine.system import OsFacts
+from xpubuild.recipe.load import load
 
 NVIDIA = device(vendor="0x10de")
-ARC = device("0000:03:00.0", "0x56a0", **{"class": "0x030000"})
+ARC = {
+    **device("0000:03:00.0", "0x56a0", **{"class": "0x030000"}),
+    "proc/sys/kernel/osrelease": "6.8.0-45-generic",
+}
+NOTHING = {"driver": {"api": "1.3", "devices": []}}
 UNDER_XE = {**device(), "sys/bus/pci/drivers/xe/bind": ""}
 
 
@@ -24,49 +37,32 @@ def in_a_container(context: Look) -> Look:
     return dataclasses.replace(context, host=dataclasses.replace(context.host, os=system))
 
 
-def itself(context: Look) -> Look:
-    return context
-
-
 @pytest.mark.parametrize(
-    ("check", "files", "place", "word"),
+    ("check", "files", "contained", "word"),
     [
-        (gpu.gpu_present, NVIDIA, in_a_container, "a container sees the PCI bus of its host"),
-        (gpu_kernel.gpu_kernel_driver, device(), in_a_container, "on the host of this container"),
-        (
-            gpu_kernel.gpu_kernel_driver,
-            UNDER_XE,
-            in_a_container,
-            "driver module on the host of this container",
-        ),
-        (
-            gpu_kernel.gpu_kernel_driver,
-            {**ARC, "proc/sys/kernel/osrelease": "6.8.0-45-generic"},
-            itself,
-            "load the driver",
-        ),
+        (gpu.gpu_present, NVIDIA, True, "a container sees the PCI bus of its host"),
+        (gpu_kernel.gpu_kernel_driver, device(), True, "on the host of this container"),
+        (gpu_kernel.gpu_kernel_driver, UNDER_XE, True, "driver module on the host of this container"),
+        (gpu_kernel.gpu_kernel_driver, ARC, False, "load the driver"),
     ],
 )
 def test_advice_fits_the_place(
-    tmp_path: Path, *, check: type[Any], files: dict[str, str], place: Callable[[Look], Look], word: str
+    tmp_path: Path, *, check: type[Any], files: dict[str, str], contained: bool, word: str
 ) -> None:
-    root = tree(tmp_path, files)
-    for driver in (root / "sys/bus/pci/drivers").glob("*"):
+    root = lay(tmp_path, files)
+    for bound in (root / "sys/bus/pci/drivers").glob("*"):
         folder = root / "sys/bus/pci/devices/0000:29:00.0"
-        (folder / "driver").symlink_to(f"../../drivers/{driver.name}")
+        (folder / "driver").symlink_to(f"../../drivers/{bound.name}")
         (folder / "drm/renderD128").mkdir(parents=True)
-    outcome = run(check, place(at(root)))
-    assert outcome.fix is not None
+    context = at(root)
+    outcome = run(check, in_a_container(context) if contained else context)
     assert word in outcome.fix.summary
 
 
 @pytest.mark.parametrize(
     ("records", "word"),
     [
-        (
-            ({"init": 0}, {"driver": {"api": "1.3", "devices": []}}, {"done": True}),
-            "the driver and the kernel",
-        ),
+        (({"init": 0}, NOTHING, {"done": True}), "the driver and the kernel"),
         ((), "install compatible releases"),
     ],
 )
@@ -74,7 +70,6 @@ def test_a_driver_that_lists_nothing(
     monkeypatch: pytest.MonkeyPatch, records: tuple[dict[str, Any], ...], word: str
 ) -> None:
     outcome = run(level_zero.level_zero_enumerate, live(monkeypatch, answered(LOADED, *records)))
-    assert outcome.fix is not None
     assert word in outcome.fix.summary
 
 
@@ -107,8 +102,63 @@ def test_a_loader_that_is_too_old_is_replaced_by_one_that_exists(
     host = dataclasses.replace(context.host, os=system, drivers=drivers)
     outcome = run(level_zero.level_zero_versions, dataclasses.replace(context, host=host))
     assert (outcome.status, "finds no GPU" in outcome.detail) == ("fail", True)
-    assert outcome.fix is not None
     assert word in outcome.fix.summary
     assert command in "\n".join(outcome.fix.commands)
     # A package that brings the same loader again is no fix.
     assert bool(outcome.fix.commands) == bool(command)
+
+
+# ---- Checks that are ok on no simulated host
+
+
+@shows("ok", "torch.import")
+def test_a_torch_that_can_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = TorchCount("2.8.0+xpu", built=True, count=1, ending=Ending("ok", ({"torch": "2.8.0+xpu"},)))
+    monkeypatch.setattr(Look, "probe", lambda _self, ask: {torch_count: found}[ask])
+    assert runtimes.torch_import(a_context()).detail == "torch 2.8.0+xpu"
+
+
+@shows("ok", "level_zero.versions")
+def test_a_loader_as_new_as_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    loader = {"libraries": ["/x/libze_loader.so.1"], "lacks": [], "version": "1.19.2", "spec": "1.4"}
+    records = (loader, {"init": 0}, {"driver": {"api": "1.3", "devices": [GPU]}}, {"done": True})
+    found = Enumeration(Ending("ok", records, status=0))
+    monkeypatch.setattr(Look, "probe", lambda _self, ask: {unmasked: found}[ask])
+    level_zero.level_zero_versions(a_context())
+
+
+@shows("ok", "driver.recipe")
+def test_a_recipe_that_runs_with_gpu_and_driver(tmp_path: Path) -> None:
+    gpu = GpuFacts("0000:29:00.0", "0x8086", "0x0bd5", "Max 1550", "max", "i915", None, None, 0, 2)
+    drivers = (DriverFacts("lts-2350", "intel-level-zero-gpu", "1.3.27642.40-803~22.04", "dpkg"),)
+    host = a_host(gpus=(gpu,), drivers=drivers)
+    driver.driver_recipe(Look(host, {}, tmp_path, recipe=load("2.4")))
+
+
+def pyzes_at(root: Path) -> Look:
+    """Return a tree with a torch for XPU, and pyzes beside it."""
+    packages = root / "env" / "lib"
+    (packages / "torch").mkdir(parents=True)
+    line = 'libName = "/usr/lib/x86_64-linux-gnu/lib" + libName + ".so.1"'
+    (packages / "pyzes.py").write_text(f"        if sys.platform.startswith('linux'):\n            {line}\n")
+    site = Site(root / "env/bin/python", (root / "env",), (packages,), ())
+    look = a_context(root=root)
+    torch = Torch(packages / "torch", "2.13.0", "", "", xpu=True, dist=None, python=site)
+    object.__setattr__(look, "probe", lambda _ask: torch)
+    return look
+
+
+@shows("warn", "level_zero.pyzes")
+def test_pyzes_on_a_system_that_keeps_the_loader_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "usr/lib64").mkdir(parents=True)
+    (tmp_path / "usr/lib64/libze_loader.so.1").touch()
+    outcome = level_zero.level_zero_pyzes(pyzes_at(tmp_path))
+    assert "and the loader is /usr/lib64/libze_loader.so.1" in outcome.detail
+    assert outcome.fix.commands == (f"{tmp_path}/env/bin/python -m pip uninstall -y pyzes",)
+
+
+@shows("ok", "level_zero.pyzes")
+def test_pyzes_on_debian(tmp_path: Path) -> None:
+    (tmp_path / "usr/lib/x86_64-linux-gnu").mkdir(parents=True)
+    (tmp_path / "usr/lib/x86_64-linux-gnu/libze_loader.so.1").touch()
+    level_zero.level_zero_pyzes(pyzes_at(tmp_path))

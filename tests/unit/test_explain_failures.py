@@ -9,15 +9,19 @@ import pytest
 from support.explain_logs import Sample, embed, samples
 
 from xpubuild.cli.app import run
-from xpubuild.explain.document import Circumstances, explain_stream
+from xpubuild.explain.document import Circumstances, Explanation, explain_stream
 from xpubuild.explain.forms import STEPS
 
 SAMPLES = samples()
 
 
+def explained(*lines: str) -> Explanation:
+    return explain_stream(io.BytesIO(("\n".join(lines) + "\n").encode()))
+
+
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.id)
 def test_what_is_said_of_it(sample: Sample) -> None:
-    answer = explain_stream(io.BytesIO(("\n".join(sample.lines) + "\n").encode()))
+    answer = explained(*sample.lines)
     best = answer.findings[0] if answer.findings else None
     assert (best.id if best else None, best.confidence if best else "") == (sample.rule, sample.sure)
     first = answer.first_error
@@ -37,12 +41,12 @@ def test_it_is_said_of_them_amid_a_long_log_too() -> None:
 
 def says(*lines: str) -> dict[str, str]:
     """Return rule -> confidence."""
-    answer = explain_stream(io.BytesIO(("\n".join(lines) + "\n").encode()))
-    return {item.id: item.confidence for item in answer.findings}
+    return {item.id: item.confidence for item in explained(*lines).findings}
 
 
 CCL = "2026:07:17-12:29:00:(  532) |CCL_WARN| did not find MPI-launcher specific variables, switch to ATL/OFI"
 STEP = "step 1 loss 2.31"
+SKIPPED = [f"line {n}" for n in range(20)]
 
 
 def likely(found: dict[str, str]) -> list[str]:
@@ -68,10 +72,20 @@ def likely(found: dict[str, str]) -> list[str]:
         ("error: RPC failed; curl 92 HTTP/2 stream 5 was not closed cleanly", "fatal: early EOF",
          "Receiving objects: 100% (9/9), done."),
         ("UserWarning: Aten Op fallback from XPU to CPU happends.", STEP),
+        ("WARNING: Small BAR detected for device 0000:03:00.0", "| model | size |",
+         "| smollm3 | 1.78 GiB | 1025.75 |"),
+        ("|CCL_WARN| host: n1, rank: 0, port issue: { status: failed, details: training timeout }",
+         "all ranks done"),
+        ("Ignore import error when loading a: No module named 'vllm'", *SKIPPED),
+        ("loaded without: No module named 'vllm'", *SKIPPED),
     ],
 )  # fmt: skip
 def test_what_was_overcome_is_no_cause(lines: Iterable[str]) -> None:
     assert likely(says(*lines)) == []
+
+
+def test_what_a_program_skips_is_nothing() -> None:
+    assert says("Failed to download font: Plex, skipping!", *SKIPPED) == {}
 
 
 @pytest.mark.parametrize(
@@ -87,7 +101,7 @@ def test_what_was_overcome_is_no_cause(lines: Iterable[str]) -> None:
     ],
 )
 def test_a_log_that_ends_well_has_no_cause_and_no_first_error(line: str, end: str) -> None:
-    answer = explain_stream(io.BytesIO(f"{line}\nworks\n{end}\n".encode()))
+    answer = explained(line, "works", end)
     assert answer.first_error is None
     assert not [item for item in answer.findings if item.confidence != "possible"]
 
@@ -95,22 +109,6 @@ def test_a_log_that_ends_well_has_no_cause_and_no_first_error(line: str, end: st
 def test_one_that_fails_after_a_good_part_has_both() -> None:
     found = says("part 1 RC=0", "AttributeError: module 'triton.x' has no attribute 'frob'", "exit code 1")
     assert likely(found) == ["python-interface-differs"]
-
-
-def test_a_retried_transfer_is_no_first_error() -> None:
-    log = (
-        "error: RPC failed; curl 92 HTTP/2 stream 5 was not closed cleanly\nfatal: early EOF\n"
-        "Receiving objects: 100% (9/9), done.\nx.cpp:1:1: error: frobnication is not possible\n"
-    )
-    first = explain_stream(io.BytesIO(log.encode())).first_error
-    assert first is not None
-    assert first.line == 4
-
-
-def test_a_caught_error_of_a_run_that_goes_on_is_none() -> None:
-    assert explain_stream(io.BytesIO(f"ValueError: no\n{STEP}\n{STEP}\n".encode())).first_error is None
-    ended = explain_stream(io.BytesIO(f"{STEP}\nValueError: no\n".encode())).first_error
-    assert ended is not None
 
 
 def test_the_specific_message_beats_the_general_one() -> None:
@@ -299,12 +297,19 @@ def test_a_message_says_no_more_than_its_variable_part_decides(
         (("CMake Error at /v/share/cmake/Caffe2/Caffe2Targets.cmake:61 (set_target", "The link int"), 1),
         (("CCL_ERROR: entry: RECV failed. atl_status: FAILURE",
           "terminate called after throwing an instance of 'ccl::v1::exception'"), 1),
+        (("error: RPC failed; curl 92 HTTP/2 stream 5 was not closed cleanly", "fatal: early EOF",
+          "Receiving objects: 100% (9/9), done.", "x.cpp:1:1: error: frobnication is not possible"), 4),
+        ((STEP, "ValueError: no"), 2),
+        (("ValueError: no", STEP, STEP), None),
+        *(((line, "all is well"), None) for line in (
+            "$ cd ~/torch-ccl-segfault", "user@pvc:~/torch-ccl-segfault$ mpirun -n 2 python ok.py",
+            "-- Performing Test HAS_ERROR - Failed", "error: 0 errors", "loss error rate: 0.1",
+            "-- Looking for no_error.h - not found", "tests/a.py::test_error PASSED")),
     ],
 )  # fmt: skip
-def test_the_first_error_is_that_of_the_program_that_failed(lines: Iterable[str], first: int) -> None:
-    answer = explain_stream(io.BytesIO(("\n".join(lines) + "\n").encode()))
-    assert answer.first_error
-    assert answer.first_error.line == first
+def test_the_first_error_is_that_of_the_program_that_failed(lines: Iterable[str], first: int | None) -> None:
+    found = explained(*lines).first_error
+    assert (found.line if found else None) == first
 
 
 @pytest.mark.parametrize(
@@ -319,7 +324,7 @@ def test_the_first_error_is_that_of_the_program_that_failed(lines: Iterable[str]
     ],
 )
 def test_a_complaint_is_never_answered_with_no_error(lines: Iterable[str]) -> None:
-    assert explain_stream(io.BytesIO(("\n".join(lines) + "\n").encode())).first_error is not None
+    assert explained(*lines).first_error is not None
 
 
 def test_the_command_asks_the_server_that_failed() -> None:
@@ -327,26 +332,12 @@ def test_the_command_asks_the_server_that_failed() -> None:
         "fatal: unable to access 'https://u:word@git.example.org/a/': The requested URL returned error: 502",
         "fatal: clone of 'https://git.example.org/a.git' into submodule path 'a' failed",
     )
-    best = explain_stream(io.BytesIO("\n".join(lines).encode())).findings[0]
+    best = explained(*lines).findings[0]
     assert (best.id, best.confidence) == ("server-answered", "certain")
     assert "https://git.example.org " in best.next_command
     assert "word" not in best.next_command
-    ssh = explain_stream(io.BytesIO(b"git@git.example.org: Permission denied (publickey).\n")).findings[0]
+    ssh = explained("git@git.example.org: Permission denied (publickey).").findings[0]
     assert "git.example.org" in ssh.title
-
-
-def test_a_warning_in_a_run_that_goes_on_is_no_cause() -> None:
-    rest = ("| model | size |", "| smollm3 | 1.78 GiB | 1025.75 |")
-    assert likely(says("WARNING: Small BAR detected for device 0000:03:00.0", *rest)) == []
-    links = "|CCL_WARN| host: n1, rank: 0, port issue: { status: failed, details: training timeout }"
-    assert likely(says(links, "all ranks done")) == []
-
-
-def test_what_a_program_says_that_it_skips_is_no_failure() -> None:
-    rest = [f"line {n}" for n in range(20)]
-    assert likely(says("Ignore import error when loading a: No module named 'vllm'", *rest)) == []
-    assert says("Failed to download font: Plex, skipping!", *rest) == {}
-    assert likely(says("loaded without: No module named 'vllm'", *rest)) == []
 
 
 INSIDE = "ImportError: cannot import name 'x' from 'torch.frob' (/v/site-packages/torch/frob.py)"
@@ -371,34 +362,29 @@ def test_files_of_one_installed_package_are_of_one_release() -> None:
     ],
 )
 def test_a_message_that_names_its_cure_is_taken_at_its_word(line: str, cure: str, command: str) -> None:
-    answer = explain_stream(io.BytesIO(f"RuntimeError: it frobs\n{line}\n".encode()))
-    best = answer.findings[0]
+    best = explained("RuntimeError: it frobs", line).findings[0]
     assert (best.id, best.confidence, best.next_command) == ("cure-in-message", "possible", command)
     assert best.title.endswith(cure)
 
 
 @pytest.mark.parametrize(
-    "line",
+    "lines",
     [
+        # What harms or only shows more is none,
+        *(("RuntimeError: it frobs", line) for line in (
         "Please run 'git reset --hard' and try again", "try running 'pip install --force-reinstall torch'",
         "For debugging consider setting FROB_BLOCKING=1", "To see the stack trace, please set FROB_TRACE=1",
         "If memory is fragmented try setting FROB_CONF=expandable",
-        "to suppress this, please set FROB_QUIET=1",
+        "to suppress this, please set FROB_QUIET=1")),
+        # nor is that of another error than the first,
+        ("please set FROB=1", "RuntimeError: it frobs"),
+        ("RuntimeError: it frobs", *["ok"] * 20, "please set FROB=1"),
+        # nor is a heading evidence.
+        ("The program was built for 1 devices", "Build program log for 'x':"),
     ],
 )  # fmt: skip
-def test_what_harms_or_only_shows_more_is_no_cure(line: str) -> None:
-    assert "cure-in-message" not in says("RuntimeError: it frobs", line)
-
-
-def test_a_cure_is_that_of_the_first_error() -> None:
-    assert "cure-in-message" not in says("please set FROB=1", "RuntimeError: it frobs")
-    assert "cure-in-message" not in says("RuntimeError: it frobs", *["ok"] * 20, "please set FROB=1")
-
-
-def test_a_heading_is_no_evidence() -> None:
-    assert "kernel-not-in-program" not in says(
-        "The program was built for 1 devices", "Build program log for 'x':"
-    )
+def test_what_is_no_cure_and_no_evidence(lines: Iterable[str]) -> None:
+    assert not {"cure-in-message", "kernel-not-in-program"} & says(*lines).keys()
 
 
 @pytest.mark.parametrize(
@@ -419,29 +405,15 @@ def test_a_heading_is_no_evidence() -> None:
     ],
 )
 def test_a_crash_is_the_first_error_with_its_frame(line: str, kind: str) -> None:
-    log = f"start\n{line}\n#0  0x00007f in frob() from /usr/lib/libfrob.so\nlater: error: no\n"
-    first = explain_stream(io.BytesIO(log.encode())).first_error
-    assert first is not None
+    frame = "#0  0x00007f in frob() from /usr/lib/libfrob.so"
+    first = explained("start", line, frame, "later: error: no").first_error
     assert (first.line, first.kind) == (2, kind)
-    assert first.frame == ("#0  0x00007f in frob() from /usr/lib/libfrob.so" if kind == "signal" else None)
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "$ cd ~/torch-ccl-segfault", "user@pvc:~/torch-ccl-segfault$ mpirun -n 2 python ok.py",
-        "-- Performing Test HAS_ERROR - Failed", "error: 0 errors", "loss error rate: 0.1",
-        "-- Looking for no_error.h - not found", "tests/a.py::test_error PASSED",
-    ],
-)  # fmt: skip
-def test_what_is_no_error(line: str) -> None:
-    assert explain_stream(io.BytesIO(f"{line}\nall is well\n".encode())).first_error is None
+    assert first.frame == (frame if kind == "signal" else None)
 
 
 def test_a_message_that_cmake_wrapped_is_shown_whole() -> None:
     log = "CMake Error at a/b.txt:3 (message):\n  The frob of this\n  project is missing.\n\n-- Done\n"
     first = explain_stream(io.BytesIO(log.encode())).first_error
-    assert first is not None
     assert first.text.endswith("The frob of this project is missing.")
     assert first.step == "configuring"
 
@@ -471,7 +443,7 @@ def test_doctor_decides_and_is_named() -> None:
     ],
 )
 def test_no_user_and_no_path_is_offered_for_a_search(line: str, secret: str) -> None:
-    answer = explain_stream(io.BytesIO(f"{line}\n".encode()))
+    answer = explained(line)
     assert answer.first_error is not None
     terms = " ".join(answer.search_terms)
     assert secret not in terms
@@ -488,7 +460,6 @@ def test_many_errors_cost_little(capsys: pytest.CaptureFixture[str]) -> None:
     answer = explain_stream(io.BytesIO(log))
     assert time.process_time() - started < 10
     assert answer.lines == 100_000
-    assert answer.first_error is not None
     assert answer.first_error.line == 1
     assert run(["explain", "--list"]) == 0
     assert "libsycl-not-found" in capsys.readouterr().out

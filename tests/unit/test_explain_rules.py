@@ -278,29 +278,27 @@ def test_a_doomed_build_is_stopped_at_the_line_that_shows_it() -> None:
     watcher = LogWatcher(WANTED)
     assert [watcher.feed(line) for line in ordinary(500) if "USE_XPU" not in line].count(None) > 400
     found = watcher.feed(f"\x1b[32m{FALL_BACK}\x1b[0m")
-    assert found is not None
     assert found.id == "xpu-switched-off"
     assert watcher.feed(FALL_BACK) is None, "reported once"
 
 
-def test_a_build_for_the_cpu_goes_on() -> None:
+@pytest.mark.parametrize(
+    ("lines", "at"),
+    [
+        # A build for the CPU goes on; what was asked for may stand in the log.
+        ([FALL_BACK], None),
+        (["cmake -GNinja -DUSE_XPU=1 ..", FALL_BACK], 2),
+        # A full disk is fatal and other failures are not.
+        (["ImportError: libsycl.so.8: cannot open shared object file",
+          "cc1plus: fatal error: error writing to /tmp/x.s: No space left on device"], 2),
+    ],
+)  # fmt: skip
+def test_a_build_is_stopped_at_what_is_fatal(lines: list[str], at: int | None) -> None:
     watcher = LogWatcher()
-    assert watcher.feed(FALL_BACK) is None
-    assert watcher.finish().findings == ()
-
-
-def test_what_was_asked_for_may_stand_in_the_log() -> None:
-    watcher = LogWatcher()
-    assert watcher.feed("cmake -GNinja -DUSE_XPU=1 ..") is None
-    assert watcher.feed(FALL_BACK) is not None
-
-
-def test_a_full_disk_is_fatal_and_other_failures_are_not() -> None:
-    watcher = LogWatcher()
-    assert watcher.feed("ImportError: libsycl.so.8: cannot open shared object file") is None
-    found = watcher.feed("cc1plus: fatal error: error writing to /tmp/x.s: No space left on device")
-    assert found is not None
-    assert found.line == 2
+    *before, last = [watcher.feed(line) for line in lines]
+    assert before == [None] * len(before)
+    assert (last.line if last else None) == at
+    assert at or watcher.finish().findings == ()
 
 
 def test_it_says_at_the_end_what_explain_says_of_the_log() -> None:
@@ -376,15 +374,11 @@ def test_apt_removes_nothing_for_any_command(tmp_path: Path) -> None:
     (tmp_path / "status").write_text(own)
     for folder in ("lists/partial", "cache/archives/partial"):
         (tmp_path / folder).mkdir(parents=True)
-    places = {
-        "Etc::sourcelist": "sources.list",
-        "State::status": "status",
-        "State::lists": "lists",
-        "Cache": "cache",
-    }
     options = [
-        *(f"-oDir::{name}={tmp_path}/{place}" for name, place in places.items()), "-oDir::Etc::sourceparts=-",
-        "-oAPT::Sandbox::User=root", "-oAPT::Architecture=amd64", "-oDebug::NoLocking=1",
+        f"-oDir::Etc::sourcelist={tmp_path}/sources.list", "-oDir::Etc::sourceparts=-",
+        f"-oDir::State::status={tmp_path}/status", f"-oDir::State::lists={tmp_path}/lists",
+        f"-oDir::Cache={tmp_path}/cache", "-oAPT::Sandbox::User=root", "-oAPT::Architecture=amd64",
+        "-oDebug::NoLocking=1",
     ]  # fmt: skip
 
     def apt(*arguments: str) -> str:

@@ -74,13 +74,8 @@ def test_the_tools_for_dataclasses_work() -> None:
     login = Login("a", "b")
     assert login.shown == "user a"
     assert dataclasses.replace(login, user="c") == Login("c", "b")
-    assert dataclasses.asdict(Named("a")) == {
-        "user": "a",
-        "password": "",
-        "tried": [],
-        "more": {},
-        "name": "it",
-    }
+    fields = {"user": "a", "password": "", "tried": [], "more": {}, "name": "it"}
+    assert dataclasses.asdict(Named("a")) == fields
     pickled = pickle.loads(pickle.dumps(login))  # noqa: S301 - its own
     for same in (copy.copy(login), copy.deepcopy(login), pickled):
         assert same == login

@@ -23,7 +23,7 @@ RULE = {
 
 def gate(**change: Any) -> XpuGate:
     switches: Mapping[str, str] = change.pop("switches", {})
-    rule = GateRule.model_validate({**RULE, **change})
+    rule = GateRule(**{**RULE, **change})
     return XpuGate(Expectation("2.8.0", switches, "/src", "/ws/env"), [rule])
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from unittest import mock
 
 import pytest
+from support.files import script
 
 from xpubuild.errors import ToolchainError
 from xpubuild.install.build_compilers import build_compilers
@@ -18,13 +20,6 @@ from xpubuild.machine.system import OsFacts
 DEBIAN = OsFacts(id="debian", version="12")
 
 
-def program(path: Path, text: str) -> str:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(0o755)
-    return str(path)
-
-
 def gcc(folder: Path, *, whole: bool = True) -> str:
     """Make a GCC with its folder of libraries, and return that folder."""
     home = folder / "lib" / "gcc" / "x" / "13"
@@ -32,7 +27,7 @@ def gcc(folder: Path, *, whole: bool = True) -> str:
     if whole:
         (home / "crtbegin.o").touch()
     for name in ("gcc", "g++"):
-        program(folder / name, f"[ \"$1\" = -print-libgcc-file-name ] && echo '{home}/libgcc.a'")
+        script(folder / name, f"[ \"$1\" = -print-libgcc-file-name ] && echo '{home}/libgcc.a'")
     return str(home)
 
 
@@ -48,7 +43,7 @@ def oneapi(folder: Path, selected: str | None) -> OneapiFacts:
     """Make icx and icpx; ``selected`` is the GCC that icpx says it works with."""
     told = f"echo 'Selected GCC installation: {selected} ' >&2" if selected is not None else "exit 3"
     for name in ("icx", "icpx"):
-        program(folder / name, told)
+        script(folder / name, told)
     (folder / "icpx.cfg").write_text("-something")
     return OneapiFacts(path_prefix=(str(folder),))
 
@@ -102,12 +97,13 @@ LISTS = (("pvc", "bmg"), ("pvc",), ("pvc",))
 
 
 def ocloc(tmp_path: Path, text: str) -> dict[str, str]:
-    program(tmp_path / "bin" / "ocloc", text)
+    script(tmp_path / "bin" / "ocloc", text)
     return {"PATH": f"{tmp_path}/bin{os.pathsep}/usr/bin:/bin"}
 
 
-def asked(environment: Mapping[str, str], caller: Mapping[str, str] | None = None) -> tuple[str, ...] | None:
-    return unknown_targets(LISTS, environment, caller or {}, DEBIAN)
+def asked(environment: Mapping[str, str], libraries: str = "") -> tuple[str, ...] | None:
+    with mock.patch.dict(os.environ, {"LD_LIBRARY_PATH": libraries}):
+        return unknown_targets(LISTS, environment, DEBIAN)
 
 
 def test_an_ocloc_that_is_not_there() -> None:
@@ -125,11 +121,11 @@ def test_an_ocloc_that_does_not_compile(tmp_path: Path) -> None:
     environment = ocloc(
         tmp_path, 'test -n "$LD_LIBRARY_PATH" || { echo no compiler >&2; exit 1; }\necho image > kernel.out'
     )
-    for caller in ({}, {"LD_LIBRARY_PATH": f"{tmp_path}/a driver:/x"}):
+    for libraries in ("", f"{tmp_path}/a driver:/x"):
         with pytest.raises(ToolchainError):
-            asked(environment, caller)
+            asked(environment, libraries)
     (tmp_path / "a driver").mkdir()
     (tmp_path / "a driver" / "libigc.so.2").touch()
     with pytest.raises(ToolchainError) as caught:
-        asked(environment, {"LD_LIBRARY_PATH": f"{tmp_path}/a driver:/x"})
+        asked(environment, f"{tmp_path}/a driver:/x")
     assert caught.value.commands == (f"export XPUBUILD_EXTRA_LIBRARY_PATH='{tmp_path}/a driver'",)

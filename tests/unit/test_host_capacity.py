@@ -8,37 +8,20 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.files import lay
 
 from xpubuild.machine.capacity import CgroupLimits, cgroup_limits, cpu_facts, memory_facts
 from xpubuild.machine.jobs import LargeUnit, plan_jobs
 
 GIB = 1 << 30
-CPUINFO = """processor\t: 0
-model name\t: Intel(R) Xeon(R) Platinum 8480+
-physical id\t: 0
-core id\t\t: 0
-
-processor\t: 1
-model name\t: Intel(R) Xeon(R) Platinum 8480+
-physical id\t: 0
-core id\t\t: 1
-
-processor\t: 2
-model name\t: Intel(R) Xeon(R) Platinum 8480+
-physical id\t: 0
-core id\t\t: 0
-"""
+MODEL = "Intel(R) Xeon(R) Platinum 8480+"
+CPUINFO = "\n".join(
+    f"processor\t: {number}\nmodel name\t: {MODEL}\nphysical id\t: 0\ncore id\t\t: {core}\n"
+    for number, core in enumerate((0, 1, 0))
+)
 MEMINFO = (
     "MemTotal:       65536 kB\nMemAvailable:   32768 kB\nSwapTotal:       1024 kB\nSwapFree:         512 kB\n"
 )
-
-
-def lay(root: Path, files: dict[str, str]) -> Path:
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8")
-    return root
 
 
 @pytest.fixture
@@ -81,12 +64,7 @@ def test_a_group_of_the_host_that_is_not_mounted_here_falls_back_to_the_mount(ro
 def test_cores_memory_and_what_may_be_used(root: Path) -> None:
     lay(root, {"proc/cpuinfo": CPUINFO, "proc/meminfo": MEMINFO})
     cpu = cpu_facts(root, CgroupLimits(cpus=1.5))
-    assert (cpu.model, cpu.logical, cpu.physical, cpu.affinity) == (
-        "Intel(R) Xeon(R) Platinum 8480+",
-        3,
-        2,
-        None,
-    )
+    assert (cpu.model, cpu.logical, cpu.physical, cpu.affinity) == (MODEL, 3, 2, None)
     assert cpu.usable == 2
     memory = memory_facts(root, CgroupLimits(memory_limit_bytes=999, memory_room_bytes=100))
     assert (memory.total_bytes, memory.available_bytes) == (65536 * 1024, 32768 * 1024)
@@ -104,34 +82,40 @@ def test_this_machine_agrees_with_the_kernel() -> None:
     assert total == pytest.approx(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), rel=0.01)
 
 
+FLASH = LargeUnit("flash attention", 5 * GIB, 40 * GIB)
+LARGEST = "at 5 GiB each, the largest 40 GiB (flash attention)"
+
+
 @pytest.mark.parametrize(
-    ("cores", "memory", "requested", "jobs", "reason"),
+    ("cores", "memory", "requested", "large", "jobs", "reason"),
     [
-        (2, 24 * GIB, "auto", 2, "2 of 2 cores; memory 24 GiB allows 12 at 2 GiB each"),
-        (64, 24 * GIB, "auto", 12, "12 of 64 cores; memory 24 GiB allows 12 at 2 GiB each"),
-        (8, GIB, "auto", 1, "1 of 8 cores; memory 1 GiB allows 1 at 2 GiB each"),
-        (8, None, "auto", 8, "8 of 8 cores; free memory is unknown"),
+        (2, 24 * GIB, "auto", None, 2, "2 of 2 cores; memory 24 GiB allows 12 at 2 GiB each"),
+        (64, 24 * GIB, "auto", None, 12, "12 of 64 cores; memory 24 GiB allows 12 at 2 GiB each"),
+        (8, GIB, "auto", None, 1, "1 of 8 cores; memory 1 GiB allows 1 at 2 GiB each"),
+        (8, None, "auto", None, 8, "8 of 8 cores; free memory is unknown"),
         (
-            None,
-            24 * GIB,
-            "auto",
-            1,
+            None, 24 * GIB, "auto", None, 1,
             "1 job; the number of cores is unknown; memory 24 GiB allows 12 at 2 GiB each",
         ),
-        (2, 24 * GIB, 5, 5, "5 requested"),
+        (2, 24 * GIB, 5, None, 5, "5 requested"),
+        (2, 3 * GIB, 5, None, 5, "5 requested; memory 3 GiB allows 1 at 2 GiB each, so memory may run out"),
+        # The largest units must fit beside the others.
+        (64, 128 * GIB, "auto", FLASH, 18, f"18 of 64 cores; memory 128 GiB allows 18 {LARGEST}"),
+        (16, 512 * GIB, "auto", FLASH, 16, f"16 of 16 cores; memory 512 GiB allows 95 {LARGEST}"),
         (
-            2,
-            3 * GIB,
-            5,
-            5,
-            "5 requested; memory 3 GiB allows 1 at 2 GiB each, so memory may run out",
+            8, 32 * GIB, "auto", FLASH, 1,
+            f"1 of 8 cores; memory 32 GiB allows 1 {LARGEST}, and may still run out",
+        ),
+        (
+            64, 128 * GIB, 32, FLASH, 32,
+            f"32 requested; memory 128 GiB allows 18 {LARGEST}, so memory may run out",
         ),
     ],
-)
-def test_jobs_and_their_reason(
-    cores: int | None, memory: int | None, requested: int, jobs: int, reason: str
+)  # fmt: skip
+def test_jobs_and_their_reason(  # noqa: PLR0917
+    cores: int | None, memory: int | None, requested: int, large: LargeUnit | None, jobs: int, reason: str
 ) -> None:
-    plan = plan_jobs(cores, memory, requested, 2 * GIB)
+    plan = plan_jobs(cores, memory, requested, 2 * GIB, large)
     assert (plan.jobs, plan.reason) == (jobs, reason)
 
 
@@ -144,52 +128,3 @@ def test_jobs_stay_within_cores_and_memory(cores: int | None, memory: int | None
     jobs = plan_jobs(cores, memory, "auto", per_job).jobs
     assert 1 <= jobs <= (cores or 1)
     assert memory is None or jobs == 1 or jobs * per_job <= memory
-
-
-FLASH = LargeUnit("flash attention", 5 * GIB, 40 * GIB)
-
-
-@pytest.mark.parametrize(
-    ("cores", "memory", "requested", "jobs", "reason"),
-    [
-        (
-            64,
-            128 * GIB,
-            "auto",
-            18,
-            "18 of 64 cores; memory 128 GiB allows 18 at 5 GiB each, the largest 40 GiB (flash attention)",
-        ),
-        (
-            16,
-            512 * GIB,
-            "auto",
-            16,
-            "16 of 16 cores; memory 512 GiB allows 95 at 5 GiB each, the largest 40 GiB (flash attention)",
-        ),
-        (
-            8,
-            32 * GIB,
-            "auto",
-            1,
-            (
-                "1 of 8 cores; memory 32 GiB allows 1 at 5 GiB each, the largest 40 GiB (flash attention),"
-                " and may still run out"
-            ),
-        ),
-        (
-            64,
-            128 * GIB,
-            32,
-            32,
-            (
-                "32 requested; memory 128 GiB allows 18 at 5 GiB each, the largest 40 GiB (flash attention),"
-                " so memory may run out"
-            ),
-        ),
-    ],
-)
-def test_the_largest_units_must_fit_beside_the_others(
-    cores: int, memory: int, requested: int, jobs: int, reason: str
-) -> None:
-    plan = plan_jobs(cores, memory, requested, 2 * GIB, FLASH)
-    assert (plan.jobs, plan.reason) == (jobs, reason)

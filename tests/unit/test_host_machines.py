@@ -10,18 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from unit.test_host_capacity import lay
+from support.files import lay, script
 
 from xpubuild.distribution import System
 from xpubuild.machine import drivers
-from xpubuild.machine.compilers import (
-    CompilerFacts,
-    ToolFacts,
-    locate,
-    probe_compiler,
-    probe_tool,
-)
-from xpubuild.machine.drivers import DriverFacts, find_drivers
+from xpubuild.machine.compilers import CompilerFacts, ToolFacts, locate, probe_compiler, probe_tool
+from xpubuild.machine.drivers import DriverFacts, driver_family, find_drivers
 from xpubuild.machine.ocloc import OclocAnswer, try_ocloc
 from xpubuild.machine.pythons import PythonFacts, find_pythons
 from xpubuild.machine.readers import LIVE_ROOT
@@ -123,6 +117,7 @@ def test_every_package_of_the_driver_is_known(tmp_path: Path) -> None:
     text = dpkg(*(stanza(name, version) for name in KNOWN))
     found = find_drivers(lay(tmp_path, {"var/lib/dpkg/status": text}))
     assert found == tuple(DriverFacts(family, name, version, "dpkg") for name, family in KNOWN.items())
+    assert driver_family(DRIVERS["files beside a loader"][1]) == "lts-2350"
 
 
 @pytest.mark.parametrize("name", DRIVERS)
@@ -154,13 +149,6 @@ def test_the_repository_decides_where_two_streams_have_one_version(
     assert find_drivers(lay(tmp_path, {**status, **files})) == (replace(LTS2, family=family),)
 
 
-def script(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"#!/bin/sh\n{text}")
-    path.chmod(0o755)
-    return path
-
-
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder in front of PATH."""
@@ -174,36 +162,40 @@ def test_what_rpm_knows_is_part_of_the_driver(programs: Path) -> None:
     assert DriverFacts("unknown", "oneapi-level-zero", "1.21.9-1", "rpm") in find_drivers(LIVE_ROOT)
 
 
-def pci(address: str, **attributes: str) -> dict[str, str]:
-    usual = {"vendor": "0x8086", "device": "0x0bd5", "class": "0x038000", "numa_node": "0"}
-    place = f"sys/bus/pci/devices/{address}"
-    return {f"{place}/{name}": f"{value}\n" for name, value in {**usual, **attributes}.items()}
+ROCKY = """\
+# a comment
+ID="rocky"
+ID_LIKE="rhel centos fedora"
+VERSION_ID="9.4"
+PRETTY_NAME='Rocky "9"'
+"""
 
 
 @pytest.mark.parametrize(
     ("files", "expected"),
     [
         ({}, OsFacts()),
-        (
-            {
-                "usr/lib/os-release": "ID = debian\nNAME=Debian\nVERSION_ID=12\nno equals\n",
-                "proc/sys/kernel/osrelease": "6.1.0\n",
-                "proc/self/cgroup": "0::/lxc/x\n",
-            },
-            OsFacts("debian", (), "12", "Debian", "6.1.0", container="lxc"),
-        ),
-        (
-            {
-                "etc/os-release": "ID=a\nID_LIKE='b c'\nPRETTY_NAME=x\\\n",
-                "proc/self/cgroup": "0::/libpod-1\n",
-            },
-            OsFacts("a", ("b", "c"), name="x\\", container="podman"),
-        ),
+        ({"etc/os-release": "ID=a\n#ID=b\nBAD\n NAME = 'N n' \nVERSION_ID=\"1\"\nID_LIKE='c  d'\n"},
+         OsFacts("a", ("c", "d"), "1", "N n")),
+        ({"etc/os-release": ROCKY}, OsFacts("rocky", ("rhel", "centos", "fedora"), "9.4", 'Rocky "9"')),
+        ({"etc/os-release": "PRETTY_NAME=x\\\n"}, OsFacts(name="x\\")),
+        ({"usr/lib/os-release": "NAME=n\nPRETTY_NAME=p\n"}, OsFacts(name="p")),
+        ({"etc/os-release": "ID=a\n", "usr/lib/os-release": "ID=b\n"}, OsFacts("a")),
+        ({"etc/os-release": "NAME='x\n", "proc/sys/kernel/osrelease": "6.1 Microsoft\n"},
+         OsFacts(name="'x", kernel="6.1 Microsoft", container="wsl")),
+        ({"proc/self/cgroup": "0::/\n", "proc/sys/kernel/osrelease": "5.15-microsoft-standard\n"},
+         OsFacts(kernel="5.15-microsoft-standard", container="wsl")),
+        *(({"proc/self/cgroup": f"0::/{word}/x\n"}, OsFacts(container=name)) for word, name in (
+            ("kubepods.slice", "kubernetes"), ("docker", "docker"), ("libpod-1", "podman"),
+            ("lxc", "lxc"), ("init.scope", "none"))),
         ({"proc/self/cgroup": "1:name=systemd:/docker/x\n"}, OsFacts(container="docker")),
+        *(({name: text}, OsFacts(container=text.strip() or told)) for name, text, told in (
+            (".dockerenv", "", "docker"), ("run/.containerenv", "", "podman"),
+            (".singularity.d/env/x", "", "apptainer"), ("run/systemd/container", "systemd-nspawn\n", ""))),
     ],
-)
+)  # fmt: skip
 def test_systems(tmp_path: Path, files: dict[str, str], expected: OsFacts) -> None:
-    assert os_facts(lay(tmp_path / "root", files)) == expected
+    assert os_facts(lay(tmp_path / "rootfs ä", files)) == expected
 
 
 def test_the_repositories_of_a_system(tmp_path: Path) -> None:
@@ -250,30 +242,17 @@ def test_the_kernel_that_ocloc_compiles_is_a_spirv_module_of_one_function(tmp_pa
     program = script(tmp_path / "ocloc", f'cp kernel.spv {copy}; echo image > "$2"\n')
     assert try_ocloc(str(program), ("pvc",), {"PATH": "/usr/bin:/bin"}) == OclocAnswer()
     words = struct.unpack(f"<{copy.stat().st_size // 4}I", copy.read_bytes())
-    assert words[:5] == (0x07230203, 0x00010000, 0, 6, 0)
-    assert _instructions(words[5:]) == [
-        ("Capability", 4), ("Capability", 5), ("Capability", 6),
-        ("ExtInstImport", 1, *struct.unpack("<3I", b"OpenCL.std\0\0")),
-        ("MemoryModel", 2, 2), ("EntryPoint", 6, 4, *struct.unpack("<2I", b"probe\0\0\0")),
-        ("TypeVoid", 2), ("TypeFunction", 3, 2),
-        ("Function", 2, 4, 0, 3), ("Label", 5), ("Return",), ("FunctionEnd",),
+    # With the codes of the specification of SPIR-V, 3.3.
+    instructions: list[tuple[int, ...]] = [
+        (17, 4), (17, 5), (17, 6),  # OpCapability
+        (11, 1, *struct.unpack("<3I", b"OpenCL.std\0\0")),  # OpExtInstImport
+        (14, 2, 2),  # OpMemoryModel
+        (15, 6, 4, *struct.unpack("<2I", b"probe\0\0\0")),  # OpEntryPoint
+        (19, 2), (33, 3, 2),  # OpTypeVoid, OpTypeFunction
+        (54, 2, 4, 0, 3), (248, 5), (253,), (56,),  # OpFunction, OpLabel, OpReturn, OpFunctionEnd
     ]  # fmt: skip
-
-
-#: Codes of instructions in the specification of SPIR-V, 3.3.
-_OPERATIONS = {
-    11: "ExtInstImport", 14: "MemoryModel", 15: "EntryPoint", 17: "Capability", 19: "TypeVoid",
-    33: "TypeFunction", 54: "Function", 56: "FunctionEnd", 248: "Label", 253: "Return",
-}  # fmt: skip
-
-
-def _instructions(words: tuple[int, ...]) -> list[tuple[str | int, ...]]:
-    found: list[tuple[str | int, ...]] = []
-    while words:
-        length, code = divmod(words[0], 1 << 16)
-        found.append((_OPERATIONS[code], *words[1:length]))
-        words = words[length:]
-    return found
+    encoded = [word for code, *rest in instructions for word in ((1 + len(rest)) << 16 | code, *rest)]
+    assert words == (0x07230203, 0x00010000, 0, 6, 0, *encoded)
 
 
 def test_an_ocloc_that_is_none(tmp_path: Path) -> None:

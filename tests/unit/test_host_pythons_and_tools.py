@@ -11,13 +11,14 @@ import time
 from pathlib import Path
 
 import pytest
+from support.files import lay, script
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.machine.compilers import parse_compiler
 from xpubuild.machine.disk import disk_facts
 from xpubuild.machine.host_report import host_report
 from xpubuild.machine.pythons import find_pythons, probe_python
-from xpubuild.machine.system import OsFacts, install_commands, os_facts, package_names
+from xpubuild.machine.system import OsFacts, install_commands, package_names
 
 GCC_V = """Using built-in specs.
 Target: x86_64-redhat-linux
@@ -32,13 +33,6 @@ ICX = """Intel(R) oneAPI DPC++/C++ Compiler 2025.3.1 (2025.3.1.20251023)
 Target: x86_64-unknown-linux-gnu
 InstalledDir: /opt/intel/oneapi/compiler/2025.3/bin/compiler
 """
-
-
-def script(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("#!/bin/sh\n" + text)
-    path.chmod(0o755)
-    return path
 
 
 @pytest.mark.parametrize(
@@ -81,24 +75,16 @@ def test_an_interpreter_stand_in_that_does_not_answer(tmp_path: Path, body: str,
     assert facts.version == "unknown"
 
 
-def fake_installation(prefix: Path, version: str, *, headers: bool, ensurepip: bool) -> Path:
+def fake_installation(prefix: Path, version: str, *, headers: bool, ensurepip: bool) -> None:
     name = f"python{version}"
-    binary = prefix / "bin" / name
-    binary.parent.mkdir(parents=True, exist_ok=True)
-    binary.write_bytes(b"\x7fELF stand-in")
-    binary.chmod(0o755)
-    library = prefix / "lib" / name
-    library.mkdir(parents=True)
-    (library / "os.py").write_text("")
+    files = {f"bin/{name}": "\x7fELF stand-in", f"lib/{name}/os.py": ""}
     if ensurepip:
-        (library / "ensurepip").mkdir()
-        (library / "ensurepip/__init__.py").write_text("")
+        files[f"lib/{name}/ensurepip/__init__.py"] = ""
     if headers:
-        include = prefix / "include" / name
-        include.mkdir(parents=True)
-        (include / "Python.h").write_text("")
-        (include / "patchlevel.h").write_text(f'#define PY_VERSION      \t"{version}.7"\n')
-    return binary
+        files[f"include/{name}/Python.h"] = ""
+        files[f"include/{name}/patchlevel.h"] = f'#define PY_VERSION      \t"{version}.7"\n'
+    lay(prefix, files)
+    (prefix / "bin" / name).chmod(0o755)
 
 
 def test_interpreters_of_an_image_are_found_without_running_them(tmp_path: Path) -> None:
@@ -110,20 +96,15 @@ def test_interpreters_of_an_image_are_found_without_running_them(tmp_path: Path)
     (root / "usr/bin/python3-config").write_text("")
     script(root / "usr/local/bin/python3.9", "echo a shim")
     (root / "usr/local/bin/python3.13").symlink_to("../../../../../bin/sh")
+    fake_installation(root / "opt/py", "3.10", headers=True, ensurepip=True)
+    (root / "usr/bin/python3.10").symlink_to("/opt/py/bin/python3.10")
+    (root / "usr/bin/python3.8").symlink_to("python3.8")  # a link to itself
     found = find_pythons("/usr/local/bin:/usr/bin:/nowhere", root)
     assert [(f.executable, f.version, f.headers, f.ensurepip) for f in found] == [
         ("/usr/bin/python3.11", "3.11.7", True, False),
+        ("/opt/py/bin/python3.10", "3.10.7", True, True),
         ("/usr/bin/python3.12", "3.12", False, True),
     ]
-
-
-def test_an_absolute_link_inside_an_image_leads_to_a_place_inside_it(tmp_path: Path) -> None:
-    root = tmp_path / "image"
-    fake_installation(root / "opt/py", "3.12", headers=True, ensurepip=True)
-    (root / "usr/bin").mkdir(parents=True)
-    (root / "usr/bin/python3").symlink_to("/opt/py/bin/python3.12")
-    (root / "usr/bin/python3.8").symlink_to("python3.8")  # a link to itself
-    assert [facts.executable for facts in find_pythons("/usr/bin", root)] == ["/opt/py/bin/python3.12"]
 
 
 def test_the_report_of_an_empty_tree_runs_nothing(tmp_path: Path) -> None:
@@ -153,50 +134,14 @@ def test_a_tool_that_babbles_and_one_that_is_stuck_cost_only_their_own_facts(tmp
     )  # fmt: skip
     assert time.monotonic() - began < 12
     report = json.loads(done.stdout)
-    assert {item["name"]: item["version"] for item in report["tools"]} == {
-        "cmake": "unknown",
-        "ninja": "1.13.0",
-    }
+    tools = {item["name"]: item["version"] for item in report["tools"]}
+    assert tools == {"cmake": "unknown", "ninja": "1.13.0"}
     assert {item["name"]: item["version"] for item in report["compilers"]}["g++"] == "unknown"
     assert report["python"]["selected"]["error"] == "timed out"
     assert report["os"]["id"] != "unknown"
 
 
 # ---- Operating system, disk, packages
-
-
-def lay(root: Path, files: dict[str, str]) -> Path:
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8")
-    return root
-
-
-def test_an_unpacked_image(tmp_path: Path) -> None:
-    release = (
-        '# a comment\nID="rocky"\nID_LIKE="rhel centos fedora"\nVERSION_ID="9.4"\nPRETTY_NAME=\'Rocky "9"\'\n'
-    )
-    facts = os_facts(lay(tmp_path / "rootfs ä", {"etc/os-release": release}))
-    assert facts == OsFacts(id="rocky", id_like=("rhel", "centos", "fedora"), version="9.4", name='Rocky "9"')
-    assert (facts.kernel, facts.libc, facts.container) == ("unknown", "unknown", "unknown")
-
-
-@pytest.mark.parametrize(
-    ("files", "container"),
-    [
-        ({".dockerenv": ""}, "docker"),
-        ({"run/.containerenv": ""}, "podman"),
-        ({".singularity.d/env/x": ""}, "apptainer"),
-        ({"run/systemd/container": "systemd-nspawn\n"}, "systemd-nspawn"),
-        ({"proc/self/cgroup": "0::/kubepods.slice/x\n"}, "kubernetes"),
-        ({"proc/self/cgroup": "0::/\n", "proc/sys/kernel/osrelease": "5.15-microsoft-standard\n"}, "wsl"),
-        ({"proc/self/cgroup": "0::/init.scope\n"}, "none"),
-        ({}, "unknown"),
-    ],
-)
-def test_containers(tmp_path: Path, files: dict[str, str], container: str) -> None:
-    assert os_facts(lay(tmp_path / "r", files)).container == container
 
 
 def test_disk_of_a_path_that_is_not_there_yet(tmp_path: Path) -> None:
@@ -226,14 +171,11 @@ def test_the_innermost_and_last_mount_counts(tmp_path: Path) -> None:
     place = tmp_path / "my disk"
     place.mkdir()
     escaped = str(place).replace(" ", "\\040")
-    lay(
-        tmp_path,
-        {
-            "root/proc/self/mountinfo": "1 1 8:1 / / rw - ext4 /dev/a rw\n"
-            f"2 1 8:2 / {escaped} rw - xfs /dev/b rw\n"
-            f"3 1 8:3 / {escaped} rw shared:1 - lustre x rw\n4 1 8:4 / {escaped}s rw - nfs4 y rw\nshort\n"
-        },
+    mounts = (
+        f"1 1 8:1 / / rw - ext4 /dev/a rw\n2 1 8:2 / {escaped} rw - xfs /dev/b rw\n"
+        f"3 1 8:3 / {escaped} rw shared:1 - lustre x rw\n4 1 8:4 / {escaped}s rw - nfs4 y rw\nshort\n"
     )
+    lay(tmp_path, {"root/proc/self/mountinfo": mounts})
     facts = disk_facts(place / "sub", tmp_path / "root")
     assert (facts.filesystem, facts.mount_point) == ("lustre", str(place))
     assert disk_facts(tmp_path, tmp_path / "root").filesystem == "ext4"

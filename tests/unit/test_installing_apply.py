@@ -19,7 +19,7 @@ from xpubuild.engine.model import Plan, Step
 from xpubuild.engine.monitor import WATCHED
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import BuildError, NoXpuError, ToolchainError, UsageError, XpuBuildError
-from xpubuild.install.install import apply
+from xpubuild.install.install import Results, apply
 from xpubuild.install.rehearse import make_report, planned
 from xpubuild.install.target import Prepared
 from xpubuild.workspace.activation import read_receipt
@@ -43,9 +43,9 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_an_install_writes_files_receipt_and_modulefile(root: Path, tmp_path: Path) -> None:
     files = {str(root / "build" / "a" / "b.txt"): "text\n", str(root / "build" / "run"): "#!/bin/sh\n"}
-    modules = Modules(tmp_path / "modules", "tcl")
+    results = Results(modules=Modules(tmp_path / "modules", "tcl"))
     given, sink = prepared(root, "true", "echo hello", files=files), Recorder()
-    receipt = apply(given, sink=sink, cancel=Cancel(), modules=modules)
+    receipt = apply(given, sink=sink, cancel=Cancel(), results=results)
     (module,) = (tmp_path / "modules" / "xpubuild").iterdir()
     assert (receipt["status"], receipt["modulefile"]) == ("complete", str(module))
     assert module.name == "test-py3.12-0000000"
@@ -62,30 +62,30 @@ def test_an_install_writes_files_receipt_and_modulefile(root: Path, tmp_path: Pa
         assert (run["recipe"], run["status"]) == ("test", "ok")
         assert {*files, str(layout.plan)} <= {*made}
         assert {made[path] for path in files} == {"install"}
-    again = apply(given, sink=sink, cancel=Cancel(), until="step0", modules=modules)
+    again = apply(given, sink=sink, cancel=Cancel(), until="step0", results=results)
     assert (again["ran"], again["up_to_date"]) == ([], ["step0"])
     module.write_text("of somebody")
     with pytest.raises(UsageError):
-        apply(given, sink=sink, cancel=Cancel(), modules=modules)
+        apply(given, sink=sink, cancel=Cancel(), results=results)
 
 
 def test_what_was_built_is_shown_when_handing_it_out_fails(root: Path, tmp_path: Path) -> None:
     closed, shown = tmp_path / "modules", list[object]()
-    given, modules = prepared(root, "true"), Modules(closed, "tcl")
+    given, results = prepared(root, "true"), Results(modules=Modules(closed, "tcl"))
     closed.write_text("a file")
     with pytest.raises(ToolchainError):
-        apply(given, sink=Recorder(), cancel=Cancel(), modules=modules, lost=shown.append)
+        apply(given, sink=Recorder(), cancel=Cancel(), results=results, lost=shown.append)
     assert shown == [read_receipt(root)]
 
 
 def test_what_failed_and_what_was_damaged_is_told(root: Path, tmp_path: Path) -> None:
-    modules = Modules(tmp_path / "modules", "tcl")
+    results = Results(modules=Modules(tmp_path / "modules", "tcl"))
     with pytest.raises(BuildError):
-        apply(prepared(root, "true", "exit 3"), sink=Recorder(), cancel=Cancel(), modules=modules)
-    assert not modules.folder.exists()
+        apply(prepared(root, "true", "exit 3"), sink=Recorder(), cancel=Cancel(), results=results)
+    assert not (tmp_path / "modules").exists()
     assert '"status": "partial"' in Layout(root).receipt.read_text()
     half = apply(
-        prepared(root, "true", "false"), sink=Recorder(), cancel=Cancel(), until="step0", modules=modules
+        prepared(root, "true", "false"), sink=Recorder(), cancel=Cancel(), until="step0", results=results
     )
     assert "modulefile" not in half
     Layout(root).journal.write_bytes(b"no database" * 100)

@@ -12,12 +12,13 @@ import pytest
 from support.plan_files import target_for
 
 from xpubuild import __version__
+from xpubuild.engine.files import write_json
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Plan, Step
 from xpubuild.engine.monitor import WATCHED
 from xpubuild.errors import UsageError
 from xpubuild.install.options import Resolved
-from xpubuild.install.receipt import make_receipt, write_receipt
+from xpubuild.install.receipt import make_receipt
 from xpubuild.install.target import OneapiFacts, Prepared
 from xpubuild.supply.depot.record import TAKEN
 from xpubuild.workspace.activation import read_receipt
@@ -141,7 +142,7 @@ def test_a_receipt_says_what_was_done_and_found(tmp_path: Path) -> None:
     assert partial["activation"] == {"oneapi": None}
     first = partial["steps"][0]
     assert (first["status"], first["store"], first["evidence"]) == ("to-do", None, [])
-    write_receipt(layout, {"b": 1, "a": 2})
+    write_json(layout.receipt, {"b": 1, "a": 2})
     assert layout.receipt.read_text() == '{\n "a": 2,\n "b": 1\n}\n'
 
 

@@ -12,7 +12,9 @@ from support.plan_files import prepared_for
 
 from xpubuild.errors import UsageError
 from xpubuild.install.options import Options
-from xpubuild.jobs.asked import Asked, cell_of, require_possible
+from xpubuild.jobs import asked
+from xpubuild.jobs.asked import cell_of, require_possible
+from xpubuild.jobs.folder import PlannedJobsDocument
 from xpubuild.jobs.render import KINDS, Cell
 
 PREPARED = prepared_for("quickstart")
@@ -113,14 +115,17 @@ def test_local_changes_need_the_workspace_that_has_them() -> None:
         require_possible(Options("r", allow_dirty=True))
 
 
-def asked(output: Path | None, *matrix: str) -> Asked:
-    return Asked("slurm", matrix, output, {kind: {} for kind in KINDS}, ("xpubuild",), "")
+def planned(output: Path | None, *matrix: str, **options: Any) -> PlannedJobsDocument:
+    return asked.planned_jobs(
+        Options(**{"recipe": None, **options}), "slurm", matrix, output,
+        settings={kind: {} for kind in KINDS}, xpubuild=("xpubuild",), cache="",
+    )  # fmt: skip
 
 
 def test_the_folder_of_a_matrix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(Asked, "_cell", staticmethod(lambda options: cell_of(options, PREPARED)))
-    document = asked(tmp_path / "out", "recipes=quickstart", "pythons=3.11,3.12").write(Options(None))
+    monkeypatch.setattr(asked, "_cell", lambda options: cell_of(options, PREPARED))
+    document = planned(tmp_path / "out", "recipes=quickstart", "pythons=3.11,3.12")
     check(document, "planned-jobs")
     names = [job.pop("name") for job in document["jobs"]]
     assert [name.rpartition("-")[0] for name in names] == [
@@ -145,14 +150,14 @@ def test_builds_of_one_name_and_folders_are_told_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(Asked, "_cell", staticmethod(lambda options: cell_of(options, PREPARED)))
+    monkeypatch.setattr(asked, "_cell", lambda options: cell_of(options, PREPARED))
     for matrix, folder in (
         ((), "quickstart-slurm"),
         (("recipes=quickstart",), "quickstart-slurm.2"),
         (("recipes=quickstart,a.yaml,b.yaml",), "quickstart-slurm.3"),
     ):  # fmt: skip
         place = tmp_path / folder if matrix else None
-        document = asked(place, *matrix).write(Options(None))
+        document = planned(place, *matrix)
         assert document["folder"] == f"{tmp_path}/{folder}"
     names = [job["name"] for job in document["jobs"] if job["kind"] == "build"]
     assert [name.rpartition("-build-")[0] for name in names] == [
@@ -165,6 +170,6 @@ def test_builds_of_one_name_and_folders_are_told_apart(
 )
 def test_a_matrix_and_one_build_exclude_each_other(given: dict[str, Any], option: str) -> None:
     with pytest.raises(UsageError) as caught:
-        asked(None, "recipes=r").write(Options(**{"recipe": None, **given}))
+        planned(None, "recipes=r", **given)
     assert caught.value.what == f"--matrix and {option} cannot be combined"
     assert caught.value.fix == f"leave out {option}"

@@ -17,7 +17,6 @@ from xpubuild.install.lock_file import (
     clean_url,
     differences,
     dump,
-    load,
     not_older,
     read_lock,
     validated,
@@ -106,8 +105,13 @@ LOCK = example()
 TEXT = dump(LOCK)
 
 
-def test_a_lock_is_read_back_as_it_was_written() -> None:
-    assert load(TEXT) == LOCK
+def read(text: str, folder: Path) -> Lock:
+    (folder / "read.yaml").write_text(text, "utf-8")
+    return read_lock(folder / "read.yaml")
+
+
+def test_a_lock_is_read_back_as_it_was_written(tmp_path: Path) -> None:
+    assert read(TEXT, tmp_path) == LOCK
     assert TEXT.isascii()
     document = yaml.safe_load(TEXT)
     digest = document.pop("digest")
@@ -123,7 +127,7 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     yield path
 
 
-def test_every_value_that_is_dropped_or_replaced_is_found() -> None:
+def test_every_value_that_is_dropped_or_replaced_is_found(tmp_path: Path) -> None:
     places = [path for path in leaves(yaml.safe_load(TEXT)) if path]
     assert len(places) > 90
     for number, (*before, last) in enumerate(places[::2]):
@@ -136,7 +140,7 @@ def test_every_value_that_is_dropped_or_replaced_is_found() -> None:
         else:
             inside[last] = "other"
         with pytest.raises((RecipeError, LockMismatchError)):
-            load(yaml.safe_dump(document))
+            read(yaml.safe_dump(document), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -151,9 +155,9 @@ def test_every_value_that_is_dropped_or_replaced_is_found() -> None:
         (TEXT.replace("target: xpu", "target: gpu"), "options.target: Input should be 'xpu' or 'cpu'"),
     ],
 )
-def test_what_is_no_lock_says_why(text: str, why: str) -> None:
+def test_what_is_no_lock_says_why(text: str, why: str, tmp_path: Path) -> None:
     with pytest.raises(RecipeError) as caught:
-        load(text)
+        read(text, tmp_path)
     assert why in caught.value.why
     assert caught.value.commands == ("xpubuild lock RECIPE",)
 

@@ -95,6 +95,11 @@ def test_what_is_asked_wrongly_is_refused(xpubuild: Xpubuild, here: Path) -> Non
     assert xpubuild("migrate", "missing.py").status == 2
     assert xpubuild("migrate", ".", "--update-baseline").status == 2
     assert xpubuild("migrate", ".", "--torch", "2.5").status == 22
+    (here / "a.py").write_text("x.cuda()\n")
+    assert xpubuild("migrate", "a.py", "--baseline", "missing.json").status == 2
+    assert xpubuild("migrate", "a.py", "--write", "--prove", "--", "python", "a.py").status == 2
+    assert xpubuild("migrate", ".", "a.py", "--quiet", "--patch", "p").status == 0
+    assert (here / "p").read_text().count("--- a/a.py") == 1
 
 
 def test_a_notebook_is_one_program_whose_outputs_and_magic_stay(xpubuild: Xpubuild, here: Path) -> None:
@@ -204,14 +209,6 @@ def test_a_notebook_with_magic_is_rewritten_and_its_findings_have_lines_of_the_f
         "", "%%time\nx = torch.ones(1).to(ACCELERATOR)",
         sources[3].replace("amp.autocast()", "torch.amp.autocast(ACCELERATOR)"),
     ]  # fmt: skip
-
-
-def test_what_cannot_be_used_is_an_error_of_use(xpubuild: Xpubuild, here: Path) -> None:
-    (here / "a.py").write_text("x.cuda()\n")
-    assert xpubuild("migrate", "a.py", "--baseline", "missing.json").status == 2
-    assert xpubuild("migrate", "a.py", "--write", "--prove", "--", "python", "a.py").status == 2
-    assert xpubuild("migrate", ".", "a.py", "--quiet", "--patch", "p").status == 0
-    assert (here / "p").read_text().count("--- a/a.py") == 1
 
 
 def test_findings_of_one_reason_are_listed_together_with_its_page(xpubuild: Xpubuild, here: Path) -> None:

@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.migrating import DEFINED, left, line, migrated
 
+BACKEND = "torch.distributed.get_default_backend_for_device(ACCELERATOR)"
+GENERAL = "torch.get_device_module(ACCELERATOR)"
 BOTH = [
     ('x = torch.device("cuda")', "x = torch.device(ACCELERATOR)", 'x = torch.device("xpu")'),
     ("x.to('cuda:1')", "x.to(f'{ACCELERATOR}:1')", "x.to('xpu:1')"),
@@ -52,11 +54,32 @@ BOTH = [
         "x = torch.ones(2, device=ACCELERATOR)",
         'x = torch.ones(2, device="xpu")',
     ),
+    ("torch.cuda.is_available()", "torch.accelerator.is_available()", "torch.xpu.is_available()"),
+    ("torch.cuda.set_device(r)", "torch.accelerator.set_device_index(r)", "torch.xpu.set_device(r)"),
+    (
+        "torch.cuda.synchronize(device=d)",
+        "torch.accelerator.synchronize(d)",
+        "torch.xpu.synchronize(device=d)",
+    ),
+    ("torch.cuda.empty_cache()", f"{GENERAL}.empty_cache()", "torch.xpu.empty_cache()"),
+    ("torch.cuda.memory_cached()", f"{GENERAL}.memory_reserved()", "torch.xpu.memory_reserved()"),
+    ("torch.cuda.manual_seed_all(1)", f"{GENERAL}.manual_seed_all(1)", "torch.xpu.manual_seed_all(1)"),
+    ("s = torch.cuda.Stream()", f"s = {GENERAL}.Stream()", "s = torch.xpu.Stream()"),
+    (
+        "torch.profiler.ProfilerActivity.CUDA",
+        "getattr(torch.profiler.ProfilerActivity, ACCELERATOR.upper())",
+        "torch.profiler.ProfilerActivity.XPU",
+    ),
+    (
+        'torch.distributed.init_process_group(backend="nccl")',
+        f"torch.distributed.init_process_group(backend={BACKEND})",
+        'torch.distributed.init_process_group(backend="xccl")',
+    ),
 ]
 
 
 @pytest.mark.parametrize(("before", "accelerator", "xpu"), BOTH)
-def test_a_device_is_rewritten_for_both_targets(before: str, accelerator: str, xpu: str) -> None:
+def test_a_line_is_rewritten_for_both_targets(before: str, accelerator: str, xpu: str) -> None:
     assert line(before) == accelerator
     assert line(before, "xpu") == xpu
 
@@ -84,10 +107,37 @@ def test_what_is_no_device_is_neither_rewritten_nor_reported(code: str) -> None:
         ("class A:\n    def cuda(self):\n        return self\na = A()\na.cuda()\n", "own-method"),
         ('import os\nos.environ["CUDA_VISIBLE_DEVICES"] = "0"\n', "visible-devices"),
         ('torch.set_default_tensor_type("torch.cuda.FloatTensor")\n', "torch.cuda.tensor-type"),
+        ("torch.cuda.memory_summary()\n", "no-counterpart"),
+        ("torch.cuda.get_device_capability()\n", "torch.cuda.get_device_capability"),
+        ("import torch.nn as nn\nm = nn.DataParallel(m)\n", "torch.nn.DataParallel"),
+        ("import apex\n", "apex"),
+        ("from flash_attn import flash_attn_func\n", "flash_attn"),
+        ("t = torch.cuda.FloatTensor(2)\n", "torch.cuda.tensor-type"),
+        ("from pytorch_lightning import Trainer\nt = Trainer(accelerator='gpu')\n", "accelerator"),
+        ("from torch.utils.cpp_extension import CUDAExtension\ne = CUDAExtension('a')\n",
+         "torch.utils.cpp_extension.CUDAExtension"),
+        ("import intel_extension_for_pytorch\n", "intel_extension_for_pytorch"),
+        ("import intel_extension_for_pytorch as ipex\nm = ipex.optimize(m)\n",
+         "intel_extension_for_pytorch.optimize"),
+        ("with torch.xpu.fp8_autocast(enabled=True): pass\n", "torch.xpu.fp8_autocast"),
+        ("torch.xpu.empty_host_cache_of_the_extension()\n", "no-counterpart"),
+        ("from transformers import TrainingArguments\na = TrainingArguments(use_ipex=True)\n", "use_ipex"),
+        ("from accelerate import Accelerator\na = Accelerator(ipex_plugin=p)\n", "ipex_plugin"),
+        ("n = torch.xpu.get_device_properties(0).multi_processor_count\n", "multi_processor_count"),
+        ("torch.backends.cuda.matmul.allow_tf32 = True\n", "torch.backends.cuda"),
+        ("try:\n    from torch.cuda import Event\nexcept ImportError:\n    def Event(): pass\ne = Event()\n",
+         "several-meanings"),
     ],
-)
-def test_what_is_not_certain_is_reported(code: str, expected: str) -> None:
+)  # fmt: skip
+def test_what_has_no_counterpart_is_reported_with_reason_alternative_and_source(
+    code: str, expected: str
+) -> None:
     assert expected in left(code)
+    (found, *_) = migrated(code).found
+    assert found.line > 0
+    assert found.reason.why
+    assert found.reason.instead
+    assert found.reason.source.startswith("https://")
 
 
 def test_the_definition_stands_behind_the_imports_and_is_written_once() -> None:

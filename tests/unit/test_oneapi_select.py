@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from xpubuild.errors import ToolchainError, UnsatisfiableError
 from xpubuild.machine import oneapi_bundles as bundles
 from xpubuild.machine.oneapi_installed import find_installations
 from xpubuild.machine.oneapi_select import Mode, OneapiNeeds, Selection, select
+from xpubuild.machine.system import OsFacts
 from xpubuild.machine.versions import fits
 
 V2025_1 = ">=2025.1,<2025.2"
@@ -191,8 +191,9 @@ APT, DNF, ZYPPER = (f"sudo {line} install -y {PACKAGE}" for line in ("apt-get", 
 def test_a_host_without_oneapi_is_shown_how_to_get_it(
     release: dict[str, str], commands: tuple[str, ...], repository: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(platform, "freedesktop_os_release", lambda: release)
-    monkeypatch.setattr("xpubuild.distribution.REPOSITORY_LISTS", ())
+    facts = OsFacts(release["ID"], tuple(release.get("ID_LIKE", "").split()))
+    monkeypatch.setattr(bundles, "os_facts", lambda: facts)
+    monkeypatch.setattr("xpubuild.machine.system.REPOSITORY_LISTS", ())
     error = bundles.nothing_found([(Path("/opt/intel/oneapi"), "the system's place")], V2025_1)
     *install, matrix, doctor = error.commands
     assert tuple(install[-len(commands) :]) == commands

@@ -8,6 +8,7 @@ import os
 import tarfile
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,8 @@ from xpubuild.supply.archives import (
     provide,
     unpacked_stamp,
 )
+from xpubuild.supply.depot.entries import index_of
+from xpubuild.supply.depot.folder import Depot
 
 
 def refuses(action: Callable[[], object]) -> None:
@@ -81,7 +84,7 @@ def test_archives_are_unpacked_listed_and_proved(tmp_path: Path) -> None:
     assert found["archives"][1]["hash_from"] == "upstream"
     assert proof.key() == {"proof": "unpacked", "into": str(into)}
     assert proof.describe() == "the archives that the build would download are unpacked, with all their files"
-    assert dict(files_below(into / "llvm")) == {"llvm/bin/clang": 5, "llvm/lib/größe": 1}
+    assert files_below(into / "llvm") == {"llvm/bin/clang": 5, "llvm/lib/größe": 1}
     stamp = unpacked_stamp(into)
     assert unpacked_stamp(into) == stamp
     os.utime(into / "llvm/llvm/bin/clang", (1, 1))
@@ -105,8 +108,7 @@ def test_archives_are_unpacked_listed_and_proved(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_one_that_cannot_be_unpacked(tmp_path: Path, name: str, data: bytes, inside: str) -> None:
     archive = asked(tmp_path / "srv", name, data, inside=inside)
-    supply = Supply(tmp_path / "cache", find=lambda _: tmp_path / "srv" / name)
-    refuses(lambda: provide([archive], tmp_path / "into", supply, lambda _: None))
+    refuses(lambda: provide([archive], tmp_path / "into", Supply(tmp_path / "cache"), lambda _: None))
 
 
 def test_the_first_file_of_a_url_is_the_one(tmp_path: Path) -> None:
@@ -115,7 +117,7 @@ def test_the_first_file_of_a_url_is_the_one(tmp_path: Path) -> None:
     assert look(archive, supply) is None
     refuses(lambda: bring(archive, Supply(tmp_path / "cache", offline=True), said.append))
     held = bring(archive, supply, said.append)
-    assert held == Held(archive, held.path, sha256(b"first"), 5)
+    assert held == Held(held.path, sha256(b"first"), 5)
     assert json.loads((held.path.parent / FIRST).read_text()) == {
         "url": archive.url, "sha256": sha256(b"first"), "size": 5,
     }  # fmt: skip
@@ -135,11 +137,14 @@ def test_the_first_file_of_a_url_is_the_one(tmp_path: Path) -> None:
 
 def test_a_mirror_comes_first(tmp_path: Path) -> None:
     archive = asked(tmp_path / "srv", "l.tar.gz", b"first")
-    (tmp_path / "mirrored").write_bytes(b"of the mirror")
-    supply = Supply(tmp_path / "cache", find=lambda _: tmp_path / "mirrored", offline=True)
-    assert bring(archive, supply, lambda _: None) == Held(
-        archive, tmp_path / "mirrored", sha256(b"of the mirror"), 13
-    )
+    (tmp_path / "l.tar.gz").write_bytes(b"of the mirror")
+    mirror = Depot.open(tmp_path / "mirror", create=True)
+    with mirror.writing():
+        entry = replace(mirror.add_file(tmp_path / "l.tar.gz"), kind="archive", url=archive.url)
+        mirror.publish(index_of([entry], ()))
+    supply = Supply(tmp_path / "cache", mirror.path, offline=True)
+    place = mirror.path / "files" / entry.sha256 / "l.tar.gz"
+    assert bring(archive, supply, lambda _: None) == Held(place, sha256(b"of the mirror"), 13)
 
 
 def test_one_that_cannot_be_fetched(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ TORCH = {"torch": pinned("torch")}
     [
         ({"abstract": True}, {}, "can only be extended"),
         ({"env": {"A": "{placeholder}"}}, {}, "'{placeholder}' is not a placeholder"),
-        ({}, {"arch": ("pvc", "-x")}, "'-x' is not an AOT target"),
+        ({"targets": ["xpu"], "target": "xpu"}, {"arch": ("pvc", "-x")}, "'-x' is not a device name"),
         ({}, {"arch": ("pvc", "bmg")}, "pvc,bmg is only for the GPU"),
         ({"targets": ["cpu", "xpu"]}, {"arch": ("pvc",)}, "the target of this build is cpu"),
         ({}, {"with_": ("vision",)}, "its components are: torch, triton"),
@@ -46,12 +46,12 @@ TORCH = {"torch": pinned("torch")}
         ),
         ({}, {"variant": "full"}, "it has none"),
         ({"variants": {"one": {}, "two": {}}}, {"variant": "full"}, "it has one, two"),
-        ({"abi": {"default": 1, "honoured": False}}, {"cxx11_abi": "0"}, "this release ignores the switch"),
+        ({"abi": {"default": 1, "honoured": False}}, {"cxx11_abi": "0"}, "needs always C++11 ABI 1"),
         (
             {"abi": {"default": 1, "honoured": False, "note": "a note of the recipe"}}, {"cxx11_abi": "0"},
             "a note of the recipe",
         ),
-        ({"components": {"torch": WHEEL}}, {"cxx11_abi": "1"}, "torch 2.0 has ABI 0"),
+        ({"components": {"torch": WHEEL}}, {"cxx11_abi": "1"}, "needs C++11 ABI 0, that of the prebuilt"),
     ],
 )  # fmt: skip
 def test_what_the_recipe_does_not_have(changes: dict[str, Any], asked: dict[str, Any], words: str) -> None:

@@ -58,7 +58,6 @@ def test_ninja_is_counted() -> None:
 )
 def test_ninja_detail_names_the_file(text: str, detail: str) -> None:
     found = ProgressMeter("step", Ticker()).feed(f"[1/3] {text}")
-    assert found is not None
     assert found.detail == detail
 
 

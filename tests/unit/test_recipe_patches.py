@@ -54,7 +54,6 @@ def test_a_patch_release_is_laid_over_its_line(folder: Path) -> None:
     loaded = load("1.7.0")
     assert (loaded.recipe.name, loaded.recipe.release) == ("1.7.0", "1.7.0")
     source = loaded.recipe.components["torch"].source
-    assert source is not None
     assert (source.commit, source.ref, source.url) == (OLD, "v1.7.0", "/x")
     assert loaded.recipe.needs.python == ">=3.10"
     assert loaded.recipe.patches == {}
@@ -159,10 +158,7 @@ def test_the_check_of_a_line_looks_at_its_patches(folder: Path) -> None:
     assert "1.7.2: facts lists 'needs.nothing', which the recipe does not have" in found
 
 
-def test_on_the_command_line(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    xpubuild = Xpubuild(capsys, monkeypatch)
+def test_on_the_command_line(folder: Path, xpubuild: Xpubuild) -> None:
     document = xpubuild.json("recipes", "show", "1.7.0")
     assert document["recipe"]["name"] == "1.7.0"
     listed = {entry["name"]: entry for entry in xpubuild.json("recipes", "list")["recipes"]}

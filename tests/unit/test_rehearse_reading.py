@@ -86,7 +86,7 @@ def test_kernels_may_be_compiled_without_the_host_compiler(host: str, said: str)
     }  # fmt: skip
     document = {
         "target": "xpu", "verdict": "ok", "recipe": "main", "build": None, "log": "x.log",
-        "sycl_groups": [group], "switches": [], "warnings": [],
+        "sycl_files": 1, "sycl_groups": [group], "switches": [], "warnings": [],
     }  # fmt: skip
     (table,) = (part for part in rehearsal_view(document) if isinstance(part, Table) and part.items)
     assert table.title == said

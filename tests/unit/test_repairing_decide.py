@@ -15,7 +15,7 @@ from xpubuild.errors import XpuBuildError
 
 
 def elf(*needed: str, **more: Any) -> ElfObject:
-    values = {"kind": "ET_DYN", "machine": "EM_X86_64", "bits": 64, "little_endian": True, **more}
+    values = {"machine": "EM_X86_64", "bits": 64, "little_endian": True, **more}
     return ElfObject(needed=needed, **values)
 
 

@@ -51,14 +51,7 @@ def test_folders_of_the_builder_are_found(tmp_path: Path) -> None:
 
 
 def elf(*needed: str, **more: Any) -> ElfObject:
-    values = {
-        "kind": "ET_DYN",
-        "machine": "EM_X86_64",
-        "bits": 64,
-        "little_endian": True,
-        "dynamic": True,
-        **more,
-    }
+    values = {"machine": "EM_X86_64", "bits": 64, "little_endian": True, **more}
     return ElfObject(needed=needed, **values)
 
 

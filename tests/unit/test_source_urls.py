@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from xpubuild.engine.process import ProcessResult
 from xpubuild.errors import FetchError, RecipeError, SourceIntegrityError
 from xpubuild.supply.git.failures import diagnose, error_for
-from xpubuild.supply.git.git import GitRun
 from xpubuild.supply.git.hardening import OVERRIDES, git_environment
 from xpubuild.supply.git.pin import Pin, mirror_name, normalised, problem_with, resolve_relative
 from xpubuild.supply.git.serving import ConfigurePin, asked_by
-from xpubuild.supply.git.submodules import Link, links_of
+from xpubuild.supply.git.submodules import Node, links_of
 
 
 @pytest.mark.parametrize(
@@ -259,13 +258,13 @@ _ID = "0" * 39 + "1"
 _BASE = "https://h.example/a/top.git"
 
 
-def _links(path: str, name: str, url: str, base: str = _BASE) -> tuple[Link, ...]:
+def _links(path: str, name: str, url: str, base: str = _BASE) -> tuple[Node, ...]:
     return links_of({path: _ID}, {name: {"path": path, "url": url}}, base, "the test")
 
 
 def test_an_ordinary_submodule_is_resolved() -> None:
     assert _links("third_party/x", "third_party/x", "../x.git") == (
-        Link("third_party/x", "third_party/x", "https://h.example/a/x.git", _ID),
+        Node("third_party/x", "third_party/x", "https://h.example/a/x.git", _ID),
     )
 
 
@@ -386,9 +385,8 @@ def test_a_tag_is_what_the_build_gives_to_git() -> None:
 # ---- What git prints (collected from git 2.39 and from GitHub, GitLab and Gerrit) becomes the right error
 
 
-def _run(text: str, *, stalled: bool = False) -> GitRun:
-    lines = tuple(text.split("\n"))
-    return GitRun(ProcessResult(("git",), 128, 0.1, tail=lines), lines, stalled)
+def _run(text: str) -> ProcessResult:
+    return ProcessResult(("git",), 128, 0.1, tail=tuple(text.split("\n")))
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from support.cli import Result, Xpubuild
 from support.documents import check
 from unit.test_store_folder import DIST, FILE, ME, age, keep, record_of
 
+from xpubuild.documents import plain
 from xpubuild.errors import FetchError
 from xpubuild.supply.depot import kept_wheels as folder_store
 from xpubuild.supply.depot.examine import check_depot
@@ -23,7 +24,7 @@ from xpubuild.supply.depot.keeping import (
     Found,
     WheelKeeper,
     look_up,
-    size_row,
+    size_of,
 )
 from xpubuild.supply.depot.kept_wheels import FolderStore
 from xpubuild.supply.depot.location import Trust
@@ -49,11 +50,13 @@ def at(store: FolderStore) -> Path:
     ("change", "why"),
     [
         ({"schema": "other/1"}, "it is not xpubuild.kept-wheel/1"),
-        ({"identity": 1}, "its identity is missing"),
+        ({"identity": 1}, "its field 'identity' is not valid: it has a value of another type"),
+        ({"commands": [1]}, "its field 'commands' is not valid: it has a value of another type"),
+        ({"read": {"/a": 1}}, "its field 'read' is not valid: it has a value of another type"),
         ({"sha256": "A" * 64}, "its size or sha256 is none"),
-        ({"size": True}, "its size is missing"),
+        ({"size": True}, "its field 'size' is not valid: it has a value of another type"),
         ({"size": -1}, "its size or sha256 is none"),
-        ({"inputs": []}, "its inputs is missing"),
+        ({"inputs": []}, "its field 'inputs' is not valid: it has a value of another type"),
         ({"dist": "other"}, f"it is of other, not of {DIST}"),
         ({"file": "other-1.0-py3-none-any.whl"}, f"it is of {DIST}, not of {DIST}"),
         ({"file": "a/some_dist-1.0-py3-none-any.whl"}, f"it is of {DIST}, not of {DIST}"),
@@ -73,9 +76,6 @@ def test_a_record_comes_back_whole() -> None:
     record = replace(record_of(b"", a=1), commands=({"argv": ["x"]},))
     assert read_record(record.to_bytes(), DIST, record.identity) == record
     assert record.size == 0
-    for commands, kept in (([1, {"argv": []}], ({"argv": []},)), ({}, ())):
-        document = {**json.loads(record.to_bytes()), "commands": commands}
-        assert read_record(json.dumps(document).encode(), DIST, record.identity).commands == kept
     with pytest.raises(RecordError, match="it is not JSON"):
         read_record(b"{", DIST, record.identity)
 
@@ -181,7 +181,7 @@ def test_the_size_of_a_store_counts_each_kind(store: FolderStore) -> None:
     ):
         (store.root / name).parent.mkdir(parents=True, exist_ok=True)
         (store.root / name).write_text("1234")
-    assert size_row(store) == {
+    assert plain(size_of(store)) == {
         "store": str(store.root), "wheels": 1, "repositories": 1, "files": 1, "sets": 2,
         "size_bytes": record.size + len(record.to_bytes()) + 6 * 4, "why": "",
     }  # fmt: skip

@@ -14,7 +14,7 @@ import pytest
 from xpubuild.errors import SourceIntegrityError, ToolchainError, UsageError
 from xpubuild.supply.depot.keeping import collectable, remove
 from xpubuild.supply.depot.kept_wheels import FolderStore
-from xpubuild.supply.depot.location import Trust, parse_store, trust_from
+from xpubuild.supply.depot.location import Trust, parse_place, trust_from
 from xpubuild.supply.depot.record import Record, identity
 
 DIST, FILE = "some-dist", "some_dist-1.0-py3-none-any.whl"
@@ -183,12 +183,12 @@ def test_a_file_that_others_can_change_is_refused_where_the_store_is_not_named(s
 
 def test_servers_are_believed_by_name_alone_and_logins_are_no_part_of_it() -> None:
     trust = trust_from({"XPUBUILD_TRUSTED_STORES": "https://me:secret@cache.example/x/"})
-    assert trust.why_not(parse_store("https://cache.example/x"), ()) == ""
-    assert trust.why_not(parse_store("https://cache.example/y"), ()).startswith(
+    assert trust.why_not(parse_place("https://cache.example/x", "a store"), ()) == ""
+    assert trust.why_not(parse_place("https://cache.example/y", "a store"), ()).startswith(
         "it is on a server, and no [trust] "
     )
     with pytest.raises(UsageError, match="a store cannot be ftp"):
-        parse_store("ftp://cache.example/x")
+        parse_place("ftp://cache.example/x", "a store")
 
 
 def test_gc_takes_what_nobody_uses_and_leaves_the_rest(store: FolderStore) -> None:
@@ -201,13 +201,13 @@ def test_gc_takes_what_nobody_uses_and_leaves_the_rest(store: FolderStore) -> No
         age(folder / name, 2)
     (folder / ("f" * 64 + ".whl")).write_text("just being written")
     found = collectable(store, 30 * 86_400)
-    names = {item.path.name: item.why for item in found}
+    names = {Path(item.path).name: item.why for item in found}
     assert set(names) == {
         f"{old.identity}.json", f"{old.sha256}.whl", "e" * 64 + ".whl", ".xpubuild-left",
     }  # fmt: skip
     assert names[f"{old.identity}.json"] == "not used for 40 days"
-    assert [item.path.suffix == ".json" for item in found] == sorted(
-        (item.path.suffix == ".json" for item in found), reverse=True
+    assert [item.path.endswith(".json") for item in found] == sorted(
+        (item.path.endswith(".json") for item in found), reverse=True
     )
     gone, failed = remove(found)
     assert (len(gone), failed) == (4, [])

@@ -16,7 +16,7 @@ from support.plan_files import PLANS, plan_for
 
 from xpubuild.engine.model import Plan
 from xpubuild.errors import AuditError
-from xpubuild.install.kept import read_only_because, require_movable
+from xpubuild.install.kept import read_only, require_movable
 from xpubuild.install.target import Compilers
 from xpubuild.supply.depot.machine import (
     Contents,
@@ -55,7 +55,7 @@ def tools(tmp_path: Path) -> Toolchain:
 
 
 def found(tools: Toolchain, folder: Path) -> Mapping[str, Any]:
-    contents = Contents(folder / "contents.json")
+    contents = Contents(folder / "answers")
     return {**machine_inputs(tools, contents), **system_inputs(tools, contents)}
 
 
@@ -103,7 +103,7 @@ def test_a_wheel_that_needs_its_workspace_is_not_for_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "environ", "read_only"),
+    ("asked", "environ", "expected"),
     [
         (None, {}, False),
         (True, {}, True),
@@ -118,9 +118,9 @@ def test_a_wheel_that_needs_its_workspace_is_not_for_others() -> None:
     ],
 )
 def test_releases_and_changes_that_nobody_has_reviewed_keep_nothing(
-    asked: bool | None, environ: dict[str, str], read_only: bool
+    asked: bool | None, environ: dict[str, str], expected: bool
 ) -> None:
-    assert bool(read_only_because(asked, environ)) is read_only
+    assert read_only(asked, environ) is expected
 
 
 def test_only_what_a_build_uses_is_part_of_it(tools: Toolchain, tmp_path: Path) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
-from support.imports import PACKAGE, Import, all_imports, imports_of, module_name, sources
-from support.releases import TARGET_PACKAGES
+from support.imports import PACKAGE, Import, all_imports, module_name, sources
 
 STDLIB = sys.stdlib_module_names
 #: What stands above; all other packages know PyTorch, builds and machines, but no terminal.
@@ -33,20 +32,15 @@ def imports() -> list[Import]:
     return all_imports()
 
 
-def listed(found: list[Import]) -> str:
-    return "\n".join(map(str, found))
+def none(imports: list[Import], wrong: Callable[[Import], bool]) -> None:
+    found = [str(item) for item in imports if wrong(item)]
+    assert not found, "\n".join(found)
 
 
 def test_the_engine_knows_only_itself(imports: list[Import]) -> None:
     allowed = ("xpubuild.engine", "xpubuild.errors", "xpubuild.frozen", "psutil")
-    wrong = [
-        item
-        for item in imports
-        if item.inside("xpubuild.engine")
-        and not item.of(*allowed)
-        and item.target.partition(".")[0] not in STDLIB
-    ]
-    assert not wrong, listed(wrong)
+    inside = [item for item in imports if item.inside("xpubuild.engine")]
+    none(inside, lambda item: not item.of(*allowed) and item.target.partition(".")[0] not in STDLIB)
 
 
 def test_errors_and_resources_stand_below_everything(imports: list[Import]) -> None:
@@ -55,27 +49,17 @@ def test_errors_and_resources_stand_below_everything(imports: list[Import]) -> N
         for name in ("errors", "frozen", "resources", "distribution", "documents", "safe_yaml", "untrusted")
     )
     allowed = {*STDLIB, "yaml", "typing_extensions"}
-    wrong = [
-        item
-        for item in imports
-        if item.inside(*below) and item.target.partition(".")[0] not in allowed and not item.of(*below)
-    ]
-    assert not wrong, listed(wrong)
+    inside = [item for item in imports if item.inside(*below)]
+    none(inside, lambda item: item.target.partition(".")[0] not in allowed and not item.of(*below))
 
 
 def test_nothing_below_the_command_line_knows_it_or_the_terminal(imports: list[Import]) -> None:
-    wrong = [
-        item
-        for item in imports
-        if item.module.split(".")[1:2] not in ([name] for name in TOP)
-        and item.of("xpubuild.cli", "xpubuild.ui", "click")
-    ]
-    assert not wrong, listed(wrong)
+    users = [item for item in imports if item.of("xpubuild.cli", "xpubuild.ui", "click")]
+    none(users, lambda item: item.module.split(".")[1:2] not in ([name] for name in TOP))
 
 
 def test_the_user_interface_does_not_know_the_command_line(imports: list[Import]) -> None:
-    wrong = [item for item in imports if item.inside("xpubuild.ui") and item.of("xpubuild.cli")]
-    assert not wrong, listed(wrong)
+    none(imports, lambda item: item.inside("xpubuild.ui") and item.of("xpubuild.cli"))
 
 
 @pytest.mark.parametrize(
@@ -89,18 +73,12 @@ def test_the_user_interface_does_not_know_the_command_line(imports: list[Import]
     ],
 )
 def test_a_library_is_used_in_one_place(imports: list[Import], library: str, homes: tuple[str, ...]) -> None:
-    users = [item for item in imports if item.of(library) and not item.typing]
-    wrong = [item for item in users if not item.inside(*homes)]
-    assert not wrong, listed(wrong)
+    none(imports, lambda item: item.of(library) and not item.typing and not item.inside(*homes))
 
 
 def test_only_the_process_layer_imports_what_starts_processes(imports: list[Import]) -> None:
-    wrong = [
-        item
-        for item in imports
-        if item.of(*PROCESS_MODULES) and item.module not in ("xpubuild.engine.child", SUITE_CHILDREN)
-    ]
-    assert not wrong, listed(wrong)
+    homes = ("xpubuild.engine.child", SUITE_CHILDREN)
+    none(imports, lambda item: item.of(*PROCESS_MODULES) and item.module not in homes)
 
 
 def process_calls(path: Path) -> Iterator[str]:
@@ -118,31 +96,6 @@ def test_only_two_scripts_and_one_module_start_processes_or_become_one() -> None
     allowed = ("xpubuild.engine.supervise:", "xpubuild.engine.child:", "xpubuild.engine.admit:")
     wrong = [use for path in sources() for use in process_calls(path) if not use.startswith(allowed)]
     assert not wrong, "\n".join(wrong)
-
-
-def test_the_suite_runs_with_the_standard_library_and_torch() -> None:
-    """The interpreter that runs it has no xpubuild and none of its dependencies."""
-    allowed = {*STDLIB, *TARGET_PACKAGES}
-    found = [
-        item
-        for path in sorted((PACKAGE / "verify" / "suite").rglob("*.py"))
-        for item in imports_of(module_name(path), path)
-    ]
-    wrong = [
-        item
-        for item in found
-        if not item.of("xpubuild.verify.suite") and item.target.partition(".")[0] not in allowed
-    ]
-    assert found
-    assert not wrong, listed(wrong)
-
-
-def test_the_suite_names_itself_relatively() -> None:
-    """An absolute import of xpubuild would only work where xpubuild is installed."""
-    for path in sorted((PACKAGE / "verify" / "suite").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.ImportFrom) and node.level == 0:
-                assert not (node.module or "").startswith("xpubuild."), f"{path.name}:{node.lineno}"
 
 
 def package_of(name: str) -> str:

@@ -42,19 +42,8 @@ def test_a_kernel_file_of_pytorch() -> None:
 
 def test_its_device_link() -> None:
     aot = "-device pvc -options ' -cl-poison-unsupported-fp64-kernels -cl-intel-enable-auto-large-GRF-mode'"
-    line = (
-        "-fPIC",
-        *_FLAGS,
-        "-fsycl-max-parallel-link-jobs=1",
-        "-fsycl-link",
-        "a.o",
-        "b.o",
-        "-Xs",
-        aot,
-        "-o",
-        "d.o",
-    )
-    options = divide(line)
+    link = ("-fsycl-max-parallel-link-jobs=1", "-fsycl-link", "a.o", "b.o", "-Xs", aot, "-o", "d.o")
+    options = divide(("-fPIC", *_FLAGS, *link))
     assert options.device_link
     assert options.link == ["a.o", "b.o"]
     assert options.link_jobs == 1
@@ -71,13 +60,8 @@ def test_the_spaces_that_cmake_escapes_divide_words_all_the_same() -> None:
 
 def test_without_fsycl_it_is_gcc_whatever_onednn_makes_of_the_word() -> None:
     """oneDNN asks for OpenMP by replacing -fsycl with -fno-sycl, in -fsycl-host-compiler as well."""
-    line = (
-        "-fno-sycl",
-        "-fno-sycl-host-compiler=g++",
-        "-fno-sycl-host-compiler-options=-fopenmp",
-        "-fopenmp",
-        "a.c",
-    )
+    replaced = ("-fno-sycl", "-fno-sycl-host-compiler=g++", "-fno-sycl-host-compiler-options=-fopenmp")
+    line = (*replaced, "-fopenmp", "a.c")
     assert not is_sycl(line)
     assert plain(line) == ["-fopenmp", "a.c"]
 
@@ -88,18 +72,13 @@ def test_an_option_that_it_does_not_know_is_refused() -> None:
 
 
 def test_it_says_what_it_is_and_what_it_ignores() -> None:
-    toolkit = Toolkit(
-        Path("/none"), release="2026.2.0", without=("spir64_gen",), host=("-O0",), no_kernels=("/onednn/",)
-    )
-    said = toolkit.describe()
+    settings = {"without": ("spir64_gen",), "host": ("-O0",), "no_kernels": ("/onednn/",)}
+    said = Toolkit(Path("/none"), release="2026.2.0", **settings).describe()
     assert said.startswith("Intel(R) oneAPI DPC++/C++ Compiler 2026.2.0 (stand-in driver)\n")
     assert all(option in said for option in ignored())
-    for part in (
-        "no images are made for spir64_gen",
-        "passed to the host: -O0",
-        "no device pass for /onednn/",
-    ):
-        assert part in said
+    assert "no images are made for spir64_gen" in said
+    assert "passed to the host: -O0" in said
+    assert "no device pass for /onednn/" in said
 
 
 def test_what_ccache_asks_first_is_preprocessed_for_the_host() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
-from support.said import Program, program, sleeper
+from support.files import script
 
 from xpubuild.errors import (
     FetchError,
@@ -177,21 +177,16 @@ def refuses(action: Callable[[], object]) -> None:
 FACTS = PythonFacts("/p", version="3.12.1")
 
 
-def interpreter(tmp_path: Path, says: str) -> Program:
-    folder = tmp_path / "bin"
-    return sleeper(folder, "python") if says == "sleep" else program(folder, "python", says)
-
-
 @pytest.mark.parametrize(
     ("version", "more"), [("3.9.2", []), ("3.12.1", []), ("3.13.0rc1", ["--without-scm-ignore-files"])]
 )
 def test_venv_is_run_apart_from_the_users_modules(tmp_path: Path, version: str, more: list[str]) -> None:
     env = tmp_path / "my env"
     env.mkdir()
-    tool = interpreter(tmp_path, f": >'{env}/pyvenv.cfg'")
-    make_env._run_venv(env, Path(tool.path), PythonFacts("/p", version=version))
-    (call,) = tool.calls()
-    assert call["argv"] == ["-I", "-m", "venv", "--without-pip", *more, str(env)]
+    notes = f"""printf '%s\\n' "$@" >>'{tmp_path}/argv'; : >'{env}/pyvenv.cfg'"""
+    make_env._run_venv(env, script(tmp_path / "python", notes), PythonFacts("/p", version=version))
+    called = (tmp_path / "argv").read_text().splitlines()
+    assert called == ["-I", "-m", "venv", "--without-pip", *more, str(env)]
 
 
 @pytest.mark.parametrize(
@@ -199,16 +194,16 @@ def test_venv_is_run_apart_from_the_users_modules(tmp_path: Path, version: str, 
     [
         "true", "exit 3", "echo first; echo; echo last >&2; exit 1",
         "echo x; echo ' No space left on device'; exit 1",
-        "for i in $(seq 30); do echo line $i; done; exit 1", "sleep",
+        "for i in $(seq 30); do echo line $i; done; exit 1", "exec sleep 600",
     ],
     ids=range(6),
 )  # fmt: skip
 def test_a_venv_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str) -> None:
-    tool = interpreter(tmp_path, says)
-    if says == "sleep":
+    python = script(tmp_path / "python", says)
+    if says.startswith("exec"):
         monkeypatch.setattr(make_env, "_DEADLINE_S", 0.3)
     (tmp_path / "env").mkdir()
-    refuses(lambda: make_env._run_venv(tmp_path / "env", Path(tool.path), FACTS))
+    refuses(lambda: make_env._run_venv(tmp_path / "env", python, FACTS))
 
 
 def test_a_python_that_no_pip_is_known_for(tmp_path: Path) -> None:

@@ -89,16 +89,10 @@ def test_long_output_is_cut_at_its_beginning() -> None:
     assert lines[4] == "[0:00:00] line 3"
 
 
-_hostile = st.sampled_from(
-    [
-        "::set-env name=A::b",
-        "  ::error::x",
-        "\n::add-mask::y",
-        "##[group]x",
-        "a\r::stop-commands::z",
-        "\x1b[0m::debug::",
-    ]
-)
+_hostile = st.sampled_from([
+    "::set-env name=A::b", "  ::error::x", "\n::add-mask::y", "##[group]x", "a\r::stop-commands::z",
+    "\x1b[0m::debug::",
+])  # fmt: skip
 
 
 @settings(deadline=None)

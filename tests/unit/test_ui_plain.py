@@ -5,6 +5,7 @@ import io
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from unit.test_ui_console import FakeTerminal
 
 from xpubuild.engine.events import (
     Event,
@@ -50,26 +51,6 @@ def progress(after_s: float, done: int, total: int = 1000, detail: str = "compil
 
 def started(after_s: float = 0.0) -> StepStarted:
     return StepStarted(T0 + after_s, "ops", "Build ops", "/ws/logs/ops.log", "its inputs changed")
-
-
-def test_a_run_as_lines() -> None:
-    lines = Fixture().emit(
-        START,
-        started(1),
-        Notice(T0 + 2, "warning", "first line\nsecond line", "ops"),
-        progress(12, 30),
-        StepFinished(T0 + 75, "ops", "Build ops", "done", 74.0, 1 << 30),
-        RunFinished(T0 + 75, "ok", 75.0),
-    )
-    assert lines == [
-        "[0:00:00] quickstart: 2 steps, 1 up to date; workspace /home/u/über space/ws",
-        "[0:00:01] ops: Build ops (its inputs changed)",
-        "[0:00:02] ops: warning: first line",
-        "[0:00:02] second line",
-        "[0:00:12] ops: 30/1000 edges (3 %): compiling a.cpp",
-        "[0:01:15] ops: done in 1m 14s, peak memory 1.0 GiB",
-        "[0:01:15] finished in 1m 15s",
-    ]
 
 
 def test_what_is_left_is_told_at_first_and_then_rarely() -> None:
@@ -139,21 +120,6 @@ def test_never_a_carriage_return_or_an_escape(events: list[Event]) -> None:
     assert all(line.startswith("[") for line in text.split("\n") if line)
 
 
-class FakeTerminal(io.StringIO):
-    """A stream that says it is a terminal of some encoding."""
-
-    def __init__(self, encoding: str = "utf-8", terminal: bool = True) -> None:
-        super().__init__()
-        self._encoding, self._terminal = encoding, terminal
-
-    @property
-    def encoding(self) -> str:  # type: ignore[override]
-        return self._encoding
-
-    def isatty(self) -> bool:
-        return self._terminal
-
-
 @pytest.mark.parametrize(
     ("env", "terminal", "live", "color"),
     [
@@ -170,7 +136,7 @@ class FakeTerminal(io.StringIO):
     ],
 )
 def test_what_a_stream_can_show(env: dict[str, str], terminal: bool, live: bool, color: bool) -> None:
-    found = Terminal.detect(FakeTerminal(terminal=terminal), env)
+    found = Terminal.detect(FakeTerminal() if terminal else io.StringIO(), env)
     assert (found.live, found.color) == (live, color)
 
 
@@ -188,7 +154,9 @@ def test_what_a_stream_can_show(env: dict[str, str], terminal: bool, live: bool,
     ],
 )
 def test_characters_beyond_ascii(encoding: str, env: dict[str, str], unicode: bool) -> None:
-    assert Terminal.detect(FakeTerminal(encoding), env).unicode is unicode
+    stream = FakeTerminal()
+    stream.encoding = encoding
+    assert Terminal.detect(stream, env).unicode is unicode
 
 
 def test_foreign_text_is_cleaned() -> None:
@@ -215,3 +183,8 @@ def test_duration(seconds: float, text: str) -> None:
 def test_bytes(count: int, decimal: str, binary: str) -> None:
     assert show.size(count) == decimal
     assert show.memory(count) == binary
+
+
+@pytest.mark.parametrize("moment", [1e30, float("nan")])
+def test_a_moment_of_a_damaged_clock_is_unknown(moment: float) -> None:
+    assert show.when(moment) == "unknown"

@@ -73,7 +73,6 @@ def test_a_line_without_end_costs_less_than_a_log_of_lines() -> None:
 def test_an_error_at_the_end_of_a_long_line_is_found() -> None:
     log = b"x" * (3 * MB) + b"\rfatal error: here\n" + b"y" * MB + b"\n/a.cpp:3:1: error: there\n"
     first = explain_stream(io.BytesIO(log)).first_error
-    assert first is not None
     assert first.text == "fatal error: here"
     assert first.line == 1
 

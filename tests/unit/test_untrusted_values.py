@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
-from xpubuild import distribution, resources, safe_yaml, untrusted
-from xpubuild.distribution import System, active_lines, here
+from xpubuild import resources, safe_yaml, untrusted
+from xpubuild.distribution import active_lines, family_of
 from xpubuild.errors import EXIT_CODES, BuildError, XpuBuildError, did_you_mean
+from xpubuild.machine.system import os_facts, system_of
 from xpubuild.safe_yaml import read_yaml, read_yaml_strict
 from xpubuild.untrusted import (
     LARGEST,
@@ -146,7 +147,7 @@ def test_an_error_is_a_document_and_back(tmp_path: Path) -> None:
 def test_data_files_are_those_of_the_wheel_where_it_has_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resources, "_PACKAGE", tmp_path / "xpubuild")
+    monkeypatch.setattr(resources, "PACKAGE", tmp_path / "xpubuild")
 
     def places() -> list[str]:
         found = (
@@ -163,23 +164,21 @@ def test_data_files_are_those_of_the_wheel_where_it_has_them(
     assert places() == [*(f"xpubuild/_data/{name}" for name in packaged), *own]
 
 
-def test_the_running_system_is_that_of_os_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    release = {"ID": "rocky", "ID_LIKE": "rhel centos", "VERSION_ID": "9.5"}
-    monkeypatch.setattr(distribution.platform, "freedesktop_os_release", lambda: release)
-    monkeypatch.setattr(distribution, "REPOSITORY_LISTS", (f"{str(tmp_path)[1:]}/*.list", "no/such"))
-    (tmp_path / "a.list").write_text("# no\n  # no\none # two\n")
-    (tmp_path / "b.list").mkdir()
-    (tmp_path / "c.list").write_bytes(b"\xff three")
-    lines = {line for line in here().repositories.split("\n") if line}
-    assert (here().names, here().version) == (("rocky", "rhel", "centos"), "9.5")
-    assert lines == {"one # two", "\ufffd three"}
+def test_the_system_of_a_machine_is_that_of_os_release(tmp_path: Path) -> None:
+    lists = tmp_path / "etc/apt/sources.list.d"
+    lists.mkdir(parents=True)
+    release = tmp_path / "etc/os-release"
+    release.write_text('ID=rocky\nID_LIKE="rhel centos"\nVERSION_ID=9.5\n')
+    (lists / "a.list").write_text("# no\n  # no\none # two\n")
+    (lists / "b.list").mkdir()
+    (lists / "c.list").write_bytes(b"\xff three")
+    system = system_of(os_facts(tmp_path), tmp_path)
+    assert (system.names, system.version) == (("rocky", "rhel", "centos"), "9.5")
+    assert {line for line in system.repositories.split("\n") if line} == {"one # two", "\ufffd three"}
     assert active_lines(" # a\nb") == "b"
-    release.clear()
-    assert (here().names, here().version) == (("",), "")
+    release.unlink()
+    assert family_of(system_of(os_facts(tmp_path), tmp_path).names) is None
 
-    def gone() -> dict[str, str]:
-        raise OSError("no os-release")
 
-    monkeypatch.setattr(distribution.platform, "freedesktop_os_release", gone)
-    assert here() == System() == System((), "", "")
+def test_limits_of_files_are_in_their_order() -> None:
     assert untrusted.MOST_BYTES > untrusted.MOST_RECIPE_BYTES

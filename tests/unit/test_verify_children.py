@@ -171,9 +171,7 @@ def test_far_below_the_peak_causes_are_named(speed: float, warned: bool, causes:
 def test_a_max_1550_is_one_tile_in_flat_and_two_in_composite(
     engines: int, tiles: int, bfloat16: float
 ) -> None:
-    found = find("Intel(R) Data Center GPU Max 1550", engines)
-    assert found is not None
-    peak, number = found
+    peak, number = find("Intel(R) Data Center GPU Max 1550", engines)
     assert number == tiles
     assert peak.tflops["bfloat16"] * number == pytest.approx(bfloat16)
 
@@ -222,39 +220,28 @@ class Machine:
         made.extend(seconds, 7)
         return made
 
-    def passes(self, seconds: float, waiting: float = 0.0) -> None:
+    def passes(self, seconds: float, waiting: float) -> None:
         self.now += seconds
         self.waited[7] += waiting
 
 
-def test_a_check_that_runs_is_ended_at_its_deadline() -> None:
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [(59.9, 0, False), (0.1, 0, True)],
+        # What others were given does not count,
+        [(200, 150, False), (9.9, 0, False), (0.1, 0, True)],
+        # and there is an end to waiting.
+        [(599, 599, False), (1, 1, True)],
+    ],
+)
+def test_a_check_is_ended_at_its_deadline(steps: list[tuple[float, float, bool]]) -> None:
     machine = Machine()
     deadline = machine.deadline(60)
-    machine.passes(59.9)
-    assert not deadline
-    machine.passes(0.1)
-    assert deadline
+    for seconds, waiting, over in steps:
+        machine.passes(seconds, waiting)
+        assert bool(deadline) is over
     assert deadline.expired
-
-
-def test_what_others_were_given_does_not_count() -> None:
-    machine = Machine()
-    deadline = machine.deadline(60)
-    machine.passes(200, waiting=150)
-    assert not deadline
-    machine.passes(9.9)
-    assert not deadline
-    machine.passes(0.1)
-    assert deadline
-
-
-def test_there_is_an_end_to_waiting() -> None:
-    machine = Machine()
-    deadline = machine.deadline(60)
-    machine.passes(599, waiting=599)
-    assert not deadline
-    machine.passes(1, waiting=1)
-    assert deadline
 
 
 # ---- ``runtime.no_jit``: which files of the driver's cache count, and the whole check with a fake torch

@@ -182,8 +182,7 @@ def test_a_speed_below_the_baseline_is_a_warning(tmp_path: Path, device: str) ->
     assert document["checks"][4] == result(THIRD)
 
 
-def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
-    xpubuild = Xpubuild(capsys, monkeypatch)
+def test_the_command_line(tmp_path: Path, xpubuild: Xpubuild) -> None:
     target = FakeTarget(tmp_path / "env", {SECOND: "crash"})
     words = ("verify", "--python", str(target.python), "--device", "cpu", "--only", ",".join(ATEN))
     files = ("--output", str(tmp_path / "report.json"), "--junit", str(tmp_path / "report.xml"))
@@ -201,10 +200,7 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], mo
     assert xpubuild.json(*words)["status"] == "pass"
 
 
-def test_quiet_prints_the_result_and_failures_only(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
-) -> None:
-    xpubuild = Xpubuild(capsys, monkeypatch)
+def test_quiet_prints_the_result_and_failures_only(tmp_path: Path, xpubuild: Xpubuild) -> None:
     target = FakeTarget(tmp_path / "env", {})
     words = ("verify", "--python", str(target.python), "--device", "cpu", "--only", ",".join(ATEN), "-q")
     good = xpubuild(*words)

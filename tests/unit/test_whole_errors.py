@@ -31,7 +31,6 @@ def test_a_full_disk_names_the_file_if_it_is_known(known: bool, tmp_path: Path) 
     there.mkdir()
     name = str(there / "not made" / "a file") if known else None
     error = of_machine(OSError(errno.ENOSPC, "No space left on device", name))
-    assert error is not None
     assert error.what == f"no space left for {name or 'a file'}"
     assert error.why == "No space left on device"
     assert error.commands == ((f"df -h '{there}'",) if name else ("df -h",))

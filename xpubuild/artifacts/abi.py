@@ -107,13 +107,11 @@ def classify(source: ElfObject | Symbols) -> AbiCounts:
         *(name for name in symbols.defined + symbols.local if not _OF_STD.match(name)),
         *(name for name in imports if _OF_STD.match(name) and not _SUPPORT.match(name)),
     )
-    new: dict[str, None] = {}
-    old: dict[str, None] = {}
-    for name in ordered:
-        if name.startswith("_Z") and _NEW.search(name):
-            new[name] = None
-        elif name.startswith("_Z") and _PERHAPS_OLD.search(name) and old_abi_in(name):
-            old[name] = None
+    mangled = dict.fromkeys(name for name in ordered if name.startswith("_Z"))
+    new = [name for name in mangled if _NEW.search(name)]
+    old = [
+        name for name in mangled if _PERHAPS_OLD.search(name) and not _NEW.search(name) and old_abi_in(name)
+    ]
     return AbiCounts(
         verdict=None if len(new) == len(old) else 1 if len(new) > len(old) else 0,
         new=len(new),

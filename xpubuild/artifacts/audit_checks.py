@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from xpubuild.artifacts.abi import AbiCounts
-from xpubuild.artifacts.audit_report import AuditPolicy, Finding, raise_for
-from xpubuild.artifacts.elf import ElfObject
+from xpubuild.artifacts.audit_report import AuditPolicy, Finding, Findings, raise_for
+from xpubuild.artifacts.elf import ElfObject, Elves
 from xpubuild.artifacts.linkage import ORIGIN, Closure, rpath_problem, sycl_runtimes
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import query
 from xpubuild.errors import ToolchainError
 
 _MACHINES = {
-    "x86_64": "EM_X86_64",
-    "aarch64": "EM_AARCH64",
-    "i686": "EM_386",
-    "ppc64le": "EM_PPC64",
-    "s390x": "EM_S390",
-    "riscv64": "EM_RISCV",
-}
+    "x86_64": "EM_X86_64", "aarch64": "EM_AARCH64", "i686": "EM_386", "ppc64le": "EM_PPC64",
+    "s390x": "EM_S390", "riscv64": "EM_RISCV",
+}  # fmt: skip
 _MOST_SYMBOLS = 3
 _LONGEST_NAME = 160
 
 
-def machine_findings(tags: Iterable[str], elves: Mapping[str, ElfObject]) -> Iterator[Finding]:
+def machine_findings(tags: Iterable[str], elves: Elves) -> Findings:
     """Yield objects for another processor than the platform tag; code for a GPU is none of its business."""
     platforms = sorted({tag.rpartition("-")[2] for tag in tags})
     wanted = {machine for name, machine in _MACHINES.items() for tag in platforms if tag.endswith(f"_{name}")}
@@ -38,7 +34,7 @@ def machine_findings(tags: Iterable[str], elves: Mapping[str, ElfObject]) -> Ite
             yield Finding("error", "tags", name, elf.machine, message)
 
 
-def abi_findings(name: str, count: AbiCounts, policy: AuditPolicy) -> Iterator[Finding]:
+def abi_findings(name: str, count: AbiCounts, policy: AuditPolicy) -> Findings:
     """Yield an object of the other C++ ABI, or of both."""
     wanted = policy.cxx11_abi
     if wanted is None or not (count.new or count.old):
@@ -67,9 +63,7 @@ def readable(symbol: str) -> str:
     return f"{text if len(text) <= _LONGEST_NAME else text[:_LONGEST_NAME] + '...'} [{symbol}]"
 
 
-def linkage_findings(
-    name: str, elf: ElfObject, closure: Closure, search: Sequence[Path]
-) -> Iterator[Finding]:
+def linkage_findings(name: str, elf: ElfObject, closure: Closure, search: Sequence[Path]) -> Findings:
     """Yield libraries that nobody provides, that the loader will not find, or that are too old."""
     folders = "".join(f", {folder}" for folder in search)
     for missing in closure.missing:
@@ -96,9 +90,7 @@ def linkage_findings(
                 yield Finding("error", "missing-version", name, version, message)
 
 
-def outside_findings(
-    name: str, elf: ElfObject, closure: Closure, installed_in: Path | None
-) -> Iterator[Finding]:
+def outside_findings(name: str, elf: ElfObject, closure: Closure, installed_in: Path | None) -> Findings:
     """Yield an RPATH that leads out of the wheel's folder to where a library is missing."""
     if installed_in is None or not {item.library for item in closure.missing} & set(elf.needed):
         return
@@ -110,7 +102,7 @@ def outside_findings(
             yield Finding("error", "outside", name, entry, message)
 
 
-def symbol_findings(name: str, unresolved: Sequence[str], policy: AuditPolicy) -> Iterator[Finding]:
+def symbol_findings(name: str, unresolved: Sequence[str], policy: AuditPolicy) -> Findings:
     """Yield an object whose symbols are not all defined by what it needs."""
     if unresolved:
         shown = ", ".join(map(readable, unresolved[:_MOST_SYMBOLS]))
@@ -119,7 +111,7 @@ def symbol_findings(name: str, unresolved: Sequence[str], policy: AuditPolicy) -
         yield Finding(policy.unresolved_symbols, "unresolved-symbol", name, unresolved[0], message)
 
 
-def rpath_findings(elves: Mapping[str, ElfObject], policy: AuditPolicy) -> Iterator[Finding]:
+def rpath_findings(elves: Elves, policy: AuditPolicy) -> Findings:
     """Yield search paths that lead somewhere else on another machine, each once."""
     entries: dict[tuple[str, str], list[str]] = {}
     for name, elf in elves.items():
@@ -136,7 +128,7 @@ def rpath_findings(elves: Mapping[str, ElfObject], policy: AuditPolicy) -> Itera
         yield Finding(severity, "rpath", names[0], entry, message)
 
 
-def forbidden_findings(elves: Mapping[str, ElfObject], policy: AuditPolicy) -> Iterator[Finding]:
+def forbidden_findings(elves: Elves, policy: AuditPolicy) -> Findings:
     """Yield objects that need, or are, a library that must not be shared here.
 
     A pattern is for every object or, as ``OBJECT:LIBRARY``, for some.
@@ -152,7 +144,7 @@ def forbidden_findings(elves: Mapping[str, ElfObject], policy: AuditPolicy) -> I
                 yield Finding("error", "forbidden-library", name, library, message)
 
 
-def sycl_findings(libraries: Iterable[tuple[str, Iterable[str]]]) -> Iterator[Finding]:
+def sycl_findings(libraries: Iterable[tuple[str, Iterable[str]]]) -> Findings:
     """Yield a second SYCL runtime among (object, the libraries it leads to)."""
     runtimes = sycl_runtimes(libraries)
     if len(runtimes) > 1:
@@ -162,7 +154,7 @@ def sycl_findings(libraries: Iterable[tuple[str, Iterable[str]]]) -> Iterator[Fi
         yield Finding("error", "two-sycl", runtimes[last][0], last, message)
 
 
-def string_findings(label: str, found: Iterable[Sequence[str]], policy: AuditPolicy) -> Iterator[Finding]:
+def string_findings(label: str, found: Iterable[Sequence[str]], policy: AuditPolicy) -> Findings:
     """Yield a wheel without any of the required strings; ``found`` are those of each object."""
     wanted = policy.require_strings
     if wanted and not any(found):

@@ -10,13 +10,14 @@ import configparser
 import email.parser
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 from packaging.utils import canonicalize_name
 
-from xpubuild.artifacts.audit_report import AuditPolicy, Finding, Severity
-from xpubuild.artifacts.elf import ElfObject
+from xpubuild.artifacts.audit_report import AuditPolicy, Finding, Findings, Severity
+from xpubuild.artifacts.elf import ElfObject, Elves
+from xpubuild.artifacts.freeze import TRITON
 from xpubuild.artifacts.linkage import ORIGIN
 from xpubuild.artifacts.repair_runtime import distributions_of
 from xpubuild.artifacts.site_packages import requirements_in
@@ -29,16 +30,11 @@ _PROGRAMS = re.compile(r"(python|pip|sh|bash|env|git|gcc|g\+\+|cc|c\+\+|ld|make)
 #: What Python runs at every start.
 _AT_START = frozenset({"sitecustomize", "usercustomize"})
 #: Import package -> the distributions that may contain it; any other would overwrite it.
-_OWNERS = {
-    "torch": ("torch",),
+_OWNERS: dict[str, tuple[str, ...]] = {
+    **{name: (name,) for name in ("torch", "torchvision", "torchaudio", "numpy", "pip", "setuptools")},
     "torchgen": ("torch",),
     "functorch": ("torch", "functorch"),
-    "triton": ("pytorch-triton", "pytorch-triton-rocm", "pytorch-triton-xpu", "triton", "triton-xpu"),
-    "torchvision": ("torchvision",),
-    "torchaudio": ("torchaudio",),
-    "numpy": ("numpy",),
-    "pip": ("pip",),
-    "setuptools": ("setuptools",),
+    "triton": TRITON,
     "pkg_resources": ("setuptools",),
     "_distutils_hack": ("setuptools",),
 }
@@ -65,9 +61,7 @@ def _of_object(name: str, elf: ElfObject, elsewhere: Severity) -> Iterator[tuple
         yield elsewhere, "executable-stack", "PT_GNU_STACK", message
 
 
-def elsewhere_findings(
-    contents: WheelContents, elves: Mapping[str, ElfObject], policy: AuditPolicy
-) -> Iterator[Finding]:
+def elsewhere_findings(contents: WheelContents, elves: Elves, policy: AuditPolicy) -> Findings:
     """Yield what would fail, or do harm, on another machine or in an environment with other packages."""
     for name, elf in elves.items():
         for severity, kind, about, message in _of_object(name, elf, policy.elsewhere):
@@ -78,9 +72,7 @@ def elsewhere_findings(
         yield Finding("error", "takes-over", name, name, message)
 
 
-def _platform_findings(
-    contents: WheelContents, elves: Mapping[str, ElfObject], policy: AuditPolicy
-) -> Iterator[Finding]:
+def _platform_findings(contents: WheelContents, elves: Elves, policy: AuditPolicy) -> Findings:
     """Yield a manylinux tag that the symbol versions of the objects do not keep."""
     tags = sorted({tag.rpartition("-")[2] for tag in contents.claimed.tags})
     claimed = [tag for tag in tags if _MANYLINUX.fullmatch(tag)]
@@ -102,16 +94,12 @@ def _platform_findings(
                 yield Finding(policy.elsewhere, "platform", name, version, message)
 
 
-def _required(contents: WheelContents) -> frozenset[str]:
-    """Return the normalised names of what METADATA requires without an extra."""
+def _brought(contents: WheelContents, elves: Elves) -> Iterator[tuple[str, str, str, str]]:
+    """Yield (object, library of a distribution, requirement that provides it or "", who could provide it)."""
     text = next((text for name, text in contents.texts.items() if name.endswith("/METADATA")), "")
     lines = email.parser.Parser().parsestr(text, headersonly=True).get_all("Requires-Dist", [])
-    return frozenset(canonicalize_name(one.name) for one in requirements_in(lines))
-
-
-def _brought(contents: WheelContents, elves: Mapping[str, ElfObject]) -> Iterator[tuple[str, str, str, str]]:
-    """Yield (object, library of a distribution, requirement that provides it or "", who could provide it)."""
-    required = _required(contents)
+    # What is required without an extra.
+    required = {canonicalize_name(one.name) for one in requirements_in(lines)}
     inside = {posixpath.basename(name) for name in elves} | {elf.soname for elf in elves.values()}
     for name, elf in elves.items():
         for library in elf.needed:
@@ -122,14 +110,12 @@ def _brought(contents: WheelContents, elves: Mapping[str, ElfObject]) -> Iterato
                 yield name, library, by, " or ".join(owners)
 
 
-def brought_by_requirements(contents: WheelContents, elves: Mapping[str, ElfObject]) -> tuple[str, ...]:
+def brought_by_requirements(contents: WheelContents, elves: Elves) -> tuple[str, ...]:
     """Return the libraries that an environment has because METADATA requires the distribution with them."""
     return tuple(sorted({library for _, library, by, _ in _brought(contents, elves) if by}))
 
 
-def _requirement_findings(
-    contents: WheelContents, elves: Mapping[str, ElfObject], policy: AuditPolicy
-) -> Iterator[Finding]:
+def _requirement_findings(contents: WheelContents, elves: Elves, policy: AuditPolicy) -> Findings:
     missing: dict[str, tuple[str, str]] = {}
     for name, library, by, owners in _brought(contents, elves):
         # What the policy expects on the machine needs no distribution; that torch is there says another one.

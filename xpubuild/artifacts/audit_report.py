@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,49 +12,13 @@ from xpubuild.artifacts.abi import AbiCounts
 from xpubuild.documents import plain
 from xpubuild.errors import AuditError
 from xpubuild.frozen import frozen
+from xpubuild.safe_yaml import read_yaml
 
 Severity = Literal["error", "warning"]
 _MOST_SHOWN = 5
 
-#: What to do about each kind of finding. ``{abi}`` is the ABI that was asked for.
-_FIXES: Mapping[str, str] = {
-    "changed": "the wheel was changed after packing: build or download it again",
-    "record": "the wheel was changed after packing: build or download it again",
-    "damaged": "build or download the wheel again; the cause may be a full disk or an interrupted download",
-    "duplicate": "do not use this wheel; build it again with an unmodified build backend",
-    "bomb": "do not unpack or install this wheel; find out who made it",
-    "unsafe-name": "do not install this wheel; find out who made it",
-    "metadata": "build the wheel again; wheels must not be renamed or repacked by hand",
-    "tags": "build the wheel again on the platform it is for; wheels must not be renamed",
-    "abi": "rebuild with --cxx11-abi {abi}, and check that no -D_GLIBCXX_USE_CXX11_ABI is left in CXXFLAGS",
-    "missing-library": (
-        "add the library to the wheel, install the package that has it, pass its folder with --search, or "
-        "list it under audit.allow_missing if the target machine provides it"
-    ),
-    "missing-version": "build with the compiler of this system or an older one, or install a newer library",
-    "unresolved-symbol": "the wheel was built against other versions of its libraries: build it again against"
-    " those that are installed",
-    "forbidden-library": "link it statically; clear the component's build folder, so that CMake looks again",
-    "missing-string": "the static library was not linked: check in the configure log what CMake found",
-    "rpath": "build with CMAKE_BUILD_WITH_INSTALL_RPATH=ON and CMAKE_INSTALL_RPATH below $ORIGIN",
-    "not-on-rpath": "build with an RPATH that starts with $ORIGIN and points to the library",
-    "loader-hook": "do not install this wheel unless you know why it names that library; link it without",
-    "executable-stack": "link with -z noexecstack; its assembler files lack a section .note.GNU-stack",
-    "platform": "make it for the systems that it is tagged for with 'xpubuild check WHEEL --repair'",
-    "requirement": "declare the distribution that has the library, or make a wheel that does so with"
-    " 'xpubuild check WHEEL --repair'",
-    "takes-over": "do not install this wheel beside others: leave the file out when it is packed",
-    "no-device-code": "find in the build log why its SYCL sources were not compiled, and build it again",
-    "device-code": "build it again: the linker dropped its device images or broke them",
-    "aot": "build it with --arch for the GPUs that it is for, in an empty build folder: without native code "
-    "the driver compiles each kernel when it is first used",
-    "aot-unknown": "name the GPU as in ocloc compile --help, such as pvc",
-    "two-sycl": "build everything with one oneAPI release",
-    "outside": "install the wheel, and the distributions that it requires, together in one virtual or conda "
-    "environment: pip install --target leaves out the folders beside site-packages",
-    "policy": "do not install this wheel unless you know who built it, and from what",
-    "builder-path": "build with relative paths, or with -ffile-prefix-map for text in shared objects",
-}
+#: What to do about each kind of finding.
+_FIXES = Path(__file__).with_name("audit_fixes.yaml")
 
 
 @frozen
@@ -93,6 +57,10 @@ class Finding:
     object: str
     symbol_or_path: str
     message: str
+
+
+#: What a check yields.
+Findings = Iterator[Finding]
 
 
 @frozen
@@ -166,13 +134,6 @@ class AuditDocument(TypedDict):
     wheels: list[AuditedWheel]
 
 
-def status_of(findings: Sequence[Finding]) -> Literal["ok", "warn", "fail"]:
-    """Return the status of a wheel with these findings."""
-    if any(finding.severity == "error" for finding in findings):
-        return "fail"
-    return "warn" if findings else "ok"
-
-
 def raise_for_findings(report: AuditedWheel) -> None:
     """Do nothing for a wheel that passed; warnings pass.
 
@@ -196,7 +157,8 @@ def raise_for(label: str, errors: Sequence[Finding], policy: AuditPolicy) -> Non
     if "abi" in kinds:
         # Symbols that nobody has are then what follows from the wrong ABI, not another fault.
         kinds.pop("unresolved-symbol", None)
-    fixes = [_FIXES[kind].format(abi=policy.cxx11_abi) for kind in kinds]
+    known = read_yaml(_FIXES.read_text("utf-8"))
+    fixes = [known[kind].format(abi=policy.cxx11_abi) for kind in kinds]
     raise AuditError(
         f"{label} failed its audit: {errors[0].object}: {errors[0].symbol_or_path}",
         why="; ".join(shown) + (f"; and {more} more" if more else ""),

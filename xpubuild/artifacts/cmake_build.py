@@ -196,7 +196,7 @@ def _words(texts: Iterable[str]) -> tuple[str, ...]:
 
 # PyTorch's own summary (cmake/Summary.cmake); its build options are indented, found files and paths are not.
 _SUMMARY = re.compile(r"^\s{0,8}--\s{1,6}((?:USE|BUILD)_\w{1,60})\s*:\s?(.*)$")
-_CACHE = re.compile(r"^([A-Za-z_][\w.-]{0,200}):[A-Z]{1,20}=(.*)$")
+_CACHE = re.compile(r"([A-Za-z_][\w.+-]{0,200}):[A-Z]{1,20}=(.*)")
 _SWITCH = re.compile(r"(?:USE|BUILD)_\w{1,60}$")
 _WARNING = re.compile(r"^CMake (?:Warning|Error)\b")
 #: What a switch is called in messages of upstream that do not name the variable.
@@ -217,13 +217,17 @@ class SwitchFound:
     reason: str
 
 
+def cache_lines(file: Path) -> Iterator[tuple[int, str, str, str]]:
+    """Yield the number and text of each line of CMakeCache.txt that is an entry, with its name and value."""
+    with contextlib.suppress(OSError):  # not there, or CMake replaces it just now
+        for number, line in enumerate(file.read_text("utf-8", "replace").split("\n"), 1):
+            if match := _CACHE.match(line):
+                yield number, line, match[1], match[2].strip()
+
+
 def read_cache(build: Path) -> dict[str, str]:
     """Return the entries of CMakeCache.txt, empty where there is none."""
-    try:
-        text = (build / "CMakeCache.txt").read_text("utf-8", "replace")
-    except OSError:
-        return {}
-    return {match[1]: match[2].strip() for line in text.split("\n") if (match := _CACHE.match(line))}
+    return {name: value for _, _, name, value in cache_lines(build / "CMakeCache.txt")}
 
 
 def read_messages(log: Iterable[str]) -> tuple[Message, ...]:

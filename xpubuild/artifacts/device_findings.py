@@ -1,36 +1,24 @@
-"""What the device code of a wheel lacks: native code for the GPUs that it was built for.
-
-Source of the versions: ``ocloc ids NAME`` of compute-runtime 26.27, and
-third_party/aot_config_headers/platforms.h of intel/compute-runtime. Source of the cores: note 2 in the
-output of that ocloc for each, and the header in the output of 22.43.
-"""
+"""What the device code of a wheel lacks: native code for the GPUs that it was built for."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 
 from xpubuild.artifacts.audit_checks import readable
-from xpubuild.artifacts.audit_report import AuditedDeviceCode, AuditPolicy, Finding
+from xpubuild.artifacts.audit_report import AuditedDeviceCode, AuditPolicy, Finding, Findings
 from xpubuild.artifacts.device_code import SPIRV, UNKNOWN, Device
 from xpubuild.artifacts.device_images import REGISTERS, DeviceImage
-from xpubuild.artifacts.elf import ElfObject
+from xpubuild.artifacts.elf import Elves
+from xpubuild.safe_yaml import read_yaml
 
-_CORES = {0x0C07: "Xe-HPG", 0x0C08: "Xe-HPC", 0x0C09: "Xe2", 0x1E00: "Xe3"}
-#: Core -> AOT targets -> the releases that they stand for; an image must have code for each of these.
-_FAMILIES: dict[int, dict[str, str]] = {
-    0x0C08: {"pvc xe-hpc": "12.60", "pvc-vg": "12.61"},
-    0x0C07: {
-        "dg2 dg2-g10 ats-m150": "12.55", "dg2-g11 ats-m75": "12.56", "dg2-g12": "12.57",
-        "mtl mtl-u arl-u arl-s": "12.70", "mtl-h": "12.71", "arl-h": "12.74", "xe-lpg": "12.70 12.71",
-    },
-    0x0C09: {"bmg bmg-g21 xe2-hpg": "20.1", "bmg-g31": "20.2", "lnl lnl-m xe2-lpg": "20.4"},
-    0x1E00: {"ptl ptl-h": "30.0", "ptl-u": "30.1"},
-    0: {"cri": "35.11"},
-}  # fmt: skip
-_TARGETS = {
+_TABLE = read_yaml(Path(__file__).with_name("device_targets.yaml").read_text("utf-8"))
+_CORES: dict[int, str] = _TABLE["cores"]
+#: AOT target -> its releases, and the core of their GPUs.
+_TARGETS: dict[str, tuple[tuple[str, ...], int]] = {
     name: (tuple(releases.split()), core)
-    for core, targets in _FAMILIES.items()
+    for core, targets in _TABLE["families"].items()
     for names, releases in targets.items()
     for name in names.split()
 }
@@ -85,11 +73,8 @@ def _shown(kernels: Collection[str]) -> str:
 
 
 def device_findings(
-    label: str,
-    elves: Mapping[str, ElfObject],
-    images: Mapping[str, Sequence[DeviceImage]],
-    policy: AuditPolicy,
-) -> Iterator[Finding]:
+    label: str, elves: Elves, images: Mapping[str, Sequence[DeviceImage]], policy: AuditPolicy
+) -> Findings:
     """Yield what is missing; nothing where the policy says nothing about device code.
 
     Each kernel needs native code for each target. Code for other GPUs, which parts of PyTorch always have, is
@@ -115,7 +100,7 @@ def device_findings(
             yield from _lacks(name, found, target)
 
 
-def _lacks(name: str, images: Sequence[DeviceImage], target: str) -> Iterator[Finding]:
+def _lacks(name: str, images: Sequence[DeviceImage], target: str) -> Findings:
     everything = _kernels(images)
     if not everything:
         return

@@ -71,80 +71,10 @@ def images_in(elf: ElfReader) -> tuple[DeviceImage, ...]:
         return ()
     sections = elf.sections()
     code = tuple(part for part in sections if _SECTION.fullmatch(part.name) and part.size)
-    return _Images(Pointers(elf, sections), code, elf.label).read() if code else ()
+    return _Images(elf, sections, code).read() if code else ()
 
 
-class _Images:
-    def __init__(self, pointers: Pointers, code: tuple[Section, ...], label: str) -> None:
-        self._pointers = pointers
-        self._code = code
-        self._label = label
-
-    def read(self) -> tuple[DeviceImage, ...]:
-        found: dict[int, tuple[int, int]] = {}
-        for place in self._pointers.into(self._code):
-            for version, at in _IMAGE_AT.items():
-                span = self._descriptor(place - at, version)
-                if span is not None:
-                    found[place - at] = span
-        self._complete(sorted(set(found.values())))
-        ordered = sorted(found.items(), key=lambda item: (item[1], item[0]))
-        return tuple(self._image(address, *span) for address, span in ordered)
-
-    def _descriptor(self, address: int, version: int) -> tuple[int, int] | None:
-        """Return where the image of a descriptor is; None where there is no descriptor."""
-        pointers = self._pointers
-        try:
-            if pointers.number(address, 2) != version or pointers.number(address + 2, 1) != _SYCL:
-                return None
-            place = address + _IMAGE_AT[version]
-            start, end = pointers.pointer(place), pointers.pointer(place + _POINTER)
-            named = pointers.text(pointers.pointer(address + _TARGET_AT)).isprintable()
-        except AuditError:
-            # Other data before a pointer that leads here by chance, such as that of .tgtimg.
-            return None
-        whole = any(part.holds(start, end - start) for part in self._code)
-        return (start, end) if named and start < end and whole else None
-
-    def _complete(self, spans: list[tuple[int, int]]) -> None:
-        """Each byte of the sections must belong to an image: else a descriptor was not understood."""
-        for part in self._code:
-            place = part.address
-            for start, end in (*spans, (part.address + part.size, part.address + part.size)):
-                if not part.address <= start <= part.address + part.size:
-                    continue
-                if start - place >= _PADDING:
-                    why = f"{start - place} bytes of {part.name} at {place:#x} belong to no device image"
-                    raise damaged(self._label, why)
-                place = max(place, end)
-
-    def _image(self, address: int, start: int, end: int) -> DeviceImage:
-        pointers = self._pointers
-        version = pointers.number(address, 2)
-        entries = address + _IMAGE_AT[version] + 2 * _POINTER
-        try:
-            code = read_code(pointers.bytes(start, end - start))
-        except UnreadableImageError as error:
-            raise damaged(self._label, f"its device image at {start:#x} is damaged: {error}") from error
-        return DeviceImage(
-            target=pointers.text(pointers.pointer(address + _TARGET_AT)),
-            code=code,
-            kernels=frozenset(self._names(pointers.pointer(entries), pointers.pointer(entries + _POINTER))),
-            size=end - start,
-        )
-
-    def _names(self, start: int, end: int) -> Iterator[str]:
-        if start == end:
-            return
-        new = self._pointers.number(start, _MARK_BYTES) == _NEW_ENTRY_MARK
-        size, at = (_NEW_ENTRY, _NEW_NAME_AT) if new else (_OLD_ENTRY, _OLD_NAME_AT)
-        if not 0 < end - start <= _MOST_ENTRIES * size:
-            raise damaged(self._label, f"an image claims {end - start} bytes of kernel names")
-        for entry in range(start, end, size):
-            yield self._pointers.text(self._pointers.pointer(entry + at))
-
-
-class Pointers:
+class _Pointers:
     """Reads pointers, numbers and texts of a library by their addresses, as if it were loaded at address 0.
 
     A pointer of a library is a relocation: the file has 0 or the address in its place (``RELA``), or always
@@ -226,3 +156,70 @@ class Pointers:
             return places, values
         order = sorted(range(len(places)), key=places.__getitem__)
         return array("Q", (places[i] for i in order)), array("Q", (values[i] for i in order))
+
+
+class _Images(_Pointers):
+    def __init__(self, elf: ElfReader, sections: Sequence[Section], code: tuple[Section, ...]) -> None:
+        super().__init__(elf, sections)
+        self._code = code
+
+    def read(self) -> tuple[DeviceImage, ...]:
+        found: dict[int, tuple[int, int]] = {}
+        for place in self.into(self._code):
+            for version, at in _IMAGE_AT.items():
+                span = self._descriptor(place - at, version)
+                if span is not None:
+                    found[place - at] = span
+        self._complete(sorted(set(found.values())))
+        ordered = sorted(found.items(), key=lambda item: (item[1], item[0]))
+        return tuple(self._image(address, *span) for address, span in ordered)
+
+    def _descriptor(self, address: int, version: int) -> tuple[int, int] | None:
+        """Return where the image of a descriptor is; None where there is no descriptor."""
+        try:
+            if self.number(address, 2) != version or self.number(address + 2, 1) != _SYCL:
+                return None
+            place = address + _IMAGE_AT[version]
+            start, end = self.pointer(place), self.pointer(place + _POINTER)
+            named = self.text(self.pointer(address + _TARGET_AT)).isprintable()
+        except AuditError:
+            # Other data before a pointer that leads here by chance, such as that of .tgtimg.
+            return None
+        whole = any(part.holds(start, end - start) for part in self._code)
+        return (start, end) if named and start < end and whole else None
+
+    def _complete(self, spans: list[tuple[int, int]]) -> None:
+        """Each byte of the sections must belong to an image: else a descriptor was not understood."""
+        for part in self._code:
+            place = part.address
+            for start, end in (*spans, (part.address + part.size, part.address + part.size)):
+                if not part.address <= start <= part.address + part.size:
+                    continue
+                if start - place >= _PADDING:
+                    why = f"{start - place} bytes of {part.name} at {place:#x} belong to no device image"
+                    raise damaged(self._label, why)
+                place = max(place, end)
+
+    def _image(self, address: int, start: int, end: int) -> DeviceImage:
+        version = self.number(address, 2)
+        entries = address + _IMAGE_AT[version] + 2 * _POINTER
+        try:
+            code = read_code(self.bytes(start, end - start))
+        except UnreadableImageError as error:
+            raise damaged(self._label, f"its device image at {start:#x} is damaged: {error}") from error
+        return DeviceImage(
+            target=self.text(self.pointer(address + _TARGET_AT)),
+            code=code,
+            kernels=frozenset(self._names(self.pointer(entries), self.pointer(entries + _POINTER))),
+            size=end - start,
+        )
+
+    def _names(self, start: int, end: int) -> Iterator[str]:
+        if start == end:
+            return
+        new = self.number(start, _MARK_BYTES) == _NEW_ENTRY_MARK
+        size, at = (_NEW_ENTRY, _NEW_NAME_AT) if new else (_OLD_ENTRY, _OLD_NAME_AT)
+        if not 0 < end - start <= _MOST_ENTRIES * size:
+            raise damaged(self._label, f"an image claims {end - start} bytes of kernel names")
+        for entry in range(start, end, size):
+            yield self.text(self.pointer(entry + at))

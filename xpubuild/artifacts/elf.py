@@ -56,7 +56,6 @@ class ElfObject:
     of what the loader runs beside it or in its place; ``runs_stack``: it requests an executable stack.
     """
 
-    kind: str
     machine: str
     bits: int
     little_endian: bool
@@ -67,7 +66,6 @@ class ElfObject:
     symbols: Symbols = field(default_factory=Symbols, repr=False)
     versions_needed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     versions_defined: frozenset[str] = frozenset()
-    dynamic: bool = False
     hooks: tuple[tuple[str, str], ...] = ()
     runs_stack: bool = False
 
@@ -75,6 +73,10 @@ class ElfObject:
     def platform(self) -> tuple[str, int, bool]:
         """What must be equal for the loader to put two objects into one process."""
         return self.machine, self.bits, self.little_endian
+
+
+#: The objects of a wheel by their paths in it.
+Elves = Mapping[str, ElfObject]
 
 
 @frozen
@@ -214,7 +216,6 @@ class ElfReader:
             for tag in (_DT_SONAME, _DT_NEEDED, _DT_RPATH, _DT_RUNPATH)
         )
         return ElfObject(
-            kind=str(self._elf.header["e_type"]),
             machine=self.machine,
             bits=self._elf.elfclass,
             little_endian=self._elf.little_endian,
@@ -224,15 +225,14 @@ class ElfReader:
             runpath=_split(runpath),
             symbols=self._dynamic_symbols(tags, strings),
             versions_needed={
-                library: tuple(name for name, flags in names if not flags & _VER_FLG_WEAK)
-                for library, _, names in self._versions("SHT_GNU_verneed", "vna_flags")
+                record.name or "": tuple(item.name for item in items if not item["vna_flags"] & _VER_FLG_WEAK)
+                for record, items in self._versions("SHT_GNU_verneed")
             },
             versions_defined=frozenset(
-                names[0][0]
-                for _, flags, names in self._versions("SHT_GNU_verdef", "")
-                if names and not flags & _VER_FLG_BASE
+                items[0].name
+                for record, items in self._versions("SHT_GNU_verdef")
+                if items and not record["vd_flags"] & _VER_FLG_BASE
             ),
-            dynamic=bool(tags),
             hooks=tuple(
                 (name, self._string(strings, offset))
                 for tag, name in _HOOKS.items()
@@ -340,19 +340,15 @@ class ElfReader:
                 undefined.append(text[name:end])
         return Symbols(tuple(defined), tuple(undefined), tuple(weak), tuple(local))
 
-    def _versions(self, kind: str, flags: str) -> list[tuple[str, int, list[tuple[str, int]]]]:
-        """Return the name, flags and entries (name, flags) of each version record."""
+    def _versions(self, kind: str) -> list[tuple[Any, list[Any]]]:
+        """Return each version record with its entries, as pyelftools has them."""
         section = self._table(kind)
         if section is None:
             return []
         with _headers_of(self.label):
             if section.num_versions() > _MOST_RECORDS:
                 raise damaged(self.label, f"it claims {section.num_versions()} version records")
-            return [
-                (record.name or "", 0 if flags else record["vd_flags"],
-                 [(item.name, item[flags] if flags else 0) for item in items])
-                for record, items in section.iter_versions()
-            ]  # fmt: skip
+            return [(record, list(items)) for record, items in section.iter_versions()]
 
 
 def _split(values: list[str]) -> tuple[str, ...]:

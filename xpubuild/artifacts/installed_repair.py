@@ -11,7 +11,7 @@ import glob
 import json
 import os
 import shutil
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -78,7 +78,7 @@ def _doubt(dists: list[InstalledDist]) -> None:
         write_note(dists[0].site_packages, replace(note, doubtful=note.doubtful | names))
 
 
-def repair(site_packages: Path, *, keep: Collection[str] = KEEP) -> list[str]:
+def repair(site_packages: Path) -> list[str]:
     """Remove what an interrupted pip left; return what was removed, one line each, empty for a sound one.
 
     Files are removed only if a damaged or half-removed distribution recorded them, no sound one did, and they
@@ -98,17 +98,16 @@ def repair(site_packages: Path, *, keep: Collection[str] = KEEP) -> list[str]:
     if not damaged and not leftovers and not note.unfinished:
         return []
     sweeper = _Sweeper(site_packages, (dist for dist in dists if dist.info.name not in damaged))
-    done = []
-    _doubt([dist for dist in dists if dist.info.name in damaged])
-    for dist in dists:
-        if dist.info.name in damaged and dist.name not in keep:
-            count = sweeper.remove_files(dist)
-            sweeper.remove_tree(dist.info)
-            done.append(f"{dist.info.name} and {count} of its files: {damaged[dist.info.name]}")
+    unsound = [dist for dist in dists if dist.info.name in damaged]
+    _doubt(unsound)
+    done = [
+        f"{dist.info.name} and {sweeper.remove(dist)} of its files: {damaged[dist.info.name]}"
+        for dist in unsound
+        if dist.name not in KEEP
+    ]
     for path in leftovers:
         if path.name.endswith(".dist-info"):
             sweeper.remove_files(InstalledDist("", "", path))
-    for path in leftovers:
         sweeper.remove_tree(path)
         done.append(f"{path.relative_to(site_packages)}, which pip had renamed before removing it")
     if note.unfinished:
@@ -127,12 +126,7 @@ def remove_dist(site_packages: Path, name: str) -> int:
     _doubt([dist for dist in dists if dist.name == name])
     sound = (dist for dist in dists if dist.name != name and dist.info.name not in damaged)
     sweeper = _Sweeper(site_packages, sound)
-    count = 0
-    for dist in dists:
-        if dist.name == name:
-            count += sweeper.remove_files(dist)
-            sweeper.remove_tree(dist.info)
-    return count
+    return sum(sweeper.remove(dist) for dist in dists if dist.name == name)
 
 
 def iter_leftovers(site_packages: Path) -> Iterator[Path]:
@@ -156,6 +150,12 @@ class _Sweeper:
         self._prefix = prefix_of(site_packages).resolve()
         self._folders: dict[Path, Path] = {}
         self._claimed = {self._place(entry) for dist in sound for entry in record_entries(dist)}
+
+    def remove(self, dist: InstalledDist) -> int:
+        """Remove a distribution; return how many files of it that were."""
+        count = self.remove_files(dist)
+        self.remove_tree(dist.info)
+        return count
 
     def remove_files(self, dist: InstalledDist) -> int:
         """Remove what RECORD lists, RECORD itself last: killed here, the same again finds the rest."""

@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
-from xpubuild.artifacts.elf import ElfObject, is_elf, read_shared_object
+from xpubuild.artifacts.elf import ElfObject, Elves, is_elf, read_shared_object
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import query
 from xpubuild.frozen import frozen
@@ -38,7 +38,6 @@ _INTERPRETER = re.compile(r"_?Py[A-Z_]")
 class Provider:
     """Where a library was found: ``how`` is wheel, elsewhere, rpath, search or system."""
 
-    library: str
     path: str
     how: str
     elf: ElfObject = field(repr=False)
@@ -106,7 +105,7 @@ class Linker:
 
     def __init__(
         self,
-        objects: Mapping[str, ElfObject],
+        objects: Elves,
         *,
         search: Sequence[Path] = (),
         allowed: Sequence[str] = (),
@@ -177,7 +176,7 @@ class Linker:
             elf = self._objects[member] if inside else self._outside(place)
             if elf is not None and elf.platform == node.elf.platform:
                 how = "wheel" if inside and where != "elsewhere" else where
-                return Provider(library, member if inside else place, how, elf)
+                return Provider(member if inside else place, how, elf)
         return None
 
     def _outside(self, path: str) -> ElfObject | None:

@@ -18,9 +18,9 @@ from auditwheel.architecture import Architecture
 from auditwheel.libc import Libc
 from auditwheel.policy import WheelPolicies
 
-from xpubuild.artifacts.elf import ElfObject, read_shared_object
+from xpubuild.artifacts.elf import Elves, read_shared_object
 from xpubuild.artifacts.linkage import DRIVER_LIBRARIES, ORIGIN, Closure, Linker
-from xpubuild.artifacts.repair_runtime import TORCH_LIBRARIES, Owned, Runtime, component_of, fits, loaded_by
+from xpubuild.artifacts.repair_runtime import TORCH_LIBRARIES, Owned, Runtime, families_of, fits
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.errors import AuditError, UnsatisfiableError
 from xpubuild.frozen import frozen
@@ -87,12 +87,7 @@ class Decider:
     """
 
     def __init__(
-        self,
-        dist: str,
-        elves: Mapping[str, ElfObject],
-        runtime: Runtime,
-        search: Sequence[Path],
-        platforms: Platforms,
+        self, dist: str, elves: Elves, runtime: Runtime, search: Sequence[Path], platforms: Platforms
     ) -> None:
         self._dist, self._runtime, self._search, self._platforms = dist, runtime, search, platforms
         self.elves = dict(elves)
@@ -128,7 +123,7 @@ class Decider:
 
     def _object(self, member: str, closure: Closure) -> None:
         for library in self.elves[member].needed:
-            inside, owned = self._inside(library), self._runtime.find(library)
+            inside, owned = self._inside(library), self._runtime.owned.get(library)
             of_torch = owned.dist.name == "torch" if owned else fits(library, TORCH_LIBRARIES)
             if inside is not None:
                 self._lead(member, posixpath.dirname(inside))
@@ -158,18 +153,20 @@ class Decider:
 
     def _pin(self, owned: Owned) -> None:
         """Require a distribution, with those that its library needs or opens by name."""
-        if owned.library in self._pinned:
+        library, there = owned.path.name, self._runtime.owned
+        if library in self._pinned:
             return
-        self._pinned[owned.library] = owned
-        needed = read_shared_object(owned.path).needed
-        others = [found for name in needed if (found := self._runtime.find(name)) is not None]
-        for other in (*others, *self._runtime.matching(loaded_by(owned.library))):
-            if not self._platforms.of_system(other.library) and other.dist.name not in (self._dist, "torch"):
+        self._pinned[library] = owned
+        others = [there[name] for name in read_shared_object(owned.path).needed if name in there]
+        opened = [pattern for row in families_of(library) for pattern in row["loads"]]
+        for other in (*others, *(there[name] for name in sorted(there) if fits(name, opened))):
+            system = self._platforms.of_system(other.path.name)
+            if not system and other.dist.name not in (self._dist, "torch"):
                 self._pin(other)
 
     def _bundle(self, member: str, library: str, closure: Closure) -> None:
         provider = closure.found.get(library)
-        if provider is None or component_of(library) is not None:
+        if provider is None or families_of(library):
             self._missing.setdefault(library, member)
             return
         source, name = Path(provider.path), library
@@ -203,7 +200,7 @@ class Decider:
         first, *_ = sorted(self._missing)
         what = f"{first} was not found"
         fix = "install the package that has the library, or pass its folder with --search"
-        if component_of(first) is not None:
+        if families_of(first):
             what = f"no installed distribution has {first}"
             fix = (
                 "install Intel's wheels with these libraries (such as intel-sycl-rt) in an environment "
@@ -245,7 +242,7 @@ class Platforms:
         older = [item.priority for item in self._policies if item.priority and _glibc(item.name) <= glibc]
         return bool(min(older, default=self._policies.highest.priority) <= wanted.priority)
 
-    def tag(self, elves: Mapping[str, ElfObject], system: Iterable[str]) -> str:
+    def tag(self, elves: Elves, system: Iterable[str]) -> str:
         """Return the oldest platform that has all symbol versions and libraries that the objects need.
 
         ``system`` are the libraries of the system: versions count for them alone.
@@ -275,13 +272,13 @@ def _glibc(tag: str) -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"_(\d+)(?=_)", f"{name}_")[:2]))
 
 
-def _wanted(elves: Mapping[str, ElfObject], libraries: Iterable[str]) -> Iterator[tuple[str, str]]:
+def _wanted(elves: Elves, libraries: Iterable[str]) -> Iterator[tuple[str, str]]:
     for elf in elves.values():
         for library in set(libraries) & set(elf.versions_needed):
             yield from ((library, version) for version in elf.versions_needed[library])
 
 
-def newest_versions(elves: Mapping[str, ElfObject], system: Iterable[str]) -> dict[str, str]:
+def newest_versions(elves: Elves, system: Iterable[str]) -> dict[str, str]:
     """Return the newest symbol version of each kind that is wanted from the system, such as GLIBC: 2.34."""
     found: dict[str, tuple[int, ...]] = {}
     for _, version in _wanted(elves, system):

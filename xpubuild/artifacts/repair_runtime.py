@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,6 @@ _TABLE = Path(__file__).with_name("repair_runtime.yaml")
 class Owned:
     """A library file, and the installed distribution whose RECORD lists it."""
 
-    library: str
     path: Path
     dist: InstalledDist
 
@@ -33,23 +32,16 @@ def _families() -> list[dict[str, Any]]:
     return found
 
 
-def component_of(library: str) -> str | None:
-    """Return the oneAPI component that a library is of, None for one that is not Intel's."""
-    return next((item["component"] for item in _families() if fits(library, item["libraries"])), None)
+def families_of(library: str) -> list[dict[str, Any]]:
+    """Return the rows of Intel's runtime that a library is of; none of one that is not Intel's."""
+    return [row for row in _families() if fits(library, row["libraries"])]
 
 
 def distributions_of(library: str) -> tuple[str, ...]:
     """Return the distributions that bring a library, or require the one that does; none of an unknown one."""
     if fits(library, TORCH_LIBRARIES):
         return ("torch",)
-    return tuple(dict.fromkeys(
-        dist for item in _families() if fits(library, item["libraries"]) for dist in item["dists"]
-    ))  # fmt: skip
-
-
-def loaded_by(library: str) -> tuple[str, ...]:
-    """Return the patterns of the libraries that one opens by name."""
-    return tuple(name for item in _families() if fits(library, item["libraries"]) for name in item["loads"])
+    return tuple(dict.fromkeys(dist for row in families_of(library) for dist in row["dists"]))
 
 
 def fits(library: str, patterns: Iterable[str]) -> bool:
@@ -58,32 +50,19 @@ def fits(library: str, patterns: Iterable[str]) -> bool:
 
 
 class Runtime:
-    """The libraries of an environment by their file names; empty without an environment."""
+    """The libraries of an environment (``owned``, by their file names); none without an environment."""
 
     def __init__(self, site_packages: Path | None) -> None:
         self.site_packages = site_packages.resolve() if site_packages is not None else None
-        self._owned: dict[str, Owned] = {}
-        for item in _libraries(site_packages) if site_packages is not None else ():
-            self._owned.setdefault(item.library, item)
-
-    def find(self, library: str) -> Owned | None:
-        """Return the library of that name, None where no distribution has it."""
-        return self._owned.get(library)
-
-    def matching(self, patterns: Iterable[str]) -> list[Owned]:
-        """Return the libraries that fit one of the patterns, in the order of their names."""
-        wanted = tuple(patterns)
-        return [self._owned[name] for name in sorted(self._owned) if fits(name, wanted)]
+        self.owned: dict[str, Owned] = {}
+        for dist in installed_dists(site_packages) if site_packages is not None else ():
+            for entry in readable_entries(dist):  # a leftover has no installed files
+                name = entry.path.name
+                if ".so" in name and is_elf(entry.path):
+                    # The folder as the loader sees it: ``..`` of RECORD taken out.
+                    self.owned.setdefault(name, Owned(Path(entry.path.parent.resolve(), name), dist))
 
     def folders(self) -> tuple[Path, ...]:
         """Return the folders with libraries, that of torch first."""
-        found = dict.fromkeys(item.path.parent for item in self._owned.values())
+        found = dict.fromkeys(item.path.parent for item in self.owned.values())
         return tuple(sorted(found, key=lambda folder: (folder.parent.name != "torch", str(folder))))
-
-
-def _libraries(site_packages: Path) -> Iterator[Owned]:
-    for dist in installed_dists(site_packages):
-        for entry in readable_entries(dist):  # a leftover has no installed files
-            if ".so" in entry.path.name and is_elf(entry.path):
-                # The folder as the loader sees it: ``..`` of RECORD taken out.
-                yield Owned(entry.path.name, Path(entry.path.parent.resolve(), entry.path.name), dist)

@@ -17,7 +17,7 @@ import mmap
 import re
 import stat
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -25,7 +25,7 @@ from installer.utils import copyfileobj_with_hashing
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from xpubuild.artifacts.audit_report import Finding
+from xpubuild.artifacts.audit_report import Finding, Findings
 from xpubuild.artifacts.elf import ElfObject, read_shared_object
 from xpubuild.artifacts.record import is_record_file
 from xpubuild.artifacts.repair_decide import Edit, Pin
@@ -131,7 +131,7 @@ def with_platform(text: str, platform: str) -> str:
 
 def builder_findings(
     texts: Mapping[str, str], objects: Mapping[str, Path], builder: Iterable[Path]
-) -> Iterator[Finding]:
+) -> Findings:
     """Yield the builder's folders in the metadata (errors), and in shared objects (warnings).
 
     ``objects`` maps members to copies on disk. Compilers put the paths of sources into messages of asserts.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,13 +68,14 @@ def find_wheel(folder: Path, dist: str) -> Path:
     """
     wanted = canonicalize_name(dist)
     found = [path for path in sorted(folder.glob("*.whl")) if parse_wheel_filename(path.name)[0] == wanted]
+    fix = "remove the other files and run the same command again"
+    return _only(found, f"{folder} should have one wheel of {dist}", fix)
+
+
+def _only(found: Sequence[Path], what: str, fix: str) -> Path:
     if len(found) != 1:
-        names = ", ".join(path.name for path in found) or "none"
-        raise AuditError(
-            f"{folder} should have one wheel of {dist}",
-            why=f"it has: {names}",
-            fix="remove the other files and run the same command again",
-        )
+        why = f"the folder has: {', '.join(path.name for path in found) or 'none'}"
+        raise AuditError(what, why=why, fix=fix, evidence={"wheels": [str(path) for path in found]})
     return found[0]
 
 
@@ -204,14 +205,13 @@ class WheelProof:
     """A step made exactly one wheel, and it passes the audit.
 
     ``stage`` is the folder the build wrote into, ``pattern`` the wheel's file name with wildcards, ``search``
-    and ``installed_in`` are folders with libraries (see ``audit_wheel``).
+    are folders with libraries (see ``audit_wheel``).
     """
 
     stage: str
     pattern: str
     policy: AuditPolicy
     search: tuple[str, ...] = ()
-    installed_in: str = ""
 
     def describe(self) -> str:
         """Return what is checked."""
@@ -229,7 +229,6 @@ class WheelProof:
             "pattern": self.pattern,
             "policy": self.policy.key(),
             "search": list(self.search),
-            **({"installed_in": self.installed_in} if self.installed_in else {}),
         }
 
     def check(self) -> dict[str, Any]:
@@ -238,23 +237,12 @@ class WheelProof:
         Raises:
             AuditError: there is no such wheel, there are several, or the audit found an error.
         """
-        found = sorted(Path(self.stage).rglob(self.pattern))
-        if len(found) != 1:
-            names = ", ".join(path.name for path in found) or "none"
-            raise AuditError(
-                f"the build should have created one wheel {self.pattern}",
-                why=f"{self.stage} has: {names}",
-                fix="run the same command again; if it fails again, the build log says what was packed",
-                evidence={"stage": self.stage, "wheels": [str(path) for path in found]},
-            )
+        what = f"the build should have created one wheel {self.pattern} in {self.stage}"
+        fix = "run the same command again; if it fails again, the build log says what was packed"
+        wheel = _only(sorted(Path(self.stage).rglob(self.pattern)), what, fix)
         # Not at the top: a plan only says that this will be proved.
         from xpubuild.artifacts.audit import audit_wheel  # noqa: PLC0415
 
-        report = audit_wheel(
-            found[0],
-            self.policy,
-            search=[Path(folder) for folder in self.search],
-            installed_in=Path(self.installed_in) if self.installed_in else None,
-        )
+        report = audit_wheel(wheel, self.policy, search=[Path(folder) for folder in self.search])
         raise_for_findings(report)
         return {"audit": plain(report)}

@@ -16,13 +16,6 @@ from xpubuild.explain.watch import LogWatcher
 from xpubuild.machine.system import os_facts, system_of
 
 _ERRORS: dict[Code, type[XpuBuildError]] = {"no-space": NoSpaceError, "no-xpu": NoXpuError}
-#: One of these is in every line that can stop a command.
-FATAL_WORDS = (
-    "not compiling with", "no space left", "quota exceeded", "use_xpu", "cmake warning",
-    "failed to include aten",
-)  # fmt: skip
-#: The rules are read after so many lines: most commands that print fewer end soon and without errors.
-_FEW, _MOST_WAITING = 200, 10_000
 #: ninja's report of a failed edge; the code came with ninja 1.13.
 _EDGE_FAILED = re.compile(r"\s*FAILED: (?:\[code=\d+\] )?(?:\S*/)?(\S+)")
 _FACTS = {True: "xpu-wanted", False: "xpu-not-wanted"}
@@ -33,12 +26,8 @@ class StepWatcher:
 
     def __init__(self, xpu: bool, expected: Expectation | None, recipe: str = "") -> None:
         self._gate = XpuGate(expected) if expected is not None else None
-        self._known = Circumstances(
-            system=system_of(os_facts()), facts=frozenset({_FACTS[xpu]}), recipe=recipe
-        )
-        self._log: LogWatcher | None = None
-        self._waiting: list[str] = []
-        self._doomed = False  # a line that waits may be one that stops the command
+        facts = frozenset({_FACTS[xpu]})
+        self._log = LogWatcher(Circumstances(system=system_of(os_facts()), facts=facts, recipe=recipe))
         self._edge_failed = False
         self._document: dict[str, Any] | None = None
 
@@ -50,35 +39,17 @@ class StepWatcher:
             self._edge_failed = True
             words = f"{failed[1]} failed: the build ends with what is running now (Ctrl-C ends it at once)"
             verdicts = [*verdicts, Caution("edge-failed", words, (text.strip(),))]
-        self._waiting.append(text)
-        low = text.lower()
-        self._doomed = self._doomed or any(word in low for word in FATAL_WORDS)
-        if self._doomed or len(self._waiting) > _MOST_WAITING:
-            return [*verdicts, *self._feed()]
-        return verdicts
+        cause = self._log.feed(text)
+        return verdicts if cause is None else [*verdicts, *self._stops(cause, text)]
 
-    def poll(self, *, ended: bool = False) -> Sequence[Verdict]:
+    def poll(self) -> Sequence[Verdict]:
         """Look at CMakeCache.txt."""
-        verdicts = self._gate.poll() if self._gate is not None else []
-        # Reading the rules takes a quarter of a second, and many commands take less.
-        few = self._log is None and len(self._waiting) < _FEW
-        return verdicts if ended or few else [*verdicts, *self._feed()]
-
-    def _feed(self) -> list[Stop]:
-        """Pass the waiting lines to explain."""
-        if self._log is None:
-            self._log = LogWatcher(self._known)
-        self._doomed = False
-        lines, self._waiting = self._waiting, []
-        found = [(text, self._log.feed(text)) for text in lines]
-        return [stop for text, cause in found if cause is not None for stop in self._stops(cause, text)]
+        return self._gate.poll() if self._gate is not None else []
 
     def explain(self, error: XpuBuildError) -> XpuBuildError:
         """Add the findings of explain in the log to an error."""
         if self._document is None:
-            self._feed()
-            log = self._log or LogWatcher(self._known)
-            self._document = log.finish().to_json()
+            self._document = self._log.finish().to_json()
         if self._document["findings"] or self._document["first_error"]:
             error.explanation = self._document
         return error

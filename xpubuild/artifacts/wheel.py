@@ -14,7 +14,7 @@ import re
 import stat
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from email.message import Message
 from pathlib import Path
@@ -23,6 +23,7 @@ from packaging.tags import parse_tag
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
+from xpubuild.artifacts.audit_report import Finding, Findings
 from xpubuild.artifacts.elf import MAGIC
 from xpubuild.artifacts.record import HASHES, is_record_file, parse_record, record_hash
 from xpubuild.engine.files import explained
@@ -31,13 +32,9 @@ from xpubuild.errors import AuditError
 from xpubuild.frozen import frozen
 
 
-@frozen
-class WheelProblem:
-    """Something that is wrong with a wheel as a package; ``path`` is the member concerned, or the wheel."""
-
-    kind: str
-    path: str
-    message: str
+def _wrong(kind: str, path: str, message: str) -> Finding:
+    """Return what is wrong with a wheel as a package; ``path`` is the member concerned, or the wheel."""
+    return Finding("error", kind, path, path, message)
 
 
 @frozen
@@ -83,23 +80,22 @@ def unsafe_name(info: zipfile.ZipInfo) -> str | None:
     return None
 
 
-def metadata_problems(
-    label: str, claimed: WheelName, infos: Sequence[str], texts: Mapping[str, str], objects: Sequence[str]
-) -> Iterator[WheelProblem]:
+def _metadata(label: str, claimed: WheelName, texts: Mapping[str, str], objects: Sequence[str]) -> Findings:
     """Yield what does not agree.
 
-    ``label`` is the wheel's file name, ``infos`` are its ``.dist-info`` folders, ``texts`` the files in them,
-    ``objects`` the machine code in the wheel.
+    ``label`` is the wheel's file name, ``texts`` are the files in its ``.dist-info`` folders, ``objects`` the
+    machine code in it.
     """
+    infos = sorted({name.split("/")[0] for name in texts})
     if len(infos) != 1:
-        yield WheelProblem("metadata", label, f"the wheel has {len(infos)} .dist-info folders instead of one")
+        yield _wrong("metadata", label, f"the wheel has {len(infos)} .dist-info folders instead of one")
         return
     info = infos[0]
     stem, _, version = info.removesuffix(".dist-info").rpartition("-")
     yield from _agree(info, stem, version, claimed)
     for name in (f"{info}/METADATA", f"{info}/WHEEL"):
         if name not in texts:
-            yield WheelProblem("metadata", name, f"the wheel has no {name}")
+            yield _wrong("metadata", name, f"the wheel has no {name}")
     if f"{info}/METADATA" in texts:
         metadata = _headers(texts[f"{info}/METADATA"])
         yield from _agree(f"{info}/METADATA", metadata["Name"] or "", metadata["Version"] or "", claimed)
@@ -111,7 +107,7 @@ def _headers(text: str) -> Message:
     return email.parser.Parser().parsestr(text, headersonly=True)
 
 
-def _agree(where: str, name: str, version: str, claimed: WheelName) -> Iterator[WheelProblem]:
+def _agree(where: str, name: str, version: str, claimed: WheelName) -> Findings:
     try:
         same = canonicalize_name(name) == claimed.name and Version(version) == Version(claimed.version)
     except InvalidVersion:
@@ -119,29 +115,25 @@ def _agree(where: str, name: str, version: str, claimed: WheelName) -> Iterator[
     if not same:
         found = f"{name or 'nothing'} {version or ''}".strip()
         message = f"{where} says {found}, but the file name says {claimed.name} {claimed.version}"
-        yield WheelProblem("metadata", where, message)
+        yield _wrong("metadata", where, message)
 
 
-def _tag_problems(
-    where: str, headers: Message, claimed: WheelName, objects: Sequence[str]
-) -> Iterator[WheelProblem]:
+def _tag_problems(where: str, headers: Message, claimed: WheelName, objects: Sequence[str]) -> Findings:
     if (headers["Wheel-Version"] or "").split(".")[0] != "1":
-        yield WheelProblem("metadata", where, f"{where} has no Wheel-Version 1.x")
+        yield _wrong("metadata", where, f"{where} has no Wheel-Version 1.x")
     try:
         inside = {str(tag) for line in headers.get_all("Tag", []) for tag in parse_tag(line)}
     except ValueError as error:
-        yield WheelProblem("tags", where, f"{where} has an invalid tag: {error}")
+        yield _wrong("tags", where, f"{where} has an invalid tag: {error}")
         return
     if inside != set(claimed.tags):
         found = ", ".join(sorted(inside)) or "no tags"
-        yield WheelProblem(
-            "tags", where, f"{where} has {found}, but the file name has {', '.join(claimed.tags)}"
-        )
+        yield _wrong("tags", where, f"{where} has {found}, but the file name has {', '.join(claimed.tags)}")
     anywhere = [tag for tag in claimed.tags if tag.endswith("-any")]
     pure = (headers["Root-Is-Purelib"] or "").strip().lower() == "true"
     if objects and (anywhere or pure):
         why = f"tagged {anywhere[0]}" if anywhere else "marked Root-Is-Purelib: true"
-        yield WheelProblem("tags", objects[0], f"{objects[0]} is machine code, but the wheel is {why}")
+        yield _wrong("tags", objects[0], f"{objects[0]} is machine code, but the wheel is {why}")
 
 
 _CHUNK = 1 << 20
@@ -167,7 +159,7 @@ class WheelContents:
     path: Path
     claimed: WheelName
     members: tuple[Member, ...]
-    problems: tuple[WheelProblem, ...]
+    problems: tuple[Finding, ...]
     texts: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The files of ``.dist-info``, of each the first MiB."""
 
@@ -181,7 +173,7 @@ class WheelContents:
         return total.hexdigest()
 
 
-def read_wheel(wheel: Path, on_object: Callable[[str, Path], None] | None = None) -> WheelContents:
+def read_wheel(wheel: Path, on_object: Callable[[str, Path], None] = lambda *_: None) -> WheelContents:
     """Read a wheel; ``on_object`` is called with the name and a temporary copy of every ELF file in it.
 
     Raises:
@@ -190,39 +182,39 @@ def read_wheel(wheel: Path, on_object: Callable[[str, Path], None] | None = None
     """
     claimed = parse_name(wheel)
     members: list[Member] = []
-    problems: list[WheelProblem] = []
+    problems: list[Finding] = []
     texts: dict[str, str] = {}
     with scratch_folder("audit") as folder, _open(wheel) as archive:
         if why := _bomb(archive):
-            problems.append(WheelProblem("bomb", wheel.name, why))
+            problems.append(_wrong("bomb", wheel.name, why))
         else:
             record, infos = dict[str, tuple[str, str]](), list[zipfile.ZipInfo]()
             try:
                 record = _record(archive)
             except _DAMAGE as error:
-                problems.append(WheelProblem("record", wheel.name, f"RECORD cannot be used: {error}"))
+                problems.append(_wrong("record", wheel.name, f"RECORD cannot be used: {error}"))
             problems += _name_problems(archive, infos)
             for info in infos:
-                copy = folder / "object" if on_object is not None else None
+                copy = folder / "object"
                 try:
-                    found = _read_member(archive, info, record.get(info.filename, ("", "")), copy)
+                    line = record.get(info.filename, ("", ""))
+                    member, head, recorded = _read_member(archive, info, line, copy)
                 except _DAMAGE as error:
                     why = f"{info.filename} cannot be unpacked: {error}"
-                    problems.append(WheelProblem("damaged", info.filename, why))
+                    problems.append(_wrong("damaged", info.filename, why))
                     continue
-                if found.member.is_elf and on_object is not None and copy is not None:
+                if member.is_elf:
                     on_object(info.filename, copy)
-                members.append(found.member)
-                problems += _record_problems(found, record)
+                members.append(member)
+                problems += _record_problems(member, recorded, record)
                 parent, _, rest = info.filename.partition("/")
                 if parent.endswith(".dist-info") and "/" not in rest:
-                    texts[info.filename] = found.head.decode("utf-8", "replace")
+                    texts[info.filename] = head.decode("utf-8", "replace")
             for name in sorted(set(record) - {info.filename for info in infos}):
                 message = f"RECORD lists {name}, which is not in the wheel"
-                problems.append(WheelProblem("record", name, message))
-    folders = sorted({name.split("/")[0] for name in texts})
+                problems.append(_wrong("record", name, message))
     objects = [member.name for member in members if member.is_elf]
-    problems += metadata_problems(wheel.name, claimed, folders, texts, objects)
+    problems += _metadata(wheel.name, claimed, texts, objects)
     return WheelContents(wheel, claimed, tuple(members), tuple(problems), texts)
 
 
@@ -285,34 +277,28 @@ def _record(archive: zipfile.ZipFile) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _name_problems(archive: zipfile.ZipFile, good: list[zipfile.ZipInfo]) -> Iterator[WheelProblem]:
+def _name_problems(archive: zipfile.ZipFile, good: list[zipfile.ZipInfo]) -> Findings:
     """Yield members that must not be unpacked; put the others into ``good``, without folders."""
     seen: set[str] = set()
     for info in archive.infolist():
         name = info.filename
         if wrong := unsafe_name(info):
             message = f"{info.orig_filename!r} is {wrong}"
-            yield WheelProblem("unsafe-name", info.orig_filename, message)
+            yield _wrong("unsafe-name", info.orig_filename, message)
         elif name in seen:
-            yield WheelProblem("duplicate", name, f"{name} is in the wheel twice")
+            yield _wrong("duplicate", name, f"{name} is in the wheel twice")
         elif not info.is_dir():
             seen.add(name)
             good.append(info)
 
 
-@frozen
-class _Found:
-    """A member; its first MiB, and its hash as RECORD should have it."""
-
-    member: Member
-    head: bytes
-    recorded: str
-
-
 def _read_member(
-    archive: zipfile.ZipFile, info: zipfile.ZipInfo, line: tuple[str, str], copy: Path | None
-) -> _Found:
-    """Hash one member; copy it out where it is an ELF object that somebody wants to see."""
+    archive: zipfile.ZipFile, info: zipfile.ZipInfo, line: tuple[str, str], copy: Path
+) -> tuple[Member, bytes, str]:
+    """Hash one member; copy it out where it is an ELF object.
+
+    Returns it, its first MiB, and its hash as RECORD should have it.
+    """
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ValueError("it is compressed in a way that pip may not read")
     algorithm, sha256 = line[0].partition("=")[0], hashlib.sha256()
@@ -322,7 +308,7 @@ def _read_member(
         stream = stack.enter_context(archive.open(info))
         head = chunk = stream.read(_CHUNK)
         is_elf, out = head[: len(MAGIC)] == MAGIC, None
-        if is_elf and copy is not None:
+        if is_elf:
             stack.enter_context(explained(copy, f"unpacking {info.filename} to inspect it"))
             out = stack.enter_context(copy.open("wb"))
         while chunk:
@@ -333,21 +319,21 @@ def _read_member(
             length += len(chunk)
             chunk = stream.read(_CHUNK)
     member = Member(info.filename, length, sha256.hexdigest(), is_elf)
-    return _Found(member, head, record_hash(recorded.digest(), recorded.name))
+    return member, head, record_hash(recorded.digest(), recorded.name)
 
 
-def _record_problems(found: _Found, record: Mapping[str, tuple[str, str]]) -> Iterator[WheelProblem]:
-    name, actual = found.member.name, str(found.member.size)
+def _record_problems(member: Member, recorded: str, record: Mapping[str, tuple[str, str]]) -> Findings:
+    name, actual = member.name, str(member.size)
     checksum, size = record.get(name, ("", ""))
     if is_record_file(name):
         return
     if name not in record:
-        yield WheelProblem("record", name, f"{name} is in the wheel but not in its RECORD")
+        yield _wrong("record", name, f"{name} is in the wheel but not in its RECORD")
     elif checksum.partition("=")[0] not in HASHES:
         message = f"RECORD has no accepted hash for {name}: {checksum or 'none'}"
-        yield WheelProblem("record", name, message)
-    elif checksum != found.recorded:
-        yield WheelProblem("changed", name, f"{name} has {found.recorded}, but RECORD says {checksum}")
+        yield _wrong("record", name, message)
+    elif checksum != recorded:
+        yield _wrong("changed", name, f"{name} has {recorded}, but RECORD says {checksum}")
     elif size != actual:
         message = f"{name} has {actual} bytes, but RECORD says {size or 'nothing'}"
-        yield WheelProblem("changed", name, message)
+        yield _wrong("changed", name, message)

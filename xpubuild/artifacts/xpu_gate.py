@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from xpubuild.artifacts.cmake_build import NO_SYCL, Message, Messages, home_of, read_sycl_groups
+from xpubuild.artifacts.cmake_build import NO_SYCL, Message, Messages, cache_lines, home_of, read_sycl_groups
 from xpubuild.artifacts.expectation import Expectation
 from xpubuild.artifacts.gate_rules import GateRule, shipped_gate_rules
 from xpubuild.engine.model import Caution, Stop, Verdict
@@ -16,7 +16,6 @@ from xpubuild.errors import NoXpuError
 
 _BUILDS = re.compile(r"\s{0,8}(?:\[\d{1,7}/\d{1,7}\] |cmake --build )")
 _WRITTEN = re.compile(r"-- Build files have been written to: (\S.{0,4000})$")
-_CACHE_ENTRY = re.compile(r"([A-Za-z_][\w.+-]{0,200}):[A-Z]{1,20}=(.*)")
 
 
 class XpuGate:
@@ -26,15 +25,15 @@ class XpuGate:
         self._expected = expected
         every = shipped_gate_rules() if rules is None else rules
         self._rules = [rule for rule in every if rule.holds_for(expected.version) and expected.asks(rule)]
-        self._patterns = {rule.id: re.compile(rule.line) for rule in self._rules if rule.line}
+        self._lines = [(rule, re.compile(rule.line)) for rule in self._rules if rule.line]
         self._literals = tuple({word for rule in self._rules if rule.line for word in rule.find})
         self._commands = [(rule, re.compile(rule.generated)) for rule in self._rules if rule.generated]
         self._messages = Messages()
         self._stopped = False
         self._told: set[str] = set()
-        self._caches = {Path(expected.source) / "build" / "CMakeCache.txt"}
+        cache = Path(expected.source) / "build" / "CMakeCache.txt"
         # A cache that an earlier attempt left says nothing until CMake took it over.
-        self._seen = {path: _stamp(path) for path in self._caches}
+        self._seen = {cache: _stamp(cache)}
         self._building = False
 
     def line(self, text: str, number: int) -> list[Verdict]:
@@ -56,38 +55,24 @@ class XpuGate:
         text = message.text
         low = text.lower()
         if "written to:" in low and (found := _WRITTEN.search(text)):
-            self._caches.add(Path(found[1]) / "CMakeCache.txt")
+            self._seen.setdefault(Path(found[1]) / "CMakeCache.txt", None)
             yield from self._of_commands(Path(found[1]))
         if not any(word in low for word in self._literals):
             return
-        for rule in self._rules:
-            pattern = self._patterns.get(rule.id)
-            match = pattern.search(text) if pattern else None
-            if match:
-                value = match.groupdict().get("value")
-                yield from self._verdict(rule, value, message.lines)
+        for rule, pattern in self._lines:
+            if match := pattern.search(text):
+                yield from self._verdict(rule, match.groupdict().get("value"), message.lines)
 
-    def _of_caches(self, *, stale: bool) -> list[Verdict]:
-        verdicts: list[Verdict] = []
-        for path in sorted(self._caches):
+    def _of_caches(self, *, stale: bool) -> Iterator[Verdict]:
+        by_name = {rule.cache: rule for rule in self._rules if rule.cache}
+        for path in sorted(self._seen):
             stamp = _stamp(path)
-            if stamp is None or (stamp == self._seen.get(path) and not stale):
+            if stamp is None or (stamp == self._seen[path] and not stale):
                 continue
             self._seen[path] = stamp
-            verdicts += self._of_cache(path)
-        return verdicts
-
-    def _of_cache(self, path: Path) -> Iterator[Verdict]:
-        try:
-            text = path.read_text("utf-8", "replace")
-        except OSError:  # CMake replaces it just now; the next poll sees the new one
-            return
-        by_name = {rule.cache: rule for rule in self._rules if rule.cache}
-        for number, line in enumerate(text.split("\n"), 1):
-            entry = _CACHE_ENTRY.match(line)
-            rule = by_name.get(entry[1]) if entry else None
-            if entry and rule:
-                yield from self._verdict(rule, entry[2].strip(), ((number, line),), path)
+            for number, line, name, value in cache_lines(path):
+                if rule := by_name.get(name):
+                    yield from self._verdict(rule, value, ((number, line),), path)
 
     def _of_commands(self, build: Path) -> Iterator[Verdict]:
         """Look at the commands that CMake generated for PyTorch itself, not for what it builds on the way."""
@@ -97,8 +82,7 @@ class XpuGate:
         file = build / "build.ninja"
         for line in [group.line() for group in read_sycl_groups(build)] or [NO_SYCL]:
             for rule, pattern in self._commands:
-                match = pattern.search(line)
-                if match:
+                if match := pattern.search(line):
                     yield from self._verdict(rule, match.groupdict().get("value"), ((1, line),), file)
 
     def _verdict(

@@ -48,15 +48,14 @@ class XpuWheelProof:
     """The wheel has libtorch_xpu.so, and kernels of torch-xpu-ops in it or in other libraries."""
 
     folder: str
-    dist: str = "torch"
 
     def describe(self) -> str:
         """Return what is checked."""
-        return f"the wheel of {self.dist} has XPU kernels"
+        return "the wheel of torch has XPU kernels"
 
     def key(self) -> dict[str, Any]:
         """Return what the check depends on."""
-        return {"proof": "xpu-wheel", "dist": self.dist}
+        return {"proof": "xpu-wheel", "dist": "torch"}
 
     def check(self) -> dict[str, Any]:
         """Return the number of kernels by library.
@@ -66,7 +65,7 @@ class XpuWheelProof:
             AuditError: the wheel cannot be read.
             NoSpaceError: a library did not fit into the folder for temporary files.
         """
-        wheel = find_wheel(Path(self.folder), self.dist)
+        wheel = find_wheel(Path(self.folder), "torch")
         kernels: dict[str, int] = {}
 
         def look(name: str, copy: Path) -> None:

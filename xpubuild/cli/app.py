@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import json
 import os
 import sys
 import tempfile
@@ -11,26 +12,17 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.core import ParameterSource
 
 from xpubuild import __version__
 from xpubuild.cli.commands import COMMANDS
+from xpubuild.engine.environment import ERROR_FILE, usable_path
+from xpubuild.engine.redact import Redactor
+from xpubuild.errors import InterruptedByUserError, UsageError, XpuBuildError, did_you_mean
 
-if TYPE_CHECKING:
-    from xpubuild.errors import XpuBuildError
-
-#: What other tools call a command.
-_OTHERS_SAY = {
-    "uninstall": "clean", "remove": "clean", "rm": "clean", "delete": "clean", "purge": "clean",
-    "build": "install", "make": "install", "activate": "env", "exec": "run",
-    "shell": "run", "audit": "check", "verify-lock": "check", "report": "status --html",
-    "wheel": "check --repair", "completion": "config completion",
-    "download": "fetch", "list": "recipes list", "settings": "config", "diagnose": "explain",
-    "freeze": "lock", "docker": "image", "container": "image",
-}  # fmt: skip
 _OF_THE_SHELL = frozenset({"env", "run"})
 _TOP = [name for name in COMMANDS if " " not in name]
 
@@ -61,11 +53,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Suggest the nearest command for a misspelt one."""
         if args and args[0] not in _TOP and not args[0].startswith("-"):
-            from xpubuild.errors import did_you_mean
-
             hint = did_you_mean(args[0], _TOP).removeprefix("; ").capitalize()
-            meant = _OTHERS_SAY.get(args[0])
-            hint = f"Did you mean '{meant}'?" if meant else hint
             ctx.fail(f"No such command '{args[0]}'. {hint}".rstrip())
         return super().resolve_command(ctx, args)
 
@@ -80,17 +68,10 @@ def cli(ctx: click.Context) -> None:
 
     To start, run 'xpubuild plan quickstart', then 'xpubuild install quickstart'.
     """
-    # What these print or run is for the user's own shell, whose PATH it is.
-    if ctx.invoked_subcommand not in _OF_THE_SHELL:
-        _ignore_current_folder()
-
-
-def _ignore_current_folder() -> None:
-    """Take relative elements out of PATH for this process and all that it starts, and report that."""
-    from xpubuild.engine.environment import usable_path
-
+    # Relative elements are taken out of PATH for this process and all that it starts. But what these print or
+    # run is for the user's own shell, whose PATH it is.
     path, ignored = usable_path(os.environ.get("PATH", os.defpath))
-    if not ignored:
+    if not ignored or ctx.invoked_subcommand in _OF_THE_SHELL:
         return
     os.environ["PATH"] = path
     from xpubuild.ui.console import warn
@@ -104,8 +85,6 @@ def _ignore_current_folder() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code; every failure a user can cause ends here, as text."""
-    from xpubuild.errors import InterruptedByUserError, UsageError, XpuBuildError
-
     try:
         result: Any = cli.main(args=list(arguments), prog_name="xpubuild", standalone_mode=False)
     except click.exceptions.Exit as leave:
@@ -130,10 +109,8 @@ def _variable(error: click.ClickException) -> str:
     """Say which variable of the environment a wrong value comes from; nothing where it is an option's."""
     if not isinstance(error, click.BadParameter) or error.ctx is None or error.param is None:
         return ""
-    source = error.ctx.get_parameter_source(str(error.param.name))
-    if source is not ParameterSource.ENVIRONMENT:
-        return ""
-    return f"the value is that of the variable {error.param.envvar}"
+    is_given = error.ctx.get_parameter_source(str(error.param.name)) is ParameterSource.ENVIRONMENT
+    return f"the value is that of the variable {error.param.envvar}" if is_given else ""
 
 
 def _machine_failed(error: BaseException, arguments: Sequence[str]) -> int:
@@ -163,8 +140,6 @@ def _document(error: XpuBuildError, arguments: Sequence[str]) -> None:
 
 
 def _failed(error: XpuBuildError, arguments: Sequence[str]) -> int:
-    from xpubuild.engine.environment import ERROR_FILE
-    from xpubuild.engine.redact import Redactor
     from xpubuild.ui.console import render_error, summarise_error
 
     # What is wrong in a file is quoted, wherever in it a URL with a login stands.
@@ -173,8 +148,6 @@ def _failed(error: XpuBuildError, arguments: Sequence[str]) -> int:
     _document(error, arguments)
     report = os.environ.get(ERROR_FILE)
     if report:
-        import json
-
         with contextlib.suppress(OSError):
             Path(report).write_text(json.dumps(error.to_json()), "utf-8")
     summarise_error(error)
@@ -184,8 +157,6 @@ def _failed(error: XpuBuildError, arguments: Sequence[str]) -> int:
 
 def excepthook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Save the traceback to a file and print its path; the exit code stays 1. XPUBUILD_DEBUG=1 prints it."""
-    from xpubuild.engine.redact import Redactor
-
     if issubclass(kind, KeyboardInterrupt):
         # A second Ctrl-C while the first was being reported.
         sys.stderr.write("error: interrupted\n")
@@ -199,10 +170,9 @@ def excepthook(kind: type[BaseException], error: BaseException, trace: Traceback
     where = "the file could not be saved"
     try:
         fd, path = tempfile.mkstemp(prefix="xpubuild-bug-", suffix=".txt")
+        head = f"xpubuild {__version__}, Python {sys.version}\n{list(map(redact, sys.argv))}\n\n"
         with os.fdopen(fd, "w", encoding="utf-8") as stream:
-            stream.write(
-                f"xpubuild {__version__}, Python {sys.version}\n{list(map(redact, sys.argv))}\n\n{text}"
-            )
+            stream.write(head + text)
         where = path
     except OSError:
         pass

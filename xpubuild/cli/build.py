@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from xpubuild.cli import options
+from xpubuild.cli.diagnose import examined, write_bundle
+from xpubuild.cli.verify import forget_suites, run_suites
+from xpubuild.engine.files import write_atomic, write_json
+from xpubuild.engine.places import cannot_write
+from xpubuild.engine.process import Cancel
+from xpubuild.errors import ToolchainError, UsageError, XpuBuildError
+from xpubuild.ui.console import print_json, show, warn, write_out
+from xpubuild.ui.run_views import final_view, plan_view, rehearsal_view
+from xpubuild.ui.supply_views import differences_view, fetch_progress, fetch_view, lock_written_view
+from xpubuild.ui.views import image_view, planned_jobs_view
 
 if TYPE_CHECKING:
-    from xpubuild.engine.process import Cancel
     from xpubuild.images.stages import Format
     from xpubuild.install.options import Options
     from xpubuild.install.target import Prepared
@@ -37,10 +48,6 @@ def _writable(option: str, folder: Path | None) -> Path | None:
     Raises:
         ToolchainError: the user names a folder that this user cannot write to.
     """
-    from xpubuild.engine.places import cannot_write
-    from xpubuild.errors import ToolchainError
-    from xpubuild.ui.console import warn
-
     why = cannot_write(folder) if folder is not None else ""
     if not why:
         return folder
@@ -67,11 +74,8 @@ def install(
 
     To resume after a failure or an interruption, run the same command again: finished steps are kept.
     """
-    from xpubuild.cli import first_run
-    from xpubuild.install.install import apply, check_until
+    from xpubuild.install.install import Results, apply, check_until
     from xpubuild.install.libtorch import check_archive
-    from xpubuild.ui.console import show, summarise
-    from xpubuild.ui.run_views import final_view
     from xpubuild.verify.reports import require_places
     from xpubuild.workspace.modulefile import Modules
 
@@ -95,20 +99,19 @@ def install(
         require_places(bundle)
         workspace = Path(prepared.plan.workspace)
         if bundle is not None:
-            first_run.forget(workspace)
+            forget_suites(workspace)
         try:
             with options.new_sink() as sink:
-                receipt = apply(
-                    prepared, sink=sink, cancel=cancel, until=until,
-                    wheel_dir=wheel_dir, sign_key=sign_key, libtorch=libtorch, modules=modules, lost=lost,
-                )  # fmt: skip
+                results = Results(wheel_dir, sign_key, libtorch, modules)
+                receipt = apply(prepared, sink=sink, cancel=cancel, until=until, results=results, lost=lost)
             if bundle is not None and receipt["status"] == "complete":
-                error = first_run.verified(workspace, cancel, quiet=options.speech().quiet)
+                error = run_suites(workspace, cancel, quiet=options.speech().quiet)
         finally:
             if bundle is not None:
-                first_run.write(bundle, workspace)
-    summarise(f"xpubuild install {receipt['recipe']}", final_view(receipt))
-    return options.answer(receipt, final_view, error, silent=options.speech().quiet)
+                _, host = examined(("run", "build"), workspace=workspace)
+                write_bundle(bundle, host, workspace)
+    title = f"xpubuild install {receipt['recipe']}"
+    return options.answer(receipt, final_view, error, silent=options.speech().quiet, title=title)
 
 
 @options.command("rehearse")
@@ -119,11 +122,8 @@ def rehearse(dry_run: bool, **build: Any) -> int:
     which each group of SYCL files would be compiled. Nothing is compiled. An install in the same workspace
     keeps environment and sources, and configures again.
     """
-    from xpubuild.errors import XpuBuildError
     from xpubuild.install.rehearse import planned
     from xpubuild.install.rehearse import rehearse as run
-    from xpubuild.ui.console import show, summarise
-    from xpubuild.ui.run_views import rehearsal_view
 
     build["editable"] = False
     with options.interruptible() as cancel:
@@ -134,37 +134,31 @@ def rehearse(dry_run: bool, **build: Any) -> int:
             try:
                 report = run(prepared, sink=sink, cancel=cancel)
             except XpuBuildError as error:
-                if error.document is not None:
-                    summarise("xpubuild rehearse", rehearsal_view(error.document))
-                    if not options.speech().as_json:
-                        show(rehearsal_view(error.document))
-                raise
-    summarise("xpubuild rehearse", rehearsal_view(report))
-    return options.answer(report, rehearsal_view)
+                if error.document is None:
+                    raise
+                return options.answer(error.document, rehearsal_view, error, title="xpubuild rehearse")
+    return options.answer(report, rehearsal_view, title="xpubuild rehearse")
 
 
 @options.command("plan")
 def plan(form: Any, matrix: tuple[str, ...], output: Path | None, **build: Any) -> int:
     """Show what install would do for RECIPE, without building; only sources that it patches are fetched."""
     if form in ("slurm", "pbs"):
-        return _jobs(build, form, matrix, output)
+        from xpubuild.jobs.asked import planned_jobs
+        from xpubuild.jobs.render import KINDS
+
+        # What [jobs] says is for every kind.
+        settings = options.configuration().merged
+        nodes: dict[str, Any] = {kind: settings(("jobs",), ("jobs", kind)) for kind in KINDS}
+        words = (sys.executable, "-m", "xpubuild")
+        cache = os.environ.get("XDG_CACHE_HOME", "")
+        document = planned_jobs(
+            _asked(build), form, matrix, output, settings=nodes, xpubuild=words, cache=cache
+        )
+        return options.answer(document, planned_jobs_view)
     if matrix or (output and form != "sh"):
         raise click.UsageError("--matrix is for --format slurm and pbs, --output for these and sh")
     return _show_plan(_prepared(build), form, output=output)
-
-
-def _jobs(build: dict[str, Any], form: Any, matrix: tuple[str, ...], output: Path | None) -> int:
-    """Write a folder of jobs."""
-    import os
-
-    from xpubuild.jobs.asked import Asked
-    from xpubuild.jobs.render import KINDS
-    from xpubuild.ui.views import planned_jobs_view
-
-    nodes: dict[str, Any] = {kind: options.configuration().nodes(kind) for kind in KINDS}
-    words = (sys.executable, "-m", "xpubuild")
-    jobs = Asked(form, matrix, output, nodes, words, os.environ.get("XDG_CACHE_HOME", ""))
-    return options.answer(jobs.write(_asked(build)), planned_jobs_view)
 
 
 def _show_plan(prepared: Prepared, form: str, until: str | None = None, output: Path | None = None) -> int:
@@ -172,17 +166,11 @@ def _show_plan(prepared: Prepared, form: str, until: str | None = None, output: 
 
     A script is written to ``output`` where it is given, and the hashes of its packages into a file beside it.
     """
-    from dataclasses import replace
-
-    from xpubuild.engine.files import write_atomic
-    from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import needed_for
     from xpubuild.install.estimate import estimates
     from xpubuild.install.install import foreseen
     from xpubuild.install.kept import with_stores
     from xpubuild.install.script import files_of, script
-    from xpubuild.ui.console import print_json, show, write_out
-    from xpubuild.ui.run_views import plan_view
     from xpubuild.workspace.status import plan_document, standing
 
     plan = replace(prepared.plan, steps=needed_for(prepared.plan, until))
@@ -207,8 +195,8 @@ def _show_plan(prepared: Prepared, form: str, until: str | None = None, output: 
     words = {}
     for step in plan.steps:
         state, kept = states[step.id], step.keeper.describe() if step.keeper is not None else ""
-        reasons = (state.reason,) if state.done else (state.reason, kept)
-        words[step.id] = ("done" if state.done else "to do", "; ".join(filter(None, reasons)))
+        reasons = "; ".join(filter(None, (state.reason, "" if state.done else kept)))
+        words[step.id] = ("done" if state.done else "to do") + (f": {reasons}" if reasons else "")
     show(plan_view(plan, words, obstacles, guesses))
     return 0
 
@@ -220,15 +208,11 @@ def lock(output: str | None, sbom: Path | None, **build: Any) -> int:
     Some inputs are only known from the sources, so the sources are fetched into the user's cache. Commit the
     lock next to your recipe; 'xpubuild check LOCK' checks it and 'xpubuild install --locked' builds from it.
     """
-    from xpubuild.engine.files import write_atomic
-    from xpubuild.errors import UsageError
-    from xpubuild.install.attest import of_lock, write_document
+    from xpubuild.install.attest import of_lock
     from xpubuild.install.conda_environment import file_name
     from xpubuild.install.lock import make_lock
     from xpubuild.install.lock_file import dump, write_lock
     from xpubuild.install.resolve import prepare
-    from xpubuild.ui.console import show, write_out
-    from xpubuild.ui.supply_views import differences_view, fetch_progress, lock_written_view
 
     speech = options.speech()
     if output == "-" and speech.as_json:
@@ -238,7 +222,7 @@ def lock(output: str | None, sbom: Path | None, **build: Any) -> int:
         prepared = prepare(_asked(build, report=report), cancel=cancel)
         made = make_lock(prepared, report=report, cancel=cancel)
     if sbom is not None:
-        write_document(sbom, of_lock(made))
+        write_json(sbom, of_lock(made))
     if output == "-":
         write_out(dump(made))
         return 0
@@ -261,12 +245,10 @@ def fetch(for_python: str | None, mirror: Any, offline: bool, **build: Any) -> i
     Valid files are kept, damaged ones are downloaded again. 'xpubuild install --offline --mirror DIR' then
     builds without a network; 'xpubuild check DIR' hashes what is there.
     """
-    from xpubuild.errors import UsageError
     from xpubuild.install.fetch import Fetch, wanted
     from xpubuild.install.options import Options
     from xpubuild.supply.git.bare import RepositoryStore
     from xpubuild.supply.git.git import Git
-    from xpubuild.ui.supply_views import fetch_view
 
     if not isinstance(mirror, Path):
         shown = f"not {mirror}: a mirror on a server is read-only" if mirror else "as --mirror DIR"
@@ -293,27 +275,23 @@ def image(
 
     After -- come options for the builder: '--build -- --secret id=pip,src=pip.conf'.
     """
-    from xpubuild.errors import UsageError
-    from xpubuild.images.make import Asked
+    from xpubuild.images.make import rendered
     from xpubuild.install.options import Options
-    from xpubuild.ui.console import warn, write_out
-    from xpubuild.ui.views import image_view
 
     if not build_it and (tag or builder_options):
         raise UsageError("--tag and what follows -- are for --build", fix="add --build")
     file = None if output in (None, "-") else Path(str(output)).expanduser().absolute()
-    asked = Asked(base, form, program, tag, builder_options)
     built = None
     with options.interruptible() as cancel:
-        rendered = asked.render(Options(**build))
+        made = rendered(Options(**build), base, form, program)
         if file is not None:
-            rendered.write(file)
+            made.write(file)
         if build_it:
             with options.new_sink() as sink:
-                built = asked.build(rendered, file, cancel, sink)
+                built = made.build(file, cancel, sink, tag=tag, more=builder_options)
     speech = options.speech()
     if file is None and built is None and not speech.as_json:
-        write_out(rendered.text)
+        write_out(made.text)
         warn("this copies files that --output puts beside it")
         return 0
-    return options.answer(rendered.document(file, built), image_view, silent=speech.quiet)
+    return options.answer(made.document(file, built), image_view, silent=speech.quiet)

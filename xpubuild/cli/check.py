@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +12,12 @@ import click
 
 from xpubuild.cli import options
 from xpubuild.cli.commands import sections
+from xpubuild.documents import plain
+from xpubuild.engine.places import share, sharing, within
+from xpubuild.errors import AuditError, SourceIntegrityError, UsageError, XpuBuildError
+from xpubuild.ui import supply_views as views
+from xpubuild.ui.console import warn
+from xpubuild.ui.views import workspace_check_view
 
 if TYPE_CHECKING:
     from xpubuild.workspace.accounted import Damage
@@ -34,8 +42,6 @@ def check(given: tuple[str, ...], workspace: Path | None, repair: bool, **more: 
     Exit codes: 60 if what was installed or built is damaged or a wheel fails its audit, 31 if kept sources or
     packages are damaged or do not match, 21 if a lock was edited or differs, 20 if a file is no lock.
     """
-    from xpubuild.errors import UsageError
-
     kind = _kind_of(given, workspace)
     if workspace is not None and kind != "workspace":
         raise click.UsageError(f"--workspace is about workspaces, and this checks {_PLURAL[kind]}")
@@ -59,9 +65,7 @@ def _kind_of(given: tuple[str, ...], workspace: Path | None) -> str:
     if any(item.endswith(".whl") for item in given):
         return "wheels"
     if len(given) > 1:
-        raise click.UsageError(
-            "pass one workspace, one lock or one depot; only of wheels there may be several"
-        )
+        raise click.UsageError("pass one workspace, lock or depot; only of wheels there may be several")
     if workspace is not None or not given:
         return "workspace"
     path = Path(given[0])
@@ -90,10 +94,7 @@ def _refuse_foreign(kind: str, *, repair: bool) -> None:
 def _audit(wheels: list[Path], more: dict[str, Any]) -> int:
     from xpubuild.artifacts.audit import audit_wheel
     from xpubuild.artifacts.audit_report import AuditPolicy, raise_for_findings
-    from xpubuild.documents import plain
-    from xpubuild.errors import AuditError
     from xpubuild.install.attest import read_policy, violations
-    from xpubuild.ui.supply_views import audit_view
 
     policy = AuditPolicy(
         cxx11_abi=None if more["cxx11_abi"] is None else int(more["cxx11_abi"]),
@@ -116,51 +117,42 @@ def _audit(wheels: list[Path], more: dict[str, Any]) -> int:
         except AuditError as error:
             failed = failed or error
     document = {"schema": "xpubuild.audit/1", "wheels": [plain(report) for report in reports]}
-    return options.answer(document, lambda found: audit_view(found["wheels"]), failed)
+    return options.answer(document, lambda found: views.audit_view(found["wheels"]), failed)
 
 
 def _repair_wheels(wheels: list[Path], more: dict[str, Any]) -> int:
     from xpubuild.artifacts.site_packages import runtime_folder
     from xpubuild.artifacts.wheel_repair import repair_wheel
-    from xpubuild.ui.supply_views import repair_view
 
     runtime = None if more["runtime"] is None else runtime_folder(more["runtime"])
     done = [repair_wheel(item, more["output"], runtime=runtime, search=more["search"]) for item in wheels]
     document = {"schema": "xpubuild.wheel-repair/1", "wheels": done}
-    return options.answer(document, lambda found: repair_view(found["wheels"]))
+    return options.answer(document, lambda found: views.repair_view(found["wheels"]))
 
 
 def _lock(path: Path, more: dict[str, Any]) -> int:
     from xpubuild.install.lock_file import read_lock
     from xpubuild.install.locked import check_lock
     from xpubuild.install.options import Options
-    from xpubuild.ui.supply_views import fetch_progress, lock_verified_view
 
     quiet, lock = options.speech().quiet, read_lock(path)
-    report = fetch_progress(quiet=quiet)
+    report = views.fetch_progress(quiet=quiet)
     named = ("python", "oneapi_root", "extra_path", "extra_library_path", "conda_lock", "mirror", "offline")
     over = {name: more[name] for name in named if more[name] is not None}
     asked = Options(more["recipe"], **over, report=report, telling=options.new_sink)
     with options.interruptible() as cancel:
         document, error = check_lock(lock, asked, more["lock_policy"], report=report, cancel=cancel)
-    return options.answer(document, lock_verified_view, error, silent=quiet and error is None)
+    return options.answer(document, views.lock_verified_view, error, silent=quiet and error is None)
 
 
 def _depot(path: Path, *, repair: bool) -> int:
-    import platformdirs
-
-    from xpubuild.documents import plain
-    from xpubuild.engine.places import share, sharing, within
-    from xpubuild.errors import AuditError, SourceIntegrityError, XpuBuildError
     from xpubuild.supply.depot.examine import check_depot
-    from xpubuild.ui.console import warn
-    from xpubuild.ui.supply_views import store_check_view
     from xpubuild.workspace.shared import why_closed
 
     with options.interruptible() as cancel:
         found = check_depot(path, repair=repair, cancel=cancel)
     stores = [{"store": str(path), "damaged": plain(tuple(found))}]
-    own = path.is_relative_to(platformdirs.user_cache_path())  # nobody else's
+    own = path.is_relative_to(options.cache_folder().parent)  # nobody else's
     if repair and not own:
         # Without [share] nobody but its owner says that a folder which is closed is for others.
         share(item for item in within(path) if item != path or sharing().is_set)
@@ -181,23 +173,17 @@ def _depot(path: Path, *, repair: bool) -> int:
             commands=(repairing,),
         )
     document = {"schema": "xpubuild.store-check/1", "stores": stores}
-    return options.answer(document, store_check_view, error, silent=options.speech().quiet)
+    return options.answer(document, views.store_check_view, error, silent=options.speech().quiet)
 
 
 def _workspace(given: str | None, folder: Path | None, *, repair: bool) -> int:
-    import contextlib
-    import sys
-
-    import platformdirs
-
     from xpubuild.cli.build import install
     from xpubuild.cli.workspace import workspace_of
-    from xpubuild.ui.views import workspace_check_view
     from xpubuild.workspace.check import check_workspace, document_of, failure
     from xpubuild.workspace.check_repair import BY_INSTALL, install_words
     from xpubuild.workspace.check_repair import repair as repair_workspace
 
-    root, cache = workspace_of(given, folder), platformdirs.user_cache_path("xpubuild")
+    root, cache = workspace_of(given, folder), options.cache_folder()
     repaired: tuple[Damage, ...] = ()
     with options.interruptible() as cancel, options.new_sink() as sink:
         found = check_workspace(root, cache, sink, cancel, opens=repair)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import click
 
 
 class Command(NamedTuple):
@@ -17,33 +19,24 @@ class Command(NamedTuple):
     builds: bool = False
 
 
-class Argument(NamedTuple):
-    """A row: an argument of commands."""
-
-    name: str
-    metavar: str | None = None
-    complete: str = ""
-    required: bool = False
-    nargs: int = 1
-    choices: tuple[str, ...] = ()
-    variable: str | None = None
-
-
+_RECIPE: Mapping[str, Any] = {"name": "recipe", "complete": "recipes"}
+_WORKSPACE: Mapping[str, Any] = {"name": "recipe", "complete": "workspaces"}
 # fmt: off
-ARGUMENTS: Mapping[str, Argument] = {
-    "recipe": Argument("recipe", None, "recipes", variable="XPUBUILD_RECIPE"),
-    "workspace": Argument("recipe", "[WORKSPACE]", "workspaces"),
-    "checked": Argument("given", "[WORKSPACE|WHEEL...|LOCK|DEPOT]", "workspaces", nargs=-1),
-    "run": Argument("recipe", "[WORKSPACE] [-- COMMAND...]", "workspaces"),
-    "tests": Argument("paths", "[PATHS...] [-- OPTIONS OF PYTEST...]", nargs=-1),
-    "bisected": Argument("recipe", "RECIPE -- COMMAND...", "recipes", True, variable="XPUBUILD_RECIPE"),
-    "log": Argument("log", "LOG"),
-    "shell": Argument("shell", required=True, choices=("bash", "zsh", "fish")),
-    "shown": Argument("recipe", None, "recipes", required=True),
-    "recipes": Argument("recipe", None, "recipes", nargs=-1),
-    "release": Argument("release", required=True),
-    "programs": Argument("paths", "PATH... [-- COMMAND...]", nargs=-1),
-    "builder": Argument("builder_options", nargs=-1),
+#: NAME -> what completes an argument (a name of ``options.KNOWN``), and what click knows of it.
+ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
+    "recipe": {**_RECIPE, "envvar": "XPUBUILD_RECIPE"},
+    "workspace": {**_WORKSPACE, "metavar": "[WORKSPACE]"},
+    "checked": {**_WORKSPACE, "name": "given", "metavar": "[WORKSPACE|WHEEL...|LOCK|DEPOT]", "nargs": -1},
+    "run": {**_WORKSPACE, "metavar": "[WORKSPACE] [-- COMMAND...]"},
+    "tests": {"name": "paths", "metavar": "[PATHS...] [-- OPTIONS OF PYTEST...]", "nargs": -1},
+    "bisected": {**_RECIPE, "metavar": "RECIPE -- COMMAND...", "required": True, "envvar": "XPUBUILD_RECIPE"},
+    "log": {"name": "log", "metavar": "LOG"},
+    "shell": {"name": "shell", "required": True, "type": click.Choice(("bash", "zsh", "fish"))},
+    "shown": {**_RECIPE, "required": True},
+    "recipes": {**_RECIPE, "nargs": -1},
+    "release": {"name": "release", "required": True},
+    "programs": {"name": "paths", "metavar": "PATH... [-- COMMAND...]", "nargs": -1},
+    "builder": {"name": "builder_options", "nargs": -1},
 }
 _CHOICE = "with without target variant"
 _PLAN = f"workspace {_CHOICE} arch python mirror offline"

@@ -10,12 +10,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 import click
+from click.shell_completion import get_completion_class
 from typing_extensions import TypedDict
 
 from xpubuild.cli import configuration, options
 from xpubuild.cli.configuration import PROJECT_FILE, SHARED, Configuration, Key, places, settings
 from xpubuild.cli.table import TABLES, Option, key_of, variable_of
+from xpubuild.engine.redact import Redactor
 from xpubuild.errors import UsageError
+from xpubuild.ui.console import print_json, write_out
+from xpubuild.ui.views import config_view, config_written_view
 
 
 class ConfigFile(TypedDict):
@@ -231,9 +235,6 @@ def _config(recipe: str | None, all_: bool) -> int:
     """
     if click.get_current_context().invoked_subcommand is not None:
         return 0
-    from xpubuild.engine.redact import Redactor
-    from xpubuild.ui.views import config_view
-
     files = configuration.load(os.environ, recipe, sys.maxsize)
     found = config_document(files, os.environ, recipe, everything=all_)
     return options.answer(Redactor.from_environment(os.environ).tree(found), config_view)
@@ -245,8 +246,6 @@ config = options.group("config", _config, invoke_without_command=True)
 @options.command("config init", parent=config)
 def init(output: Path | None) -> int:
     """Write a configuration file that lists every setting as a comment, and changes nothing by itself."""
-    from xpubuild.ui.views import config_written_view
-
     path = output or configuration.user_file(os.environ)
     write_new(path, template(project=path.name == PROJECT_FILE))
     return options.answer({"schema": "xpubuild.config-init/1", "file": str(path)}, config_written_view)
@@ -261,10 +260,6 @@ def completion(shell: str) -> int:
     zsh:  eval "$(xpubuild config completion zsh)"                  in ~/.zshrc, after compinit
     fish: xpubuild config completion fish > ~/.config/fish/completions/xpubuild.fish
     """
-    from click.shell_completion import get_completion_class
-
-    from xpubuild.ui.console import print_json, write_out
-
     kind = get_completion_class(shell)
     assert kind is not None  # noqa: S101 - click has all three
     maker = kind(click.get_current_context().find_root().command, {}, "xpubuild", "_XPUBUILD_COMPLETE")

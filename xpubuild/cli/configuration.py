@@ -118,10 +118,6 @@ class Configuration(NamedTuple):
         found = [file.layer for file in self.files for table in tables if (*table, name) in file.values]
         return found[-1] if found else None
 
-    def nodes(self, kind: str) -> dict[str, Value]:
-        """Return the settings of a kind of nodes; what [jobs] says is for every kind."""
-        return self.merged(("jobs",), ("jobs", kind))
-
     def apply(self, environ: MutableMapping[str, str]) -> None:
         """Set the variables that settings stand for, where the environment does not say otherwise."""
         for table, rows in TABLES.items():
@@ -166,21 +162,15 @@ def places(environ: Mapping[str, str], recipe: str | None = None) -> Iterator[tu
         yield "project", Path(recipe).expanduser().absolute().parent / PROJECT_FILE
 
 
-def is_there(path: Path) -> bool:
-    """Whether there is a file for this user; in a folder that it may not enter (another's home) is none."""
-    try:
-        return path.is_file()
-    except OSError:
-        return False
-
-
 def load(environ: Mapping[str, str], recipe: str | None = None, most: int = _MOST_TOLD) -> Configuration:
     """Read the files that hold for a recipe.
 
     Raises:
         RecipeError: some have errors; each is named with file, line and value, ``most`` of them in the text.
     """
-    files = tuple(read(layer, path, environ) for layer, path in places(environ, recipe) if is_there(path))
+    # In a folder that may not be entered (another's home) there is none for this user, and no error.
+    found = [item for item in places(environ, recipe) if os.path.isfile(item[1])]  # noqa: PTH113
+    files = tuple(read(layer, path, environ) for layer, path in found)
     problems = [problem for file in files for problem in file.problems]
     if problems:
         more = f" (and {len(problems) - most} more)" if len(problems) > most else ""

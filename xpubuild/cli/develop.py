@@ -10,7 +10,13 @@ from typing import Any
 import click
 
 from xpubuild.cli import options
-from xpubuild.cli.workspace import BEFORE, WORDS, CommandAfterDashes
+from xpubuild.cli.configuration import of_caller
+from xpubuild.cli.workspace import BEFORE, WORDS, CommandAfterDashes, workspace_of
+from xpubuild.engine.files import write_atomic
+from xpubuild.engine.fingerprint import digest
+from xpubuild.errors import UsageError
+from xpubuild.ui.run_views import bisect_view, test_view
+from xpubuild.workspace.activation import environment
 
 #: Options of bisect by which a search is no other one.
 _SHOWN = frozenset({"--json", "-q", "--quiet", "-v", "--verbose"})
@@ -32,13 +38,7 @@ def test(
     """
     import platformdirs
 
-    from xpubuild.cli.workspace import workspace_of
-    from xpubuild.engine.files import write_atomic
-    from xpubuild.engine.fingerprint import digest
     from xpubuild.engine.journal import Journal
-    from xpubuild.errors import UsageError
-    from xpubuild.ui.console import summarise
-    from xpubuild.ui.run_views import test_view
     from xpubuild.verify.reports import require_places
     from xpubuild.verify.target import resolve_target
     from xpubuild.workspace import upstream_tests
@@ -59,15 +59,10 @@ def test(
     if root is not None:
         with Journal(Layout(root).journal) as journal:
             journal.add_made("test", [str(place)])
-    quiet = options.speech().quiet
-
-    def tell(line: str) -> None:
-        if not quiet:
-            sys.stderr.write(f"{line}\n")
-
     with options.interruptible() as cancel:
         run = upstream_tests.UpstreamTests(
-            target.python, target.device, target.env, tree, place, cancel, tell, expression or "",
+            target.python, target.device, target.env, tree, place, cancel,
+            (lambda _: None) if options.speech().quiet else _tell, expression or "",
             click.get_current_context().meta[WORDS],
         )  # fmt: skip
         document = run.run(units)
@@ -75,15 +70,15 @@ def test(
         document = upstream_tests.accept(place)
     if junit is not None:
         write_atomic(junit, upstream_tests.junit_report(document))
-    again = (
-        ["--workspace", str(root)]
-        if root is not None
-        else ["--python", str(python), "--device", target.device]
-    )
+    again = ["--workspace", str(root)] if root else ["--python", str(python), "--device", target.device]
     again += [*(["--source", str(source)] if source else []), *(["--stand-in"] if stand_in else [])]
     error = upstream_tests.failure(document, ["xpubuild", "test", *again])
-    summarise(f"xpubuild test: {document['status']}", test_view(document))
-    return options.answer(document, test_view, error)
+    return options.answer(document, test_view, error, title=f"xpubuild test: {document['status']}")
+
+
+def _tell(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
 
 
 @options.command("bisect", CommandAfterDashes)
@@ -99,11 +94,6 @@ def bisect(
 
     Exits with code 70 if there is no one first bad commit.
     """
-    import platformdirs
-
-    from xpubuild.cli.configuration import of_caller
-    from xpubuild.engine.fingerprint import digest
-    from xpubuild.errors import UsageError
     from xpubuild.install.bisect import Bisection
     from xpubuild.install.install import apply, open_workspace
     from xpubuild.install.options import Options, default_workspace
@@ -111,9 +101,6 @@ def bisect(
     from xpubuild.recipe.load import load
     from xpubuild.supply.git.bare import RepositoryStore
     from xpubuild.supply.git.git import Git
-    from xpubuild.ui.console import summarise
-    from xpubuild.ui.run_views import bisect_view
-    from xpubuild.workspace.activation import environment
 
     context = click.get_current_context()
     command = context.meta[WORDS]
@@ -126,17 +113,13 @@ def bisect(
             "bisect builds commits, not your own tree or changes",
             fix="omit --source-dir and --allow-dirty (XPUBUILD_SOURCE_DIR, XPUBUILD_ALLOW_DIRTY)",
         )
-    loaded = load(recipe)
+    loaded = load(recipe, build["with_"])
     root = workspace or default_workspace(f"{loaded.recipe.name}-bisect")
     asked = {
         "good": good, "bad": bad, "component": component, "command": list(command),
         "cwd": str(Path.cwd()), "words": [word for word in context.meta[BEFORE] if word not in _SHOWN],
         "digest": digest(loaded.document),
     }  # fmt: skip
-
-    def tell(line: str) -> None:
-        sys.stderr.write(f"{line}\n")
-        sys.stderr.flush()
 
     with options.interruptible() as cancel:
 
@@ -147,20 +130,13 @@ def bisect(
                 apply(prepared, sink=sink, cancel=cancel)
 
         store = RepositoryStore(
-            platformdirs.user_cache_path("xpubuild"), Git.open(), offline=build["offline"],
+            options.cache_folder(), Git.open(), offline=build["offline"],
             stocks=(build["mirror"],) if isinstance(build["mirror"], Path) else (), cancel=cancel,
         )  # fmt: skip
         search = Bisection(
-            root,
-            loaded,
-            store,
-            asked,
-            install,
-            lambda: environment(root, of_caller(os.environ)),
-            cancel,
-            tell,
-        )
+            root, loaded, store, asked, install, lambda: environment(root, of_caller(os.environ)), cancel,
+            _tell,
+        )  # fmt: skip
         open_workspace(root)
         document = search.search()
-    summarise("xpubuild bisect", bisect_view(document))
-    return options.answer(document, bisect_view)
+    return options.answer(document, bisect_view, title="xpubuild bisect")

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from xpubuild import __version__
 from xpubuild.cli import options
-from xpubuild.cli.workspace import WORDS, CommandAfterDashes
+from xpubuild.cli.workspace import WORDS, CommandAfterDashes, workspace_of
+from xpubuild.engine.files import explained, write_atomic
+from xpubuild.errors import UsageError
+from xpubuild.ui.console import json_text, write_out
+from xpubuild.ui.migrate_views import migrate_view, proof_view
+from xpubuild.ui.terminal import clean
 
 if TYPE_CHECKING:
     from xpubuild.migrate.rules import Target
@@ -32,23 +39,13 @@ def migrate(
     if prove:
         more = bool(paths or write or check or patch or sarif or baseline or update_baseline)
         return _prove(python, workspace, stand_in=stand_in, more=more)
-    from xpubuild import __version__
-    from xpubuild.engine.files import explained, write_atomic
-    from xpubuild.errors import UsageError
     from xpubuild.migrate import run
     from xpubuild.migrate.rules import rules_for
-    from xpubuild.ui.console import json_text, write_out
-    from xpubuild.ui.migrate_views import migrate_view
-    from xpubuild.ui.terminal import clean
 
     if click.get_current_context().meta[WORDS]:
-        raise UsageError(
-            "a command was specified without --prove", fix="pass --prove, or omit what is behind --"
-        )
+        raise UsageError("a command needs --prove", fix="pass --prove, or omit what is behind --")
     if not paths:
-        raise UsageError(
-            "no path was specified", fix="pass files or folders", commands=("xpubuild migrate .",)
-        )
+        raise UsageError("no path was passed", fix="pass files or folders", commands=("xpubuild migrate .",))
     if update_baseline and baseline is None:
         raise UsageError("--update-baseline needs --baseline", fix="pass --baseline FILE")
     rules = rules_for(to, torch, python)
@@ -76,13 +73,7 @@ def migrate(
 
 def _prove(python: str | None, workspace: Path | None, *, stand_in: bool, more: bool) -> int:
     """Run the command behind -- with trip-wires; ``more``: something else was requested too."""
-    import sys
-
-    from xpubuild.cli.workspace import workspace_of
-    from xpubuild.errors import UsageError
     from xpubuild.migrate.prove import prove, verdict_of
-    from xpubuild.ui.migrate_views import proof_view
-    from xpubuild.ui.terminal import clean
     from xpubuild.verify.target import resolve_target
 
     if more:

@@ -7,21 +7,22 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 from click.shell_completion import CompletionItem
 
-from xpubuild.cli.commands import ARGUMENTS, COMMANDS, Argument, sections
+from xpubuild.cli.commands import ARGUMENTS, COMMANDS, sections
+from xpubuild.cli.configuration import Configuration, load
 from xpubuild.cli.table import DEEDS, OPTIONS, Option, key_of, variable_of
-
-if TYPE_CHECKING:
-    from xpubuild.cli.configuration import Configuration
-    from xpubuild.engine.process import Cancel
-    from xpubuild.errors import XpuBuildError
-    from xpubuild.supply.depot.location import Location
-    from xpubuild.ui.parts import Part
-    from xpubuild.ui.sinks import SerialSink
+from xpubuild.engine.places import reached_by
+from xpubuild.engine.process import Cancel
+from xpubuild.errors import UsageError, XpuBuildError
+from xpubuild.supply.depot.location import Location, parse_place
+from xpubuild.ui.console import print_json, show, summarise
+from xpubuild.ui.parts import Part
+from xpubuild.ui.sinks import SerialSink, make_sink
+from xpubuild.ui.views import many_view
 
 #: Ends the help of commands whose options are those of install.
 _LIKE_INSTALL = "Every other option of 'xpubuild install' is accepted too: see 'xpubuild install --help'."
@@ -42,8 +43,6 @@ def _converted(row: Option, value: Callable[[Any], Any], *, may_be_empty: bool) 
     def made(_ctx: click.Context, param: click.Parameter, given: Any) -> Any:
         if given is None or (given == "" and may_be_empty):
             return None if given is None else row.default
-        from xpubuild.engine.places import reached_by
-
         return reached_by(value(given), f"--{long_name(param)}")
 
     return made
@@ -55,17 +54,13 @@ def _split(values: Iterable[str], separator: str = ",") -> tuple[str, ...]:
 
 
 def _place(value: str) -> Path | Location:
-    from xpubuild.supply.depot.location import parse_mirror
-
     if not value.strip():
         raise click.BadParameter("it is empty; pass a folder or a URL, or omit the option")
-    return parse_mirror(value)
+    return parse_place(value, "--mirror")
 
 
 def _stores(values: Iterable[str]) -> tuple[Path | Location, ...]:
-    from xpubuild.supply.depot.location import parse_store
-
-    return tuple(parse_store(text) for text in _split(values))
+    return tuple(parse_place(text, "a store") for text in _split(values))
 
 
 def _trees(values: Iterable[str]) -> dict[str, Path]:
@@ -89,6 +84,7 @@ class _Commas(click.types.StringParamType):
 
 
 class _Number(click.FloatRange):
+    #: Messages have it: "'x' is not a valid number".
     name = "number"
 
 
@@ -127,12 +123,26 @@ def _recipes() -> Iterable[str]:
     return in_order(name for name, path in available().items() if not is_abstract(path))
 
 
-def _installed() -> Iterable[str]:
+def workspaces_folder() -> Path:
+    """Return the folder in which workspaces are by default."""
     from xpubuild.install.options import default_workspace
+
+    return default_workspace("any").parent
+
+
+def cache_folder() -> Path:
+    """Return the folder of sources, packages and wheels that all workspaces of this user share."""
+    import platformdirs
+
+    return platformdirs.user_cache_path("xpubuild")
+
+
+def installed() -> list[str]:
+    """Return the names of the workspaces there."""
     from xpubuild.recipe.order import in_order
     from xpubuild.workspace.layout import workspaces_in
 
-    return in_order(root.name for root in workspaces_in(default_workspace("any").parent))
+    return in_order(root.name for root in workspaces_in(workspaces_folder()))
 
 
 def _doctor_checks() -> Iterable[str]:
@@ -150,7 +160,7 @@ def _verify_checks() -> Iterable[str]:
 
 _KNOWN: Mapping[str, Callable[[], Iterable[str]]] = {
     "recipes": _recipes,
-    "workspaces": _installed,
+    "workspaces": installed,
     "doctor_checks": _doctor_checks,
     "verify_checks": _verify_checks,
 }
@@ -186,13 +196,9 @@ def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
     ctx.meta[f"{__name__}.{param.name}"] = value
 
 
-def _argument(row: Argument) -> click.Argument:
-    kind: Any = click.Choice(row.choices) if row.choices else None
-    return click.Argument(
-        [row.name], metavar=row.metavar, nargs=row.nargs, required=row.required, type=kind,
-        envvar=row.variable,
-        shell_complete=_completing(row.complete) if row.complete else None,
-    )  # fmt: skip
+def _argument(name: str, complete: str = "", **settings: Any) -> click.Argument:
+    settings = {"required": False, "shell_complete": _completing(complete) if complete else None, **settings}
+    return click.Argument([name], **settings)
 
 
 class Command(click.Command):
@@ -222,10 +228,7 @@ class Command(click.Command):
             recipe = given.get("recipe")
             if not isinstance(recipe, str):  # click has an object of its own for what is not given
                 recipe = os.environ.get("XPUBUILD_RECIPE")
-            help_option = self.get_help_option(ctx)
-            if help_option is None or not given.get(help_option.name or ""):
-                from xpubuild.cli.configuration import load
-
+            if not {"-h", "--help"}.intersection(args):
                 found = load(os.environ, recipe or None)
                 found.apply(os.environ)
                 ctx.default_map = found.defaults(self.key, os.environ)
@@ -235,7 +238,7 @@ class Command(click.Command):
 
 def _parameters(key: str) -> Iterator[click.Parameter]:
     for name in COMMANDS[key].argument.split():
-        yield _argument(ARGUMENTS[name])
+        yield _argument(**ARGUMENTS[name])
     for heading, found in sections(key).items():
         for name in found:
             yield _parameter(key, name, hidden=heading == "-")
@@ -297,23 +300,23 @@ def speech() -> Speech:
 
 def new_sink() -> SerialSink:
     """Return a sink for progress on standard error, as -q, -v and --log-format of this command want it."""
-    from xpubuild.ui.sinks import make_sink
-
     wanted = speech()
     return make_sink(wanted.log_format, quiet=wanted.quiet, verbose=wanted.verbose)
 
 
 def answer(
     document: Mapping[str, Any], view: Callable[[Any], Iterable[Part]], error: XpuBuildError | None = None,
-    *, silent: bool = False,
+    *, silent: bool = False, title: str = "",
 ) -> int:  # fmt: skip
     """Write the result: JSON with --json, else its view unless ``silent``; return 0.
+
+    With a ``title`` the view is also added to the summary of a CI job.
 
     Raises:
         XpuBuildError: ``error``, which carries the document; it is printed with the error.
     """
-    from xpubuild.ui.console import print_json, show
-
+    if title:
+        summarise(title, view(document))
     as_json = speech().as_json
     if not as_json and not silent:
         show(view(document))
@@ -328,7 +331,6 @@ def answer(
 @contextlib.contextmanager
 def interruptible() -> Iterator[Cancel]:
     """Yield what a signal to this process cancels."""
-    from xpubuild.engine.process import Cancel
     from xpubuild.engine.runner import cancel_on_signals
 
     cancel = Cancel()
@@ -349,52 +351,41 @@ def refuse(why: Mapping[str, str]) -> None:
             raise click.UsageError(f"{parameter.opts[0]} {why[name]}")
 
 
-class Question(NamedTuple):
-    """What is asked before something is removed; ``what`` would be, and the command that asked."""
+def may_remove(what: str, command: str) -> bool:
+    """Ask on the terminal whether ``command`` may remove something, such as "3 items from DIR".
 
-    text: str
-    what: str
-    command: str
-
-    def agreed(self) -> bool:
-        """Ask on the terminal.
-
-        Raises:
-            UsageError: there is no terminal.
-        """
-        from xpubuild.errors import UsageError
-
-        if sys.stdin.isatty():
-            return click.confirm(self.text, err=True)
-        raise UsageError(
-            f"{self.what}, and there is no terminal to ask for confirmation",
-            why="standard input is not a terminal",
-            fix="pass --yes to remove them, or --dry-run to list them",
-            commands=(f"{self.command} --dry-run",),
-        )
+    Raises:
+        UsageError: there is no terminal.
+    """
+    if sys.stdin.isatty():
+        return click.confirm(f"Remove {what}?", err=True)
+    raise UsageError(
+        f"{click.get_current_context().command_path} would remove {what}, and nobody can be asked",
+        why="standard input is not a terminal",
+        fix="pass --yes to remove them, or --dry-run to list them",
+        commands=(f"{command} --dry-run",),
+    )
 
 
 def remove_asked(
-    would: Mapping[str, Any], remove: Callable[[], Mapping[str, Any]], question: Question | None, *, yes: bool
+    would: Mapping[str, Any], remove: Callable[[], Mapping[str, Any]], what: str, command: str, *,
+    dry_run: bool, yes: bool,
 ) -> int:  # fmt: skip
-    """Show what would go, ask unless ``yes``, and remove it; a dry run has no ``question``.
+    """Show what would go and, but for a dry run, ask unless ``yes``, and remove it.
 
     With --json, standard output has the result alone.
 
     Raises:
         UsageError: nobody can be asked.
     """
-    from xpubuild.ui.console import print_json, show
-    from xpubuild.ui.views import many_view
-
     as_json, found = speech().as_json, would
     show(many_view(would), sys.stderr if as_json else None)
-    if question is not None and would["removed"]:
-        agreed = yes or question.agreed()
+    if would["removed"] and not dry_run:
+        agreed = yes or may_remove(what, command)
         refused = [f"{row['path']}: not wanted" for row in would["removed"]]
         found = remove() if agreed else {**would, "removed": [], "kept": refused}
         if agreed and not as_json:
             show(many_view(found))
     if as_json:
-        print_json({**found, "dry_run": question is None})
+        print_json({**found, "dry_run": dry_run})
     return 0

@@ -9,16 +9,29 @@ import sys
 import typing
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from xpubuild import resources
 from xpubuild.cli import options
+from xpubuild.engine.environment import base_environment
+from xpubuild.supply.git.pin import Pin
+
+if TYPE_CHECKING:
+    from xpubuild.recipe.model import ConfigureTime
 
 
 def _say(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
+
+
+def _items(texts: tuple[str, ...]) -> list[ConfigureTime]:
+    """Return the repositories that a build clones, of which each is one text of JSON."""
+    from xpubuild.recipe.model import ConfigureTime
+
+    return [ConfigureTime.model_validate(json.loads(text)) for text in texts]
 
 
 @click.group(name="plumbing", hidden=True)
@@ -97,7 +110,7 @@ def embed(project: str, folder: Path, *, commit: str) -> None:  # noqa: ARG001
     from xpubuild.install.inputs import embedded
 
     made = embedded(folder, commit)
-    _say(f"{made.root_url} is at {made.commit}")
+    _say(f"{made.url} is at {made.commit}")
 
 
 @_plumbing
@@ -107,9 +120,7 @@ def checkout(
     offline: bool = False,
 ) -> None:  # fmt: skip
     """Check out a pinned commit with its submodules."""
-    from xpubuild.engine.environment import base_environment
     from xpubuild.supply.git.checkout import checkout as make
-    from xpubuild.supply.git.pin import Pin
 
     pin = Pin(url=url, commit=commit, tree=tree, submodules=submodules, ref=ref, skip=skip_submodule)
     with options.interruptible() as cancel:
@@ -126,8 +137,6 @@ def repositories(
     mirror: Path | None = None, offline: bool = False,
 ) -> None:  # fmt: skip
     """Provide local copies of the repositories that a build clones while it configures."""
-    from xpubuild.engine.environment import base_environment
-    from xpubuild.recipe.model import ConfigureTime
     from xpubuild.supply.git.bare import RepositoryStore
     from xpubuild.supply.git.git import Git
     from xpubuild.supply.git.serving import serve_tree
@@ -135,9 +144,9 @@ def repositories(
     with options.interruptible() as cancel:
         stocks = (mirror.absolute(),) if mirror is not None else ()
         store = RepositoryStore(cache, Git.open(base_environment()), offline, stocks=stocks, cancel=cancel)
-        wanted = [ConfigureTime.model_validate(json.loads(text)) for text in item]
-        found = serve_tree(store, tree, commit, wanted, into, environ=os.environ, jobs=jobs, report=_say)
-        for one in found:
+        for one in serve_tree(
+            store, tree, commit, _items(item), into, environ=os.environ, jobs=jobs, report=_say
+        ):
             _say(f"{one.url} is available at {one.commit}, requested as {one.asked_for}")
 
 
@@ -147,12 +156,11 @@ def copy_tree(
 ) -> None:
     """Copy a user's own tree, or update the copy."""
     from xpubuild.errors import SourceIntegrityError
-    from xpubuild.recipe.model import ConfigureTime
     from xpubuild.supply.git.copies import synchronise
     from xpubuild.supply.git.git import Git
     from xpubuild.supply.git.own_tree import own_tree
 
-    items = [ConfigureTime.model_validate(json.loads(text)) for text in item]
+    items = _items(item)
     _say(f"{synchronise(own, into, items, skip_submodule)} files of {own} were copied or removed")
     found = own_tree(own, git=Git.open(), skip=skip_submodule, items=items, whole=True)
     if found is None or found.digest != digest:
@@ -165,10 +173,9 @@ def archives(
 ) -> None:
     """Unpack archives that a build would download itself."""
     from xpubuild.supply.archives import Archive, Supply, provide
-    from xpubuild.supply.depot.folder import archives_in
 
     with options.interruptible() as cancel:
-        supply = Supply(cache, archives_in(mirror and mirror.absolute()), offline, cancel)
+        supply = Supply(cache, mirror and mirror.absolute(), offline, cancel)
         provide([Archive(**json.loads(text)) for text in item], into, supply, _say)
 
 
@@ -181,20 +188,26 @@ def front_end(
 ) -> None:  # fmt: skip
     """Check that a source tree is the pinned one, and can be built the way the recipe says."""
     from xpubuild.artifacts.configure import check
-    from xpubuild.recipe.model import ConfigureTime
     from xpubuild.supply.git.integrity import begin_build
     from xpubuild.supply.git.own_tree import prepare_build
-    from xpubuild.supply.git.pin import Pin
 
     if checkout is not None:
         url = str(checkout.absolute())
         pin = Pin(url=url, commit=commit, submodules=submodules, skip=skip_submodule) if commit else None
-        for line in prepare_build(
-            checkout, [ConfigureTime.model_validate(json.loads(text)) for text in item]
-        ):
+        for line in prepare_build(checkout, _items(item)):
             _say(line)
         begin_build(checkout, pin, kind, besides, notes)
     _say(check(folder, wanted=wanted, settings=setting))
+
+
+@_plumbing
+def against(tree: Path, into: Path, *, env: Path, folder: str = ".", file: tuple[str, ...] = ()) -> None:
+    """Copy a source tree, and answer its requirements on torch by what is installed."""
+    from xpubuild.artifacts.against import rewrite
+    from xpubuild.artifacts.site_packages import site_packages_of
+
+    for line in rewrite(tree, into, folder, file, site_packages_of(env)):
+        _say(line)
 
 
 @_plumbing
@@ -220,7 +233,6 @@ def link_packages(
     constraint: tuple[Path, ...] = (), index: tuple[str, ...] = (), no_deps: bool = False,
 ) -> None:  # fmt: skip
     """Install a hashed requirement file with uv, which links the files from its cache."""
-    from xpubuild.engine.environment import base_environment
     from xpubuild.supply.uv.install import Installation
 
     with options.interruptible() as cancel:
@@ -235,15 +247,12 @@ def conda_env(
     env: Path, *, lock: Path, cache: Path, mirror: Path | None = None, offline: bool = False
 ) -> None:
     """Create an environment from a conda-lock.yml; the hash of every package is checked."""
-    from xpubuild.engine.environment import base_environment
     from xpubuild.supply.archives import Supply
     from xpubuild.supply.conda.environment import make_conda_env
     from xpubuild.supply.conda.lockfile import read_lock
-    from xpubuild.supply.depot.folder import archives_in
 
     document = read_lock(lock.read_text("utf-8"), name=str(lock))
-    find = archives_in(mirror and mirror.absolute())
-    supply = Supply(cache, find, offline)
+    supply = Supply(cache, mirror and mirror.absolute(), offline)
     done = make_conda_env(env, document, supply, base_environment(), _say)
     _say(f"{env} {'was created' if done else 'exists'}")
 
@@ -251,6 +260,4 @@ def conda_env(
 @_plumbing
 def ci_script() -> None:
     """Print the path of the script that CI jobs run."""
-    from xpubuild import resources
-
     _say(str(resources.ci_script()))

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xpubuild.cli import options
+from xpubuild.engine.files import write_atomic
+from xpubuild.errors import RecipeError, UsageError, XpuBuildError
 
 if TYPE_CHECKING:
     from xpubuild.recipe.situation import Situation
     from xpubuild.recipe.values import Target
 
-#: Options of matrix that take versions -> an example of one.
+#: Options of matrix that take versions -> an example of one; those of which the host may have none.
 _EXAMPLES = {"oneapi": "2025.3, or none", "python": "3.12, or none", "gcc": "13"}
+_INSTALLED, _NONE = ("oneapi", "python"), ("none",)
 
 
 def _recipes() -> None:
@@ -52,7 +56,6 @@ def check(recipe: tuple[str, ...], tree: dict[str, Path]) -> int:
     With --tree, also compares version, pin files, submodules, commit and, where the tree
     lists them, the variables of the build with a source tree.
     """
-    from xpubuild.errors import RecipeError
     from xpubuild.recipe.checked import check_recipes
     from xpubuild.ui.recipe_views import recipes_check_view
 
@@ -70,10 +73,6 @@ def bump(release: str, tree: dict[str, Path], output: Path | None) -> int:
     --tree, those of torch are from the commit of a checkout, which needs no tag. The recipe that --output
     writes extends the nearest one, has all pins, and says which values upstream does not state.
     """
-    import platformdirs
-
-    from xpubuild.engine.files import write_atomic
-    from xpubuild.errors import UsageError
     from xpubuild.recipe.bump import bump as look_up
     from xpubuild.recipe.load import find
     from xpubuild.supply.git.bare import RepositoryStore
@@ -83,7 +82,7 @@ def bump(release: str, tree: dict[str, Path], output: Path | None) -> int:
     if tree.keys() - {"torch"}:
         raise UsageError("only a tree of torch can be read", fix="pass --tree DIR, a checkout of PyTorch")
     with options.interruptible() as cancel:
-        store = RepositoryStore(platformdirs.user_cache_path("xpubuild"), Git.open(), cancel=cancel)
+        store = RepositoryStore(options.cache_folder(), Git.open(), cancel=cancel)
         document = look_up(release, store, tree.get("torch"))
     if output is not None:
         if output.resolve() == find(document["base"]).resolve():
@@ -108,33 +107,22 @@ def matrix(here: bool, **asked: Any) -> int:
 
 def _situation(here: bool, asked: dict[str, Any]) -> Situation | None:
     """Return the host that is meant: this one with --here, with what the options override."""
-    from dataclasses import replace
-
-    from xpubuild.errors import UsageError, XpuBuildError
     from xpubuild.install.release import situation_for
     from xpubuild.machine.host_report import host_report
     from xpubuild.machine.versions import parse
     from xpubuild.recipe.compatible_host import of_host
     from xpubuild.recipe.situation import Situation
 
-    none = ("none",)
-    words = {name: asked[name] or () for name in ("oneapi", "python")}
-    words |= {"gcc": (asked["gcc"],)} if asked["gcc"] else {}
-    for name, texts in words.items():
-        for text in texts if texts != none else ():
-            if parse(text) is None:
-                raise UsageError(
-                    f"--{name} must be a version, not '{text}'",
-                    fix=f"use a version such as {_EXAMPLES[name]}",
-                )
-    abi = None if asked["abi"] is None else int(asked["abi"])
-    changes = {
-        **{name: asked[name] for name in ("gpu", "driver", "target", "gcc")},
-        **{name: () if words[name] == none else words[name] or None for name in ("oneapi", "python")},
-        "arch": asked["arch"] or None, "cxx11_abi": abi,
-        "host_compiler": "GNU" if asked["gcc"] else None,
-    }  # fmt: skip
-    changes = {name: value for name, value in changes.items() if value is not None}
+    for name, example in _EXAMPLES.items():
+        texts = (asked[name],) if isinstance(asked[name], str) else asked[name] or ()
+        wrong = [text for text in texts if parse(text) is None]
+        if wrong and texts != _NONE:
+            fix = f"use a version such as {example}"
+            raise UsageError(f"--{name} must be a version, not '{wrong[0]}'", fix=fix)
+    changes = {name: asked[name] for name in ("gpu", "driver", "target", "gcc", "arch") if asked[name]}
+    changes |= {name: () if asked[name] == _NONE else asked[name] for name in _INSTALLED if asked[name]}
+    changes |= {"cxx11_abi": int(asked["abi"])} if asked["abi"] else {}
+    changes |= {"host_compiler": "GNU"} if asked["gcc"] else {}
     if not here:
         return Situation(**changes) if changes else None
     # The interpreter and the compilers are those that plan would use, so that both agree.

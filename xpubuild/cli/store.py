@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xpubuild.cli import options
+from xpubuild.supply.depot.location import Location
+from xpubuild.ui.supply_views import store_copy_view, store_size_view, store_view
 
 if TYPE_CHECKING:
     from xpubuild.install.kept import Copies
-    from xpubuild.supply.depot.location import Location
 
-    Places = tuple[Path | Location, ...]
+Places = tuple[Path | Location, ...]
 
 
 def _store() -> None:
@@ -29,22 +30,22 @@ store = options.group("store", _store)
 @options.command("store list", parent=store)
 def list_(store: Places) -> int:
     """List the wheels in your own store and in those of --store."""
+    from xpubuild.documents import plain
     from xpubuild.install.kept import folder_stores
-    from xpubuild.supply.depot.keeping import contents_document
-    from xpubuild.ui.supply_views import store_view
+    from xpubuild.supply.depot.keeping import contents_of
 
-    rows = [contents_document(item) for item in folder_stores(store)]
+    rows = [plain(contents_of(item)) for item in folder_stores(store)]
     return options.answer({"schema": "xpubuild.store/1", "stores": rows}, store_view)
 
 
 @options.command("store size", parent=store)
 def size(store: Places) -> int:
     """Show how many wheels, repositories, files and sets your own store and those of --store have."""
+    from xpubuild.documents import plain
     from xpubuild.install.kept import folder_stores
-    from xpubuild.supply.depot.keeping import size_row
-    from xpubuild.ui.supply_views import store_size_view
+    from xpubuild.supply.depot.keeping import size_of
 
-    rows = [size_row(item) for item in folder_stores(store)]
+    rows = [plain(size_of(item)) for item in folder_stores(store)]
     return options.answer({"schema": "xpubuild.store-size/1", "stores": rows}, store_size_view)
 
 
@@ -68,8 +69,6 @@ def pull(**build: Any) -> int:
 
 def _copied(copies: Copies) -> int:
     """Print what was copied; a wheel that was not, other than because one is there, is an error."""
-    from xpubuild.ui.supply_views import store_copy_view
-
     document = {"schema": "xpubuild.store-copy/1", "wheels": copies.rows}
     return options.answer(document, store_copy_view, copies.failure())
 
@@ -82,6 +81,7 @@ def gc(store: Places, older: str, dry_run: bool, yes: bool) -> int:
     """
     import shlex
 
+    from xpubuild.documents import plain
     from xpubuild.install.kept import folder_stores, require_there
     from xpubuild.supply.depot.keeping import collectable, remove
     from xpubuild.workspace.overview import age_of
@@ -92,15 +92,12 @@ def gc(store: Places, older: str, dry_run: bool, yes: bool) -> int:
     rubbish = [item for one in stores for item in collectable(one, seconds)]
 
     def document(found: Sequence[Any], kept: Sequence[str], *, dry: bool = False) -> dict[str, Any]:
-        removed = [item.to_json() for item in found]
+        removed = plain(tuple(found))
         return {"schema": "xpubuild.store-gc/1", "dry_run": dry, "removed": removed, "kept": list(kept)}
 
     words = [word for place in store for word in ("--store", str(place))]
-    question = options.Question(
-        f"Remove {len(rubbish)} files from the store?", f"store gc would remove {len(rubbish)} files",
-        shlex.join(["xpubuild", "store", "gc", "--older", older, *words]),
-    )  # fmt: skip
     return options.remove_asked(
         document(rubbish, (), dry=True), lambda: document(*remove(rubbish)),
-        None if dry_run else question, yes=yes,
+        f"{len(rubbish)} files from the store",
+        shlex.join(["xpubuild", "store", "gc", "--older", older, *words]), dry_run=dry_run, yes=yes,
     )  # fmt: skip

@@ -9,13 +9,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xpubuild.cli import options
+from xpubuild.cli.workspace import workspace_of
+from xpubuild.ui.console import summarise
+from xpubuild.ui.run_views import CheckPrinter, verify_checks_view, verify_summary_view, verify_view
+from xpubuild.verify import catalogue
+from xpubuild.workspace.layout import Layout
 
 if TYPE_CHECKING:
     from xpubuild.engine.process import Cancel
+    from xpubuild.errors import XpuBuildError
     from xpubuild.verify.baseline import Baseline
     from xpubuild.verify.model import VerifyReport
     from xpubuild.verify.target import Target
 
+#: What ``install --bundle`` runs on the device after the build.
+SUITES_OF_BUNDLE = ("full", "speed")
 #: Options that the suite operators alone reads.
 _OF_OPERATORS = ("operators", "minutes", "results")
 
@@ -33,19 +41,14 @@ def verify(
     Exits with code 70 if a check failed, crashed or timed out. What is installed in a workspace is hashed
     first (exit code 60 if it is damaged).
     """
-    from xpubuild.cli.workspace import workspace_of
     from xpubuild.engine.lock import require_free
-    from xpubuild.ui.console import summarise
-    from xpubuild.ui.run_views import verify_checks_view, verify_summary_view, verify_view
     from xpubuild.verify import baseline as speeds
-    from xpubuild.verify.catalogue import list_checks
     from xpubuild.verify.reports import checks_document, failure, require_places, write_reports
     from xpubuild.verify.target import resolve_target
     from xpubuild.workspace.check import require_installed
-    from xpubuild.workspace.layout import Layout
 
     if list_:
-        return options.answer(checks_document(list_checks()), verify_checks_view)
+        return options.answer(checks_document(catalogue.list_checks()), verify_checks_view)
     given, quiet = _given(suite, no_gpu=no_gpu), options.speech().quiet
     if no_gpu:
         device, suite = "cpu", "image"
@@ -85,11 +88,9 @@ def run_told(
 ) -> VerifyReport:  # fmt: skip
     """Run a suite and write each result to standard error as its check ends."""
     from xpubuild.engine.temporary import scratch_folder
-    from xpubuild.ui.run_views import CheckPrinter
-    from xpubuild.verify.catalogue import select
     from xpubuild.verify.harness import run_suite
 
-    chosen = select(device=target.device, suite=suite, only=only, require=require, skip=skip)
+    chosen = catalogue.select(device=target.device, suite=suite, only=only, require=require, skip=skip)
     printer = CheckPrinter(total=len(chosen), quiet=quiet)
     with scratch_folder("verify") as scratch:
         return run_suite(
@@ -97,6 +98,28 @@ def run_told(
             skip=skip, require=require, emit=printer.emit, progress=printer.progress, baseline=baseline,
             cancel=cancel, stand_in=target.stand_in, options=given,
         )  # fmt: skip
+
+
+def forget_suites(root: Path) -> None:
+    """Remove what the suites reported of an earlier build."""
+    for suite in SUITES_OF_BUNDLE:
+        Layout(root).verify_suite(suite).unlink(missing_ok=True)
+
+
+def run_suites(root: Path, cancel: Cancel, *, quiet: bool) -> XpuBuildError | None:
+    """Run the suites in a workspace, on the device that it was built for, and keep their documents there.
+
+    Returns the error of the first suite that failed.
+    """
+    from xpubuild.verify.reports import failure, write_reports
+    from xpubuild.verify.target import resolve_target
+
+    target, errors = resolve_target(None, root, None), []
+    for suite in SUITES_OF_BUNDLE:
+        report = run_told(target, suite, cancel, quiet=quiet)
+        write_reports(report, json_file=Layout(root).verify_suite(suite), junit_file=None)
+        errors.append(failure(report, ("--workspace", str(root))))
+    return next(filter(None, errors), None)
 
 
 def _given(suite: str, *, no_gpu: bool) -> list[str]:

@@ -6,12 +6,19 @@ import contextlib
 import os
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from xpubuild.cli import options
+from xpubuild.cli.configuration import of_caller
+from xpubuild.engine.files import write_atomic
 from xpubuild.errors import ToolchainError, UsageError, did_you_mean
+from xpubuild.ui.console import print_json, show, warn, write_out
+from xpubuild.ui.run_views import how_called
+from xpubuild.ui.views import clean_view, jobs_view, overview_view, report_view, status_view
+from xpubuild.workspace.activation import ENTERED, assignments, difference, environment, read_receipt
 
 _JOURNAL = "journal.db"
 #: Keys of a context's meta: the words behind ``--``, and those before it.
@@ -29,8 +36,6 @@ def workspace_of(given: str | None, workspace: Path | None = None) -> Path:
     """
     from xpubuild.install.options import default_workspace
     from xpubuild.recipe.load import load
-    from xpubuild.ui.console import warn
-    from xpubuild.workspace.activation import ENTERED
     from xpubuild.workspace.moved import made_in, origin, place_of
 
     is_file = given is not None and given.endswith((".yaml", ".yml"))
@@ -76,12 +81,7 @@ def _has_journal(root: Path) -> bool:
 
 def _only_one() -> Path:
     """Return the one workspace below the default folder; a guess among several could remove the wrong one."""
-    from xpubuild.install.options import default_workspace
-    from xpubuild.recipe.order import in_order
-    from xpubuild.workspace.layout import workspaces_in
-
-    folder = default_workspace("any").parent
-    found = in_order(root.name for root in workspaces_in(folder))
+    folder, found = options.workspaces_folder(), options.installed()
     if len(found) == 1:
         return folder / found[0]
     if found:
@@ -108,18 +108,12 @@ def status(
     The page of --html needs no network and no other file, and has no secrets. With --json, --html
     prints the document of the page; with --html - no page is written then.
     """
-    import platformdirs
-
     from xpubuild.engine.journal import Journal
     from xpubuild.engine.lock import held_by
-    from xpubuild.install.options import default_workspace
-    from xpubuild.ui.views import jobs_view, overview_view, status_view
-    from xpubuild.workspace.activation import ENTERED
     from xpubuild.workspace.overview import overview_document
     from xpubuild.workspace.status import status_document
 
     if jobs is not None:
-        from xpubuild.engine.files import write_atomic
         from xpubuild.jobs.status import jobs_document, junit_report
 
         of_jobs = jobs_document(jobs)
@@ -130,8 +124,8 @@ def status(
         raise UsageError("--junit is of --jobs alone", why="a workspace has no cells", fix="pass --jobs DIR")
     if all_:
         entered = os.environ.get(ENTERED)
-        folder, cache = default_workspace("any").parent, platformdirs.user_cache_path("xpubuild")
-        found = overview_document(folder, cache, Path(entered) if entered else None)
+        active = Path(entered) if entered else None
+        found = overview_document(options.workspaces_folder(), options.cache_folder(), active)
         return options.answer(found, overview_view)
     root = workspace_of(recipe, workspace)
     if html is not None:
@@ -143,10 +137,7 @@ def status(
 
 def _page(root: Path, html: str) -> int:
     from xpubuild.cli.report_json import unfit
-    from xpubuild.engine.files import write_atomic
-    from xpubuild.ui.console import write_out
     from xpubuild.ui.report.page import page
-    from xpubuild.ui.views import report_view
     from xpubuild.workspace.report import report_document
 
     document = report_document(root, unfit)
@@ -166,10 +157,7 @@ def env(recipe: str | None, workspace: Path | None, form: str, depends_on: tuple
     For bash, zsh and ksh: eval "$(xpubuild env)". For fish: xpubuild env --format fish | source. For csh:
     eval "`xpubuild env --format csh`".
     """
-    from xpubuild.cli.configuration import of_caller
     from xpubuild.machine.shell_lines import bash_lines, csh_lines, fish_lines
-    from xpubuild.ui.console import print_json, write_out
-    from xpubuild.workspace.activation import assignments, difference, read_receipt
     from xpubuild.workspace.modulefile import modulefile
 
     root = workspace_of(recipe, workspace)
@@ -211,11 +199,8 @@ def run(recipe: str | None, workspace: Path | None, stand_in: bool) -> int:
     signals, and its exit status is that of xpubuild. Without COMMAND, your shell is started: it reads its own
     settings first, shows the name of the workspace before its prompt, and 'exit' leaves it.
     """
-    from xpubuild.cli.configuration import of_caller
     from xpubuild.engine.child import become
-    from xpubuild.ui.invocation import how_called
     from xpubuild.verify.target import on_stand_in
-    from xpubuild.workspace.activation import environment
     from xpubuild.workspace.shells import start, users_shell
 
     words: tuple[str, ...] = click.get_current_context().meta[WORDS]
@@ -237,43 +222,29 @@ def clean(
 
     Asks first. Where nobody can be asked, as in a script, --yes is required.
     """
-    from dataclasses import replace
-
-    import platformdirs
-
-    from xpubuild.install.options import default_workspace
-    from xpubuild.ui.views import clean_view
-    from xpubuild.workspace.clean import choose_caches, plan_clean, remove, remove_caches
+    from xpubuild.workspace.clean import plan_caches, plan_clean, remove, remove_caches
     from xpubuild.workspace.overview import disk_usage
 
-    def question(count: int, place: Path, words: str) -> options.Question:
-        return options.Question(
-            f"Remove {count} items from {place}?",
-            f"clean would remove {count} items from {place}",
-            f"xpubuild clean {words}",
-        )
-
-    cache = platformdirs.user_cache_path("xpubuild")
+    cache = options.cache_folder()
     if caches:
         if workspace is not None or recipe is not None or steps:
             raise click.UsageError("--caches stands alone: no workspace, recipe or --step")
-        chosen = choose_caches(default_workspace("any").parent, cache)
-        return options.remove_asked(
-            chosen, lambda: remove_caches(chosen),
-            None if dry_run else question(len(chosen["removed"]), cache, "--caches"), yes=yes,
-        )  # fmt: skip
-    root = workspace_of(recipe, workspace)
-    removal = plan_clean(root, steps)
-    if not dry_run:
-        asked = question(len(removal.paths), root, f"--workspace {shlex.quote(str(root))}")
-        if yes or asked.agreed():
-            removal = remove(root, steps)
+        removal, words = plan_caches(options.workspaces_folder(), cache), "--caches"
+    else:
+        root = workspace_of(recipe, workspace)
+        removal, words = plan_clean(root, steps), f"--workspace {shlex.quote(str(root))}"
+    if not dry_run and (removal.paths or not caches):
+        found = f"{len(removal.paths)} items from {removal.root}"
+        if not yes:
+            show(clean_view(removal.to_json(dry_run=True)), sys.stderr)
+        if yes or options.may_remove(found, f"xpubuild clean {words}"):
+            removal = remove_caches(removal) if caches else remove(removal.root, steps)
         elif options.speech().as_json:
             removal = replace(removal, paths=(), steps=(), kept=())
         else:
             sys.stdout.write("nothing removed\n")
             return 0
     document = removal.to_json(dry_run=dry_run)
-    if not steps and cache.is_dir():
+    if not caches and not steps and cache.is_dir():
         document["cache"], document["cache_bytes"] = str(cache), disk_usage(cache)
     return options.answer(document, clean_view)

@@ -85,10 +85,6 @@ class Setting:
         """Return a size in grains; more than there are means all of them: such a unit runs alone."""
         return min(self.grains, max(1, -(-size // self.grain)))
 
-    def is_heavy(self, wanted: int) -> bool:
-        """Return whether it needs more than its share: enough of these would not leave all jobs running."""
-        return wanted * self.jobs > self.grains
-
 
 def unit_of(argv: list[str], root: str) -> str:
     """Return the name of what a command makes, without ``root``; empty for a question or a trial of CMake."""
@@ -147,7 +143,8 @@ class Ledger:
 
     def wait(self, wanted: int) -> None:
         """Return when it is held; after the patience of the setting nobody else gets any before."""
-        queue = self.heavy if self.setting.is_heavy(wanted) else self.light
+        # Heavy: as many of these as there are jobs would not leave all jobs running.
+        queue = self.heavy if wanted * self.setting.jobs > self.setting.grains else self.light
         fcntl.flock(queue, fcntl.LOCK_EX)
         end = time.monotonic() + self.setting.patience
         fcntl.flock(self.turn, fcntl.LOCK_EX)
@@ -160,10 +157,6 @@ class Ledger:
                 time.sleep(_POLL_S)
         fcntl.flock(self.turn, fcntl.LOCK_UN)
         fcntl.flock(queue, fcntl.LOCK_UN)
-
-    def keep(self) -> None:
-        """Let the compiler inherit what is held."""
-        os.set_inheritable(self.file, True)
 
     def _lock(self, command: int, begin: int, end: int) -> tuple[int, ...]:
         asked = struct.pack(_LOCK, fcntl.F_WRLCK, os.SEEK_SET, begin, end - begin, 0)
@@ -191,11 +184,6 @@ def at_once(argv: list[str]) -> int:
     option = "-fsycl-max-parallel-link-jobs="
     count = next((word.removeprefix(option) for word in argv if word.startswith(option)), "")
     return int(count) if count.isdigit() and "-fsycl-link" in argv else 1
-
-
-def record_file(setting: Setting, unit: str) -> str:
-    """Return the file of what is learned of a unit: its path with other separators, the end of it."""
-    return os.path.join(setting.learned, unit.replace("/", "%")[-200:])
 
 
 def learn(file: str, known: int, peak: int, seconds: float, succeeded: bool) -> None:
@@ -228,15 +216,6 @@ def _start(argv: list[str], environ: dict[str, str]) -> int:
         raise SystemExit(127) from None
 
 
-def _end_like(status: int) -> int:
-    """End as the compiler did."""
-    code = os.waitstatus_to_exitcode(status)
-    # Of the signals that Python handles itself only SIGINT ends a compiler, and main has restored it.
-    if code < 0:
-        os.kill(os.getpid(), -code)
-    return code
-
-
 def main(argv: list[str], environ: dict[str, str]) -> int:
     """Start ``argv`` when it fits, and return its exit status."""
     # Ctrl-C is for the compiler: this process ends after it.
@@ -246,12 +225,14 @@ def main(argv: list[str], environ: dict[str, str]) -> int:
     unit = unit_of(argv, setting.root)
     if not unit:
         os.execvpe(argv[0], argv, environ)
-    file = record_file(setting, unit)
+    # Its path with other separators, the end of it.
+    file = os.path.join(setting.learned, unit.replace("/", "%")[-200:])
     known = known_of(file)
     try:
         ledger = Ledger(place(setting), setting)
         ledger.wait(setting.wanted(setting.predicted(unit, known, at_once(argv))))
-        ledger.keep()
+        # The compiler inherits what is held.
+        os.set_inheritable(ledger.file, True)
     except OSError as error:
         sys.stderr.write(f"xpubuild: not admitted by memory, started at once: {error}\n")
     _, status, usage = os.wait4(_start(argv, environ), 0)
@@ -261,7 +242,11 @@ def main(argv: list[str], environ: dict[str, str]) -> int:
         learn(file, known, peak, usage.ru_utime + usage.ru_stime, status == 0)
     except OSError as error:
         sys.stderr.write(f"xpubuild: its memory was not recorded: {error}\n")
-    return _end_like(status)
+    code = os.waitstatus_to_exitcode(status)
+    # It ends as the compiler did. Of the signals that Python handles itself only SIGINT ends a compiler.
+    if code < 0:
+        os.kill(os.getpid(), -code)
+    return code
 
 
 if __name__ == "__main__":

@@ -38,9 +38,8 @@ _SETTLED_NS = 2_000_000_000
 class Answers:
     """The answers in a folder of the user's own; without a folder every program is asked."""
 
-    def __init__(self, folder: Path | None, settled_ns: int = _SETTLED_NS) -> None:
+    def __init__(self, folder: Path | None) -> None:
         self._folder = folder
-        self._settled_ns = settled_ns
 
     def probe(
         self, argv: Sequence[str], *, env: Mapping[str, str], decides: Decides, deadline_s: float = 30.0
@@ -60,7 +59,7 @@ class Answers:
         asked = digest([list(argv), dict(env), str(program)])
         if (known := _read(place, asked)) is not None:
             return QueryResult(argv, 0, *known)
-        settled = time.time_ns() - self._settled_ns
+        settled = time.time_ns() - _SETTLED_NS
         result = probe(argv, env=env, deadline_s=deadline_s)
         beside = decides(result, program) if result.ok else None
         if beside is not None:
@@ -68,9 +67,8 @@ class Answers:
             if all(mark is None or mark[-1] <= settled for mark in marks.values()):
                 document = {"schema": _SCHEMA, "asked": asked, "files": marks}
                 document |= {"stdout": result.stdout, "stderr": result.stderr}
-                with contextlib.suppress(
-                    OSError, ValueError, XpuBuildError
-                ):  # then it is asked the next time
+                # Where it cannot be kept, it is asked the next time.
+                with contextlib.suppress(OSError, ValueError, XpuBuildError):
                     write_atomic(place, json.dumps(document).encode())
         return result
 

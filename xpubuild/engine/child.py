@@ -34,7 +34,7 @@ _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 class Child:
     """A command below its supervisor; what it writes is read from ``process``."""
 
-    argv: Sequence[str]
+    argv: tuple[str, ...]
     env: Mapping[str, str]
     process: subprocess.Popen[bytes]
     life_write: int
@@ -131,21 +131,6 @@ def resolve_executable(name: str, env: Mapping[str, str], cwd: Path | None = Non
     )
 
 
-def prepare(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None = None) -> tuple[str, ...]:
-    """Return the arguments with the program's full path.
-
-    Raises:
-        ToolchainError: the program or ``cwd`` is not there.
-    """
-    if cwd is not None and not cwd.is_dir():
-        raise ToolchainError(
-            f"the folder {cwd} does not exist",
-            why=f"'{argv[0]}' should run in it",
-            fix="run the same command again; the step that creates it will run first",
-        )
-    return (resolve_executable(str(argv[0]), env, cwd), *map(str, argv[1:]))
-
-
 def spawn(
     argv: Sequence[str],
     *,
@@ -155,15 +140,22 @@ def spawn(
     hold: Sequence[int] = (),
     stdin: bytes = b"",
 ) -> Child:
-    """Start what ``prepare`` returned; ``hold`` are descriptors that the command and its children keep.
+    """Start a command; ``hold`` are descriptors that it and its children keep.
 
     Raises:
-        ToolchainError: it cannot be started.
+        ToolchainError: the program or ``cwd`` is not there, or it cannot be started.
     """
+    if cwd is not None and not cwd.is_dir():
+        raise ToolchainError(
+            f"the folder {cwd} does not exist",
+            why=f"'{argv[0]}' should run in it",
+            fix="run the same command again; the step that creates it will run first",
+        )
+    full = (resolve_executable(str(argv[0]), env, cwd), *map(str, argv[1:]))
     odd = [name for name, value in env.items() if not name or "=" in name or "\0" in name + value]
-    if odd or any("\0" in word for word in argv):
+    if odd or any("\0" in word for word in full):
         where = f"the variable {odd[0]!r}" if odd else "an argument"
-        raise _not_started(argv, env, f"{where} has a NUL, or '=' in its name, which no program can be given")
+        raise _not_started(full, env, f"{where} has a NUL, or '=' in its name, which no program can be given")
     # The supervisor itself has this process's environment, so no library path or preload of the command can
     # break it, and its Python adds nothing to what the command gets (LC_CTYPE where no locale is set).
     entries = [os.fsencode(f"{name}={value}") for name, value in env.items()]
@@ -180,7 +172,7 @@ def spawn(
             fds = (life_read, result_write, environment)
             with _signals_blocked():
                 process = subprocess.Popen(
-                    [sys.executable, "-I", "-S", str(_SUPERVISOR), *map(str, fds), "--", *argv],
+                    [sys.executable, "-I", "-S", str(_SUPERVISOR), *map(str, fds), "--", *full],
                     stdin=data if stdin else subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=stderr,
@@ -191,8 +183,8 @@ def spawn(
             on_failure.pop_all()
     except OSError as error:
         # Too many processes or descriptors, too long an argument list, a folder one may not enter.
-        raise _not_started(argv, env, error.strerror or str(error)) from error
-    return Child(argv, env, process, life_write, os.fdopen(result_read, "rb"))
+        raise _not_started(full, env, error.strerror or str(error)) from error
+    return Child(full, env, process, life_write, os.fdopen(result_read, "rb"))
 
 
 @contextlib.contextmanager

@@ -7,11 +7,12 @@ import shlex
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from xpubuild.engine import files
-from xpubuild.engine.environment import ERROR_FILE
+from xpubuild.engine.environment import ERROR_FILE, base_environment
 from xpubuild.engine.events import Notice, Sink, StepOutput
 from xpubuild.engine.failure import by_space, explain_failure, full_place, own_temporary, read_child_error
 from xpubuild.engine.fingerprint import file_sha256
@@ -23,34 +24,29 @@ from xpubuild.engine.progress import ProgressMeter
 from xpubuild.engine.redact import Redactor
 from xpubuild.engine.state import PUBLISHED, published_hashes, require_still, witnesses_of
 from xpubuild.errors import AuditError, InterruptedByUserError, NoSpaceError, ToolchainError, XpuBuildError
-from xpubuild.frozen import frozen
 
 
-@frozen
-class Setting:
-    """What every step of a run shares."""
+@dataclass
+class Execution:
+    """One attempt at one step; ``peak`` is the most memory (bytes) that one of its commands had."""
 
+    step: Step
+    log: Path
     journal: Journal
     sink: Sink
     cancel: Cancel
     workspace: Path
     lock_fd: int
-    environment: Mapping[str, str]
+    peak: int = 0
 
-
-class Execution:
-    """One attempt at one step; ``peak`` is the most memory (bytes) that one of its commands had."""
-
-    def __init__(self, step: Step, setting: Setting, log: Path) -> None:
-        self.step, self.setting, self.log = step, setting, log
-        self.peak = 0
+    def __post_init__(self) -> None:
         self._full: Path | None = None
-        self._meter = ProgressMeter(step.id)
-        self._monitor = Monitor(step, setting.sink, setting.cancel)
+        self._meter = ProgressMeter(self.step.id)
+        self._monitor = Monitor(self.step, self.sink, self.cancel)
 
     def perform(self, fingerprint: str) -> None:
         """Run the commands, check the results, publish and record them."""
-        step, journal = self.step, self.setting.journal
+        step, journal = self.step, self.journal
         before = journal.record(step.id)
         self._refuse_foreign(journal)
         self._require_as_proved(journal)
@@ -69,7 +65,7 @@ class Execution:
             hashes = {path: file_sha256(Path(path)) for path in published}
             evidence.append({"proof": "published as proved", PUBLISHED: hashes})
         # The journal is flushed when it says done; without this a power cut takes what it speaks of.
-        files.sync_filesystems([self.setting.workspace, *map(Path, step.makes())])
+        files.sync_filesystems([self.workspace, *map(Path, step.makes())])
         globbed = [
             str(path) for folder, glob in step.witness_globs for path in sorted(Path(folder).glob(glob))
         ]
@@ -158,14 +154,14 @@ class Execution:
     def _keep(self, keeper: Keeper, published: list[str], evidence: list[dict[str, Any]]) -> None:
         """Keep the result for others; whatever prevents that is no failure of the step, which is done."""
         try:
-            commands = [item for item in self.setting.journal.commands() if item["step"] == self.step.id]
+            commands = [item for item in self.journal.commands() if item["step"] == self.step.id]
             for reason in keeper.keep([Path(path) for path in published], evidence, commands):
                 self._notice(reason)
         except XpuBuildError as error:
             self._notice(f"{self.step.id} is not kept in the store: {error.what} ({error.why})")
 
     def _notice(self, text: str, level: str = "warning") -> None:
-        self.setting.sink.emit(Notice(time.time(), level, text, self.step.id))
+        self.sink.emit(Notice(time.time(), level, text, self.step.id))
 
     def _run_commands(self) -> None:
         with files.explained(self.log, "writing a log"):
@@ -194,8 +190,7 @@ class Execution:
     def _run_argv(
         self, argv: tuple[str, ...], command: Command, stream: IO[bytes]
     ) -> tuple[ProcessResult, XpuBuildError | None]:
-        setting = self.setting
-        env = command_environment(command, setting.environment)
+        env = command_environment(command, base_environment())
         redact = Redactor.from_environment({**os.environ, **env})
         # Of one command: what a failed alternative counted says nothing about the next.
         self._meter = ProgressMeter(self.step.id)
@@ -211,28 +206,28 @@ class Execution:
                 executable_argv(argv),
                 env=own,
                 # Never the caller's folder: `python -m pip` imports what lies in it, a types.py for one.
-                cwd=Path(command.cwd) if command.cwd else setting.workspace,
+                cwd=Path(command.cwd) if command.cwd else self.workspace,
                 log=stream,
                 on_line=self._on_line,
                 deadline_s=command.deadline_s,
                 cancel=self._monitor.cancel,
                 on_tick=self._monitor.poll,
                 redact=redact,
-                hold=(setting.lock_fd,) if setting.lock_fd >= 0 else (),
+                hold=(self.lock_fd,) if self.lock_fd >= 0 else (),
             )
             # Before what fills it is removed.
-            self._full = None if result.ok else full_place((own.get("TMPDIR", "/tmp"), setting.workspace))  # noqa: S108
+            self._full = None if result.ok else full_place((own.get("TMPDIR", "/tmp"), self.workspace))  # noqa: S108
         child = read_child_error(error_file, redact)
         error_file.unlink(missing_ok=True)
         self.peak = max(self.peak, result.peak_tree_bytes)
-        setting.journal.command(self.step.id, [redact(word) for word in argv], result, str(self.log))
+        self.journal.command(self.step.id, [redact(word) for word in argv], result, str(self.log))
         return result, child
 
     def _on_line(self, line: str) -> None:
-        self.setting.sink.emit(StepOutput(time.time(), self.step.id, line))
+        self.sink.emit(StepOutput(time.time(), self.step.id, line))
         self._monitor.line(line)
         if (progress := self._meter.feed(line)) is not None:
-            self.setting.sink.emit(progress)
+            self.sink.emit(progress)
 
     def _prove(self) -> list[dict[str, Any]]:
         evidence = []
@@ -247,7 +242,7 @@ class Execution:
     def _publish(self, publish: Publish | None, earlier: list[str]) -> list[str]:
         if publish is None:
             return []
-        folder, journal = Path(publish.folder), self.setting.journal
+        folder, journal = Path(publish.folder), self.journal
         names = sorted(path for path in Path(publish.stage).glob(publish.pattern) if path.is_file())
         # Registered before it is moved: a run killed in between has published what no `done` row names.
         unfinished = [

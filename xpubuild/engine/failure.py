@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from xpubuild.engine.files import no_space
 from xpubuild.engine.model import Step
 from xpubuild.engine.places import existing_quoted
 from xpubuild.engine.process import ProcessResult
@@ -21,7 +22,6 @@ from xpubuild.errors import (
     BuildError,
     FetchError,
     InterruptedByUserError,
-    NoSpaceError,
     OutOfMemoryError,
     ToolchainError,
     XpuBuildError,
@@ -101,13 +101,8 @@ def explain_failure(
 
 def _by_resource(step: Step, result: ProcessResult) -> XpuBuildError | None:
     if full := _first(_NO_SPACE, result.tail):
-        return NoSpaceError(
-            f"{step.title}: no space left on the disk",
-            why=full,
-            fix="free some space, or use a --workspace on a larger disk (and check TMPDIR); then run the same"
-            " command again: finished steps are kept",
-            commands=("df -h",),
-        )
+        advice = "free some space, or use a --workspace on a larger disk (and check TMPDIR)"
+        return no_space(f"{step.title}: no space left on the disk", full, advice=advice)
     refused, killed = _first(_REFUSED, result.tail), _first(_KILLED, result.tail)
     by_signal = result.returncode in (-signal.SIGKILL, _SHELL_SIGKILL) and not result.timed_out
     if not (refused or killed or by_signal):
@@ -164,14 +159,9 @@ def by_space(error: XpuBuildError, place: Path | None) -> XpuBuildError:
     """
     if place is None or not isinstance(error, (BuildError, FetchError, ToolchainError)):
         return error
-    found = NoSpaceError(
-        f"no space left in {place}",
-        why=f"{error.what}: {error.why}" if error.why else error.what,
-        fix="free some space there (TMPDIR names the folder for temporary files), then run the same command"
-        " again; finished steps are kept",
-        commands=(f"df -h {existing_quoted(place)}", f"df -i {existing_quoted(place)}"),
-        log=error.log,
-        evidence=error.evidence,
-    )
-    found.explanation = error.explanation
+    why = f"{error.what}: {error.why}" if error.why else error.what
+    advice = "free some space there (TMPDIR names the folder for temporary files)"
+    found = no_space(f"no space left in {place}", why, place, advice)
+    found.commands += (f"df -i {existing_quoted(place)}",)
+    found.log, found.evidence, found.explanation = error.log, error.evidence, error.explanation
     return found

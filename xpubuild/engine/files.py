@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import shlex
 import shutil
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from xpubuild.engine.places import another_place, existing_quoted, make_shared
 from xpubuild.engine.temporary import new_draft
@@ -47,6 +48,13 @@ def odd_file(path: Path, kind: str) -> ToolchainError:
     )
 
 
+def no_space(what: str, why: str, place: str | Path = "", advice: str = "free some space") -> NoSpaceError:
+    """Return the error for a full disk; ``place`` is where, if that is known."""
+    fix = f"{advice}, then run the same command again; finished steps are kept"
+    commands = (f"df -h {existing_quoted(place)}" if place else "df -h",)
+    return NoSpaceError(what, why=why, fix=fix, commands=commands)
+
+
 @contextlib.contextmanager
 def explained(path: Path, doing: str) -> Iterator[None]:
     """Turn errors of the operating system for ``path`` into errors a user can act on.
@@ -69,13 +77,8 @@ def _refusal(error: OSError, path: Path, doing: str) -> NoSpaceError | Toolchain
     what, why = f"{path} cannot be written", f"{error.strerror}, while {doing}"
     fix = f"use a folder that you can write to {there}, or fix its permissions"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return NoSpaceError(
-            f"no space left while {doing}",
-            why=f"{path}: {error.strerror}",
-            fix=f"free some space (or choose a larger disk {there}), then run the same"
-            " command again; finished steps are kept",
-            commands=(f"df -h {existing_quoted(path.parent)}",),
-        )
+        advice = f"free some space (or choose a larger disk {there})"
+        return no_space(f"no space left while {doing}", f"{path}: {error.strerror}", path.parent, advice)
     if error.errno == errno.EIO:
         return ToolchainError(
             f"{what}: the disk reports an error",
@@ -83,14 +86,9 @@ def _refusal(error: OSError, path: Path, doing: str) -> NoSpaceError | Toolchain
             fix=f"look at the kernel's messages for the cause, or use another disk {there}",
             commands=("dmesg --ctime | tail -20",),
         )
-    if error.errno == errno.ELOOP and path.is_symlink():
-        return ToolchainError(
-            f"{path} is a link",
-            why=f"it leads to {path.readlink()}, and nothing is written through a link",
-            fix="remove the link, then run the same command again",
-            commands=(f"rm {shlex.quote(str(path))}",),
-        )
-    if error.errno == errno.ELOOP and (kind := odd_kind(path)):
+    # Nothing is written through a link.
+    kind = f"a link to {path.readlink()}" if path.is_symlink() else odd_kind(path)
+    if error.errno == errno.ELOOP and kind:
         return odd_file(path, kind)
     return ToolchainError(what, why=why, fix=fix) if error.errno in _REFUSED else None
 
@@ -166,6 +164,11 @@ def write_changed(path: Path, data: bytes) -> None:
         if not path.is_symlink() and path.is_file() and path.read_bytes() == data:
             return
     write_atomic(path, data)
+
+
+def write_json(path: Path, document: Any) -> None:
+    """Write a JSON document, as ``write_atomic`` does."""
+    write_atomic(path, (json.dumps(document, indent=1, sort_keys=True) + "\n").encode())
 
 
 def publish_file(source: Path, folder: Path) -> Path:

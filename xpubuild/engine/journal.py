@@ -21,7 +21,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, cast
 
-from xpubuild.engine.files import explained
+from xpubuild.engine.files import explained, no_space
 from xpubuild.engine.process import ProcessResult
 from xpubuild.errors import NoSpaceError, ToolchainError
 from xpubuild.frozen import frozen
@@ -33,6 +33,7 @@ _TABLE = (
 )
 #: Seconds to wait for another process that is inside a transaction.
 _PATIENCE_S = 30.0
+#: Of version 0.2, "memory" held what is now in each command.
 _KINDS = frozenset({"run", "step", "command", "memory", "made", "place"})
 
 
@@ -237,21 +238,18 @@ class Journal:
             "run": self.run_id, "step": step, "argv": list(argv), "log": log,
             "started": time.time() - result.duration_s, "returncode": result.returncode,
             "max_rss_bytes": result.max_rss_bytes, "peak_bytes": result.peak_tree_bytes,
+            "memory": [list(point) for point in result.memory] if len(result.memory) > 1 else [],
             **{name: round(getattr(result, name), 3) for name in ("duration_s", "user_s", "system_s")},
         }  # fmt: skip
         with self._using(write=True) as db:
-            key = _key(_next(db, "command"))
-            _put(db, "command", {key: command})
-            if len(result.memory) > 1:
-                _put(db, "memory", {key: [list(point) for point in result.memory]})
+            _put(db, "command", {_key(_next(db, "command")): command})
 
     def commands(self) -> list[dict[str, Any]]:
-        """Return every command that was run here, oldest first."""
-        return [{"id": int(key), **command} for key, command in self._all("command").items()]
+        """Return every command that was run here, oldest first.
 
-    def memory(self) -> dict[int, list[list[float]]]:
-        """Return id of a command -> its memory (bytes) at points in time (seconds after its start)."""
-        return {int(key): points for key, points in self._all("memory").items()}
+        ``memory`` is bytes at points in time, in seconds after its start; journals of before have none.
+        """
+        return [{"id": int(key), **command} for key, command in self._all("command").items()]
 
     def add_made(self, step: str, paths: Sequence[str]) -> None:
         """Record what this workspace makes before it exists; ``clean`` removes nothing else."""
@@ -315,32 +313,23 @@ def _prepare(db: sqlite3.Connection) -> None:
     found = db.execute("PRAGMA quick_check(1)").fetchone()[0]
     if found != "ok":
         raise sqlite3.DatabaseError(found)
-    _require_version(db)
+    is_new = not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if not is_new:
+        _look(db)
     db.execute("PRAGMA journal_mode=WAL")
     db.execute("PRAGMA synchronous=FULL")
-    if not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+    if is_new:
         db.execute(_TABLE)
     # Written even where it is so: a damaged header may say that nothing can be written.
     db.execute(f"PRAGMA user_version={_VERSION}")
-    _look(db)
-
-
-def _require_version(db: sqlite3.Connection) -> None:
-    version = db.execute("PRAGMA user_version").fetchone()[0]
-    if version not in (0, _VERSION):
-        if not _has_our_table(db):
-            raise sqlite3.OperationalError(f"it has format {version}, this xpubuild knows format {_VERSION}")
-        raise sqlite3.DatabaseError(f"its table is that of format {_VERSION}, and its number {version}")
-
-
-def _has_our_table(db: sqlite3.Connection) -> bool:
-    return db.execute("SELECT type, sql FROM sqlite_master").fetchall() == [("table", _TABLE)]
 
 
 def _look(db: sqlite3.Connection) -> None:
     """Read every entry once: what cannot be used is found when the journal is opened, not in the middle."""
-    _require_version(db)
-    if not _has_our_table(db):
+    if db.execute("SELECT type, sql FROM sqlite_master").fetchall() != [("table", _TABLE)]:
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+        if version not in (0, _VERSION):
+            raise sqlite3.OperationalError(f"it has format {version}, this xpubuild knows format {_VERSION}")
         raise sqlite3.DatabaseError("its table is damaged")
     # A text that is no UTF-8 would be an OperationalError, like a locked database.
     db.text_factory = bytes
@@ -383,11 +372,7 @@ def _no_room(folder: Path) -> bool:
 def translated(error: Exception, path: Path) -> NoSpaceError | ToolchainError:
     """Return what a user should read about a database at ``path``."""
     if "full" in str(error) or ("disk I/O error" in str(error) and _no_room(path.parent)):
-        return NoSpaceError(
-            "no space left while writing the journal",
-            why=f"{path}: {error}",
-            fix="free some space, then run the same command again; finished steps are kept",
-        )
+        return no_space("no space left while writing the journal", f"{path}: {error}", path.parent)
     fix = "run the install again: it sets the damaged journal aside, and checks or rebuilds every step"
     if "this xpubuild knows format" in str(error):
         fix = "use another --workspace, or the xpubuild that made this one"

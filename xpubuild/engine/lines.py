@@ -16,12 +16,12 @@ _LONGEST_LINE = 65536
 # Kept back where a line is cut: a secret that has not been read to its end must not be cut in two.
 _OVERLAP = 4096
 # pip counts bytes this way (--progress-bar raw), hundreds of lines a wheel: for the listener, not the log.
-_PASSING = re.compile(r"Progress [0-9]{1,15} of [0-9]{1,15}")
+PASSING = re.compile(r"Progress ([0-9]{1,15}) of ([0-9]{1,15})")
 
 
 def passing(line: str) -> bool:
     """Whether a line only counts bytes: the listener gets it, the log does not."""
-    return _PASSING.fullmatch(line.strip()) is not None
+    return PASSING.fullmatch(line.strip()) is not None
 
 
 @dataclass

@@ -50,13 +50,9 @@ class Command:
 
     def to_json(self) -> dict[str, Any]:
         """Return the command as the plan document shows it."""
-        document = {"argv": list(self.argv), "env": {**self.env, **self.tuning}, "cwd": self.cwd}
-        optional = {
-            "path_prefix": list(self.path_prefix),
-            "alternatives": [list(argv) for argv in self.alternatives],
-            "shortcut": list(self.shortcut),
-        }
-        return {**document, **{name: value for name, value in optional.items() if value}}
+        optional = ("path_prefix", "alternatives", "shortcut")
+        document = {**self.key(), "env": {**self.env, **self.tuning}, "shortcut": list(self.shortcut)}
+        return {name: value for name, value in document.items() if value or name not in optional}
 
     def key(self) -> dict[str, Any]:
         """Return what a fingerprint hashes of the command."""
@@ -115,7 +111,7 @@ class Watcher(Protocol):
     def line(self, text: str, number: int) -> Sequence[Verdict]:
         """Take the line ``number`` (counted from 1) of the log."""
 
-    def poll(self, *, ended: bool = False) -> Sequence[Verdict]:
+    def poll(self) -> Sequence[Verdict]:
         """Look at files; called at least every second while a command runs, and once when it has ended."""
 
     def explain(self, error: XpuBuildError) -> XpuBuildError:
@@ -239,7 +235,4 @@ class Plan:
 
     def step(self, identifier: str) -> Step:
         """Return a step by id; a missing one is a bug of the planner, hence KeyError."""
-        for step in self.steps:
-            if step.id == identifier:
-                return step
-        raise KeyError(identifier)
+        return {step.id: step for step in self.steps}[identifier]

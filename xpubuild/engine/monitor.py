@@ -49,7 +49,7 @@ class Monitor:
     def raise_stop(self, log: Path) -> None:
         """Raise what the watcher stopped the command with, if it did; call it when the command has ended."""
         if not self._user and self._watcher is not None and self._stop is None:
-            self._judge(self._watcher.poll(ended=True))
+            self._judge(self._watcher.poll())
         if self._stop is not None:
             self._stop.log = self._stop.log or log
             raise self.explain(self._stop)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from xpubuild.engine.child import PIPE, STDOUT, Child, prepare, resolve_executable, spawn
+from xpubuild.engine.child import PIPE, STDOUT, Child, resolve_executable, spawn
 from xpubuild.engine.files import explained
 from xpubuild.engine.lines import LineReader
 from xpubuild.engine.redact import Redactor
@@ -94,7 +94,11 @@ class ProcessResult:
         """Say in a few words how the command ended."""
         if self.timed_out:
             return f"timed out after {self.duration_s:.0f} s"
-        return "was interrupted" if self.cancelled else how_ended(self.returncode)
+        if self.cancelled:
+            return "was interrupted"
+        with contextlib.suppress(ValueError):
+            return f"was killed by {signal.Signals(-self.returncode).name}"
+        return f"exited with code {self.returncode}"
 
 
 @frozen
@@ -117,14 +121,6 @@ class QueryResult:
         return self.returncode == 0 and not self.timed_out and not self.too_long
 
 
-def how_ended(returncode: int) -> str:
-    """Say in a few words how a command ended that nobody stopped."""
-    if returncode < 0:
-        with contextlib.suppress(ValueError):
-            return f"was killed by {signal.Signals(-returncode).name}"
-    return f"exited with code {returncode}"
-
-
 class _Watch:
     """Deadline, cancellation and the signals INT, TERM, KILL in turn for one command; its memory."""
 
@@ -136,7 +132,8 @@ class _Watch:
         self.started = time.monotonic()
         self.end = None if deadline_s is None else self.started + deadline_s
         self.timed_out = self.cancelled = False
-        self.memory = Samples()
+        #: Seconds after the start, and bytes of the process tree then.
+        self.memory: list[tuple[float, int]] = []
         self._rungs = list(LADDER)
         self._next_rung = self._next_look = 0.0
 
@@ -147,7 +144,7 @@ class _Watch:
             self._next_look = now + _LOOK_EVERY_S
             if self.on_tick is not None:
                 self.on_tick()
-            self.memory.add(now - self.started, _tree_bytes(self.child.process.pid))
+            self.memory.append((round(now - self.started, 1), _tree_bytes(self.child.process.pid)))
         if not (self.timed_out or self.cancelled):
             self.timed_out = self.end is not None and now >= self.end
             self.cancelled = not self.timed_out and bool(self.cancel)
@@ -162,25 +159,11 @@ class _Watch:
             self._next_rung = now + patience
 
 
-class Samples:
-    """Keeps the largest value of each stretch of time; stretches grow, so that they stay few."""
-
-    def __init__(self, most: int = MOST_SAMPLES) -> None:
-        self._most, self._every, self._taken = most, 1, 0
-        self.peak = 0
-        self.points: list[tuple[float, int]] = []
-
-    def add(self, at_s: float, value: int) -> None:
-        """Take a value, measured ``at_s`` seconds after the start; call it in the order of time."""
-        self.peak = max(self.peak, value)
-        if self._taken % self._every:
-            at_s, value = self.points[-1][0], max(self.points.pop()[1], value)
-        elif len(self.points) >= self._most:
-            pairs = zip(self.points[::2], self.points[1::2], strict=False)
-            self.points = [(first[0], max(first[1], second[1])) for first, second in pairs]
-            self._every *= 2
-        self.points.append((round(at_s, 1), value))
-        self._taken += 1
+def thinned(points: Sequence[tuple[float, int]]) -> tuple[tuple[float, int], ...]:
+    """Return the beginning and the largest value of each of at most ``MOST_SAMPLES`` stretches of time."""
+    every = max(1, -(-len(points) // MOST_SAMPLES))
+    stretches = (points[first : first + every] for first in range(0, len(points), every))
+    return tuple((stretch[0][0], max(value for _, value in stretch)) for stretch in stretches)
 
 
 def _tree_bytes(pid: int) -> int:
@@ -253,11 +236,10 @@ def run(
         ToolchainError: the program or ``cwd`` is not there, or the program cannot be started.
         NoSpaceError: the log could not be written.
     """
-    full = prepare(argv, env, cwd)
     if cancel:
-        return ProcessResult(full, -signal.SIGINT, 0.0, cancelled=True)
+        return ProcessResult(tuple(argv), -signal.SIGINT, 0.0, cancelled=True)
     before = oom_kills()
-    child = spawn(full, env=env, cwd=cwd, stderr=STDOUT, hold=hold)
+    child = spawn(argv, env=env, cwd=cwd, stderr=STDOUT, hold=hold)
     reader = LineReader(log, on_line, redact or Redactor.from_environment(env))
     watch = _Watch(child, deadline_s, cancel, on_tick)
     # On an exception (a full disk, a bug) the tree dies with us.
@@ -270,14 +252,14 @@ def run(
     child.require_started(tuple(reader.tail))
     after, largest = oom_kills(), int(child.number("max_rss_bytes"))
     return ProcessResult(
-        argv=full,
+        argv=child.argv,
         returncode=child.returncode,
         duration_s=time.monotonic() - watch.started,
         user_s=child.number("user_s"),
         system_s=child.number("system_s"),
         max_rss_bytes=largest,
-        peak_tree_bytes=max(watch.memory.peak, largest),
-        memory=tuple(watch.memory.points),
+        peak_tree_bytes=max((largest, *(value for _, value in watch.memory))),
+        memory=thinned(watch.memory),
         tail=tuple(reader.tail),
         timed_out=watch.timed_out,
         cancelled=watch.cancelled,
@@ -292,26 +274,24 @@ def query(
     cwd: Path | None = None,
     deadline_s: float = 30.0,
     cancel: Cancel | None = None,
-    most_bytes: int = MOST_OUTPUT_BYTES,
     stdin: bytes = b"",
 ) -> QueryResult:
     """Run one short command and return its whole output, standard error apart; ``stdin`` is its input.
 
-    A command that prints more than ``most_bytes`` on one of them is killed, and the result says so.
+    A command that prints more than ``MOST_OUTPUT_BYTES`` on one of them is killed, and the result says so.
 
     Raises:
         ToolchainError: the program is not there or cannot be started.
     """
-    full = prepare(argv, env, cwd)
     if cancel:
-        return QueryResult(full, -signal.SIGINT, "", "", timed_out=True)
-    child = spawn(full, env=env, cwd=cwd, stderr=PIPE, stdin=stdin)
+        return QueryResult(tuple(argv), -signal.SIGINT, "", "", timed_out=True)
+    child = spawn(argv, env=env, cwd=cwd, stderr=PIPE, stdin=stdin)
     watch = _Watch(child, deadline_s, cancel)
     texts, too_long = (bytearray(), bytearray()), False
 
     def take(text: bytearray, data: bytes) -> None:
         nonlocal too_long
-        room = most_bytes - len(text)
+        room = MOST_OUTPUT_BYTES - len(text)
         text += data[:room]
         if len(data) > room:
             too_long = True
@@ -321,7 +301,7 @@ def query(
         _pump(child, watch, [lambda data, text=text: take(text, data) for text in texts])  # type: ignore[misc]
     out, err = (text.decode("utf-8", "replace") for text in texts)
     child.require_started(err.splitlines())
-    return QueryResult(full, child.returncode, out, err, watch.timed_out or watch.cancelled, too_long)
+    return QueryResult(child.argv, child.returncode, out, err, watch.timed_out or watch.cancelled, too_long)
 
 
 def probe(argv: Sequence[str], *, env: Mapping[str, str], deadline_s: float = 30.0) -> QueryResult:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 
 from xpubuild.engine.events import StepProgress
+from xpubuild.engine.lines import PASSING
 from xpubuild.frozen import frozen
 
 _SHORTEST_GAP_S = 0.2
@@ -26,7 +27,6 @@ _GIT = re.compile(
 )
 #: A child ``xpubuild verify`` counts its checks the way ninja counts edges.
 _CHECK = re.compile(r"(?:pass|fail|skip|crash|timeout) ")
-_PIP_RAW = re.compile(rf"Progress {_NUMBER} of {_NUMBER}")
 _PIP = re.compile(
     r"(Collecting|Downloading|Using cached|Processing|Cloning into|Submodule path"
     r"|Building (?:wheels? for|editable for)|Preparing (?:editable )?metadata|Getting requirements to build"
@@ -73,7 +73,7 @@ def _parse(line: str) -> _Line | None:
         unit = "files" if label == "filtering content" else label.split()[-1]
         detail = f"{label}, {rest}" if rest else label
         return _Line(detail, done, total, unit, label) if done <= total > 0 else None
-    if found := _PIP_RAW.fullmatch(text):
+    if found := PASSING.fullmatch(text):
         done, total = int(found[1]), int(found[2])
         return _Line(None, done, total, "bytes", "bytes") if 0 < total >= done else None
     if found := _PIP.fullmatch(text):
@@ -99,7 +99,7 @@ def is_counter(line: str) -> bool:
     The last line of git's counts stays, and so do ninja's, which name what is made.
     """
     text = line.strip()
-    return bool(_PIP_RAW.fullmatch(text) or (_GIT.fullmatch(text) and not text.endswith("done.")))
+    return bool(PASSING.fullmatch(text) or (_GIT.fullmatch(text) and not text.endswith("done.")))
 
 
 class ProgressMeter:

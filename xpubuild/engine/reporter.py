@@ -36,9 +36,7 @@ class Teller:
     def run(self, recipe: str, place: str, steps: Sequence[tuple[str, str]]) -> Iterator[None]:
         """Report that a run begins, and how it ended."""
         self.sink.emit(events.RunStarted(time.time(), recipe, place, tuple(steps), ()))
-        with _ending(
-            "ok", lambda status, took: self.sink.emit(events.RunFinished(time.time(), status, took))
-        ):
+        with self._ending("ok", lambda status, took: events.RunFinished(time.time(), status, took)):
             yield
 
     @contextlib.contextmanager
@@ -47,11 +45,23 @@ class Teller:
         self._step, self._meter = step, ProgressMeter(step)
         self.expect(0)
         self.sink.emit(events.StepStarted(time.time(), step, title, ""))
-        with _ending(
-            "done",
-            lambda status, took: self.sink.emit(events.StepFinished(time.time(), step, title, status, took)),
+        with self._ending(
+            "done", lambda status, took: events.StepFinished(time.time(), step, title, status, took)
         ):
             yield
+
+    @contextlib.contextmanager
+    def _ending(self, well: str, event: Callable[[str, float], events.Event]) -> Iterator[None]:
+        """Report how a block ended, and the seconds that it took."""
+        began, status = time.monotonic(), "failed"
+        try:
+            yield
+            status = well
+        except InterruptedByUserError:
+            status = "cancelled"
+            raise
+        finally:
+            self.sink.emit(event(status, time.monotonic() - began))
 
     def line(self, text: str) -> None:
         """Report one line of git, and the progress in it."""
@@ -84,17 +94,3 @@ class Teller:
     def notice(self, text: str, level: str = "info") -> None:
         """Report a notice to the user."""
         self.sink.emit(events.Notice(time.time(), level, text))
-
-
-@contextlib.contextmanager
-def _ending(well: str, report: Callable[[str, float], None]) -> Iterator[None]:
-    """Report how a block ended, and the seconds that it took."""
-    began, status = time.monotonic(), "failed"
-    try:
-        yield
-        status = well
-    except InterruptedByUserError:
-        status = "cancelled"
-        raise
-    finally:
-        report(status, time.monotonic() - began)

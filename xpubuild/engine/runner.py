@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from xpubuild.engine.environment import base_environment
 from xpubuild.engine.events import Notice, RunFinished, RunStarted, Sink, StepFinished, StepStarted
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Plan, Step, closure
@@ -138,16 +137,13 @@ class _Run:
         if state.done:
             self.finished(step, "up-to-date")
             return False
-        from xpubuild.engine.execution import Execution, Setting  # noqa: PLC0415 - for steps that have to run
+        from xpubuild.engine.execution import Execution  # noqa: PLC0415 - for steps that have to run
 
         workspace = Path(self.plan.workspace)
         log = workspace / "logs" / f"{step.id}.log"
         self.sink.emit(StepStarted(time.time(), step.id, step.title, str(log), state.reason))
         started = time.monotonic()
-        environment = base_environment()
-        execution = Execution(
-            step, Setting(self.journal, self.sink, self.cancel, workspace, self.lock_fd, environment), log
-        )
+        execution = Execution(step, log, self.journal, self.sink, self.cancel, workspace, self.lock_fd)
         try:
             execution.perform(fingerprint)
         except XpuBuildError as error:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.engine.journal import Journal, StepRecord
-from xpubuild.engine.lock import began_under, described
 from xpubuild.engine.model import Plan, Step
 from xpubuild.errors import XpuBuildError
 from xpubuild.frozen import frozen
@@ -19,7 +17,6 @@ OUTPUTS = "*"
 PUBLISHED = "published_sha256"
 #: The reason of a step that was done with another fingerprint.
 CHANGED = "its inputs changed"
-NOBODY: Mapping[str, object] = MappingProxyType({})
 
 
 @frozen
@@ -29,11 +26,6 @@ class StepState:
     done: bool
     reason: str = ""
     changed: tuple[str, ...] = ()
-
-    @property
-    def word(self) -> str:
-        """The state as documents show it."""
-        return "done" if self.done else "to-do"
 
 
 def _stamp(path: Path) -> list[int] | None:
@@ -60,19 +52,13 @@ def published_hashes(record: StepRecord) -> dict[str, str]:
     return {path: sha256 for item in record.evidence for path, sha256 in item.get(PUBLISHED, {}).items()}
 
 
-def from_journal(
-    step: Step, fingerprint: str, journal: Journal | None, owner: Mapping[str, object] = NOBODY
-) -> StepState:
-    """Return the state of a step as journal and witnesses show it; proofs are not run.
-
-    ``owner`` is the note of who uses the workspace now.
-    """
+def from_journal(step: Step, fingerprint: str, journal: Journal | None) -> StepState:
+    """Return the state of a step as journal and witnesses show it; proofs are not run."""
     record = journal.record(step.id) if journal is not None else None
     if record is None:
         return StepState(done=False, reason="not run here before")
     if record.status != "done":
-        running = record.status == "running"
-        reason = _unfinished(record, fingerprint, owner) if running else "failed the last time"
+        reason = "was interrupted" if record.status == "running" else "failed the last time"
         return StepState(done=False, reason=reason)
     if record.fingerprint != fingerprint:
         return StepState(done=False, reason=CHANGED)
@@ -86,20 +72,11 @@ def from_journal(
     return StepState(done=True)
 
 
-def _unfinished(record: StepRecord, fingerprint: str, owner: Mapping[str, object]) -> str:
-    """Distinguish a step that another process runs now from one that was interrupted."""
-    if not owner or not began_under(owner, record.started):
-        return "was interrupted"
-    other = "" if record.fingerprint == fingerprint else ", with other inputs"
-    return f"is running now, by {described(owner)}{other}"
-
-
 def settle(
     step: Step,
     fingerprint: str,
     journal: Journal,
     *,
-    owner: Mapping[str, object] = NOBODY,
     write: bool = True,
     known: StepState | None = None,
 ) -> StepState:
@@ -111,7 +88,7 @@ def settle(
     Raises:
         XpuBuildError: from a proof marked ``always_prove``, which guards the user's own edits.
     """
-    state = known or from_journal(step, fingerprint, journal, owner)
+    state = known or from_journal(step, fingerprint, journal)
     guarded = state.done and step.always_prove
     record = journal.record(step.id) if guarded or state.changed else None
     if guarded and record is not None:
@@ -169,21 +146,6 @@ def require_still(step: Step, record: StepRecord) -> None:
 def _prove(step: Step) -> None:
     for proof in step.proofs:
         proof.check()
-
-
-def settled_states(
-    plan: Plan, journal: Journal, owner: Mapping[str, object] = NOBODY
-) -> Mapping[str, StepState]:
-    """Return for every step what a run would find before it: the same looks, nothing written."""
-    states: dict[str, StepState] = {}
-    for step in plan.steps:
-        try:
-            found = settle(step, plan.fingerprints[step.id], journal, owner=owner, write=False)
-        except XpuBuildError as error:
-            reason = f"install stops here (exit code {error.exit_code}): {error.what}"
-            found = StepState(done=False, reason=reason)
-        states[step.id] = found
-    return states
 
 
 def plan_states(plan: Plan, journal: Journal | None) -> Mapping[str, StepState]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import errno
 import os
 
-from xpubuild.engine.places import existing_quoted
-from xpubuild.errors import NoSpaceError, OutOfMemoryError, ToolchainError, UsageError, XpuBuildError
+from xpubuild.engine.files import no_space
+from xpubuild.errors import OutOfMemoryError, ToolchainError, UsageError, XpuBuildError
 
 #: Characters that are shown before the first that cannot be written.
 _SHOWN = 60
@@ -72,12 +72,7 @@ def of_machine(error: BaseException) -> XpuBuildError | None:
         return _of_place(error)
     where, why = str(error.filename or ""), str(error.strerror)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return NoSpaceError(
-            f"no space left for {where or 'a file'}",
-            why=why,
-            fix="free some space, then run the same command again; finished steps are kept",
-            commands=(f"df -h {existing_quoted(where)}" if where else "df -h",),
-        )
+        return no_space(f"no space left for {where or 'a file'}", why, where)
     for numbers, fix, commands in _FIXES:
         if error.errno in numbers:
             what = f"{where or 'a file or device'} cannot be used"

@@ -70,12 +70,14 @@ def remove_dead(folder: Path) -> None:
     with contextlib.suppress(OSError):
         for path in folder.iterdir() if world is not None else ():
             name = _NAME.fullmatch(path.name)
-            if name is None or name["world"] != world or not _is_ours(path, bool(name["file"])):
+            if name is None or name["world"] != world:
                 continue
             # What a /proc that hides the processes of others (hidepid) does not show may live. A process of
             # the same number that started at another time is another process.
             with contextlib.suppress(OSError):
-                if _start(int(name["pid"])) == int(name["start"]):
+                status, is_right = path.lstat(), stat.S_ISREG if name["file"] else stat.S_ISDIR
+                ours = is_right(status.st_mode) and status.st_uid == os.getuid()
+                if not ours or _start(int(name["pid"])) == int(name["start"]):
                     continue
                 if name["file"]:
                     path.unlink()
@@ -88,14 +90,6 @@ def _owner() -> str:
     world = _world()
     start = _start(os.getpid()) if world is not None else None
     return f"{os.getpid()}-{start}-{world}-" if start is not None else ""
-
-
-def _is_ours(path: Path, is_file: bool) -> bool:
-    with contextlib.suppress(OSError):
-        status = path.lstat()
-        right = stat.S_ISREG(status.st_mode) if is_file else stat.S_ISDIR(status.st_mode)
-        return right and status.st_uid == os.getuid()
-    return False
 
 
 def _world() -> str | None:

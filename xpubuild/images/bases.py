@@ -20,28 +20,14 @@ class Base:
     """One system: its row in ``bases.yaml``, and that of its package manager."""
 
     name: str
+    title: str
+    image: str
+    """The full name of its image."""
+    system: System
+    python: str
+    """The program of its Python."""
     row: Mapping[str, Any]
     manager: Mapping[str, Any]
-
-    @property
-    def title(self) -> str:
-        """Its name for people."""
-        return str(self.row["title"])
-
-    @property
-    def image(self) -> str:
-        """The full name of its image."""
-        return str(self.row["image"])
-
-    @property
-    def system(self) -> System:
-        """The distribution."""
-        return System((self.row["id"],), self.row["version"])
-
-    @property
-    def python(self) -> str:
-        """The program of its Python."""
-        return str(self.row["python"]["program"])
 
     def install(self, stage: str, components: Iterable[str]) -> tuple[str, ...]:
         """Return the shell lines that install what a stage (build or runtime) needs."""
@@ -61,8 +47,13 @@ class Base:
 def bases() -> Mapping[str, Base]:
     """Return the bases by name, the default first."""
     document = read_yaml(_TABLE.read_text("utf-8"))
-    managers = document["managers"]
-    return {name: Base(name, row, managers[row["manager"]]) for name, row in document["bases"].items()}
+    return {
+        name: Base(
+            name, row["title"], row["image"], System((row["id"],), row["version"]), row["python"]["program"],
+            row, document["managers"][row["manager"]],
+        )
+        for name, row in document["bases"].items()
+    }  # fmt: skip
 
 
 def base_named(name: str) -> Base:

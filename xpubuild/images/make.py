@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
+import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -15,7 +16,6 @@ import yaml
 from typing_extensions import TypedDict
 
 from xpubuild.engine import files
-from xpubuild.engine.child import resolve_executable
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.events import Sink, StepOutput
 from xpubuild.engine.failure import first_error_line
@@ -170,67 +170,32 @@ class Rendered:
             "build": built,
         }
 
+    def build(
+        self, file: Path | None, cancel: Cancel, sink: Sink, *, tag: str | None, more: Sequence[str]
+    ) -> ImageBuild:
+        """Build the image, beside ``file`` or in a folder that is removed; return how.
 
-@frozen
-class Asked:
-    """What the command line says about an image; ``more`` are options of the builder."""
-
-    base: str
-    form: Format
-    xpubuild: Path | None = None
-    tag: str | None = None
-    more: tuple[str, ...] = ()
-
-    def render(self, options: Options) -> Rendered:
-        """Return the image as text.
-
-        Raises:
-            UsageError, RecipeError, UnsatisfiableError: it cannot be built as asked.
-        """
-        if options.recipe is None:
-            raise UsageError("an image needs a recipe", fix="name one", commands=("xpubuild recipes list",))
-        if options.source_dir or options.allow_dirty:
-            raise UsageError(
-                "an image is built from commits, not from your own tree or changes",
-                fix="omit --source-dir and --allow-dirty (XPUBUILD_SOURCE_DIR, XPUBUILD_ALLOW_DIRTY)",
-            )
-        base, (what, own) = base_named(self.base), _program(self.xpubuild)
-        loaded = load(options.recipe)
-        choice = choose(options, loaded)
-        shipped = loaded.path.parent == recipes_dir()
-        given: dict[str, str | Path] = {} if shipped else _recipe_files(choice)
-        word = options.recipe if shipped else loaded.path.name
-        request = ImageRequest(choice, word, base, self.form, what, given)
-        require_buildable(request)
-        return Rendered(request, render(request), {**given, **own})
-
-    def build(self, rendered: Rendered, file: Path | None, cancel: Cancel, sink: Sink) -> ImageBuild:
-        """Build what was rendered, beside ``file`` or in a folder that is removed; return how.
+        ``more`` are options of the builder.
 
         Raises:
             BuildError: the builder failed; its first error is the reason.
             ToolchainError, NoSpaceError, InterruptedByUserError.
         """
-        builder = _installed_builder(self.form)
-        if file is not None:
-            return self._build(rendered, file, builder, cancel, sink)
-        with scratch_folder("image") as folder:
-            place = folder / _NAMES[self.form]
-            rendered.write(place)
-            return self._build(rendered, place, builder, cancel, sink)
-
-    def _build(self, rendered: Rendered, file: Path, builder: str, cancel: Cancel, sink: Sink) -> ImageBuild:
-        request, own = rendered.request, platformdirs.user_cache_path("xpubuild") / "images"
+        request, own = self.request, platformdirs.user_cache_path("xpubuild") / "images"
+        if file is None:
+            with scratch_folder("image") as folder:
+                place = folder / _NAMES[request.form]
+                self.write(place)
+                return self.build(place, cancel, sink, tag=tag, more=more)
+        builder = _installed_builder(request.form)
         name = f"{request.recipe.name}-{request.choice.device}-{request.base.name}"
-        tag = self.tag or f"localhost/xpubuild:{name}"
-        words: tuple[str, ...] = (
-            *_FLAGS.get(builder, ()), "--file", str(file), "--tag", tag, *self.more,
-            str(file.parent),
-        )  # fmt: skip
-        if self.form == "apptainer":
-            tag = str(Path(self.tag or f"xpubuild-{name}.sif").absolute())
-            words = ("--bind", f"{own / 'cache'}:{CACHE}", *self.more, tag, str(file))
-        argv = (builder, "build", *words)
+        if request.form == "apptainer":
+            tag = str(Path(tag or f"xpubuild-{name}.sif").absolute())
+            words = ["--bind", f"{own / 'cache'}:{CACHE}", *more, tag, str(file)]
+        else:
+            tag = tag or f"localhost/xpubuild:{name}"
+            words = [*_FLAGS.get(builder, ()), "--file", str(file), "--tag", tag, *more, str(file.parent)]
+        argv = [builder, "build", *words]
         log = own / f"{hashlib.sha256(tag.encode()).hexdigest()[:12]}.log"
         (own / "cache").mkdir(parents=True, exist_ok=True)
         variables = {name: value for name, value in os.environ.items() if name.startswith(_OF_BUILDERS)}
@@ -250,20 +215,40 @@ class Asked:
                     fix="correct what the log says, then run the same command again: what was built is kept",
                     commands=(f"xpubuild explain {shlex.quote(str(log))}",),
                     log=log,
-                    evidence={"argv": list(argv), "returncode": result.returncode},
+                    evidence={"argv": argv, "returncode": result.returncode},
                 )
-        return {"builder": builder, "argv": list(argv), "tag": tag, "log": str(log)}
+        return {"builder": builder, "argv": argv, "tag": tag, "log": str(log)}
+
+
+def rendered(options: Options, base_name: str, form: Format, xpubuild: Path | None = None) -> Rendered:
+    """Return an image; ``xpubuild`` is the wheel that it installs, None for the xpubuild that runs.
+
+    Raises:
+        UsageError, RecipeError, UnsatisfiableError: it cannot be built as asked.
+    """
+    if options.recipe is None:
+        raise UsageError("an image needs a recipe", fix="name one", commands=("xpubuild recipes list",))
+    if options.source_dir or options.allow_dirty:
+        raise UsageError(
+            "an image is built from commits, not from your own tree or changes",
+            fix="omit --source-dir and --allow-dirty (XPUBUILD_SOURCE_DIR, XPUBUILD_ALLOW_DIRTY)",
+        )
+    base, (what, own) = base_named(base_name), _program(xpubuild)
+    loaded = load(options.recipe, options.with_)
+    choice = choose(options, loaded)
+    shipped = all(folder.is_relative_to(recipes_dir()) for folder in loaded.folders)
+    given: dict[str, str | Path] = {} if shipped else _recipe_files(choice)
+    word = options.recipe if shipped else loaded.path.name
+    request = ImageRequest(choice, word, base, form, what, given)
+    require_buildable(request)
+    return Rendered(request, render(request), {**given, **own})
 
 
 def _installed_builder(form: Format) -> str:
     """Return the first builder of a format that is installed."""
-    known, env = _BUILDERS[form], base_environment()
-    for name in known:
-        try:
-            resolve_executable(name, env)
-        except ToolchainError:
-            continue
-        return name
+    known, path = _BUILDERS[form], base_environment()["PATH"]
+    if found := next((name for name in known if shutil.which(name, path=path)), None):
+        return found
     raise ToolchainError(
         f"nothing that builds the format {form} is installed",
         why=f"looked on PATH for {', '.join(known)}",

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from xpubuild.artifacts.record import record_hash
 from xpubuild.errors import ToolchainError
-from xpubuild.resources import CHECKOUT, package_dir
+from xpubuild.resources import CHECKOUT, PACKAGE
 
 #: The name of the file with its dependencies, in ``recipes/requirements`` and beside the wheel.
 REQUIREMENTS = "xpubuild.txt"
@@ -54,7 +54,7 @@ def own_wheel() -> tuple[str, bytes]:
 
 def _of_checkout() -> dict[str, Path]:
     """Return the files of the checkout that runs, by their names in a wheel."""
-    package, found = package_dir(), dict[str, Path]()
+    package, found = PACKAGE, dict[str, Path]()
     folders = {f"{_NAME}/_data/{name}": package.parent / folder for name, folder in CHECKOUT.items()}
     for name, folder in {_NAME: package, **folders}.items():
         files = (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc")

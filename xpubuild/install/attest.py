@@ -22,8 +22,8 @@ from pydantic import BaseModel, ConfigDict
 
 from xpubuild import __version__
 from xpubuild.artifacts.audit_report import Finding
-from xpubuild.engine import files
 from xpubuild.engine.environment import base_environment
+from xpubuild.engine.files import write_json
 from xpubuild.engine.fingerprint import digest, file_sha256
 from xpubuild.engine.process import query
 from xpubuild.errors import RecipeError, ToolchainError
@@ -37,32 +37,40 @@ STATEMENT_TYPE, PREDICATE_TYPE = "https://in-toto.io/Statement/v1", "https://sls
 BUILD_TYPE, BUILDER = "urn:xpubuild:install:1", "urn:xpubuild"
 #: The namespace of ``ssh-keygen -Y``: a signature for something else is none of a wheel.
 NAMESPACE = "xpubuild"
+#: Role -> the type of CycloneDX components; others are libraries.
+_TYPES = {"compiler": "application", "driver": "device-driver"}
 
 
 @frozen
 class Part:
-    """Something that a build took or made; ``sha256`` of a file, ``commit`` of a tree."""
+    """Something that a build took or made; ``sha256`` of a file. The version of a source is its commit."""
 
-    kind: str
-    """A type of CycloneDX components: library, application, device-driver."""
     role: str
     """What it is to the build: wheel, source, package, archive, oneapi, driver, compiler."""
     name: str
     version: str
-    purl: str | None = None
     sha256: str | None = None
     url: str | None = None
-    commit: str | None = None
 
     @property
     def ref(self) -> str:
         """Its reference inside the document."""
         return f"{self.role}:{self.name}@{self.version}"
 
+    @property
+    def purl(self) -> str | None:
+        """Its package URL, where it has one."""
+        if self.role in ("wheel", "package"):
+            return f"pkg:pypi/{canonicalize_name(self.name)}@{quote(self.version)}"
+        split = urlsplit(self.url or "")
+        if self.role != "source" or split.hostname != "github.com":
+            return None
+        return f"pkg:github/{split.path.strip('/').removesuffix('.git').lower()}@{self.version}"
+
     def component(self) -> dict[str, Any]:
         """Return it as a component of an SBOM."""
         found: dict[str, Any] = {
-            "type": self.kind,
+            "type": _TYPES.get(self.role, "library"),
             "bom-ref": self.ref,
             "name": self.name,
             "version": self.version,
@@ -74,26 +82,25 @@ class Part:
         if self.sha256 is not None:
             found["hashes"] = [{"alg": "SHA-256", "content": self.sha256}]
         if self.url is not None:
-            found["externalReferences"] = [
-                {"type": "vcs" if self.commit else "distribution", "url": self.url}
-            ]
+            kind = "vcs" if self.role == "source" else "distribution"
+            found["externalReferences"] = [{"type": kind, "url": self.url}]
         return found
 
     def dependency(self) -> dict[str, Any]:
         """Return it as a resource descriptor of in-toto."""
-        uri = self.purl or (f"git+{self.url}@{self.commit}" if self.commit else self.url or self.ref)
-        hashes = {"gitCommit": self.commit} if self.commit else {"sha256": self.sha256} if self.sha256 else {}
-        return {"name": self.name, "uri": uri, **({"digest": hashes} if hashes else {})}
+        found: dict[str, Any] = {"name": self.name, "uri": self.purl or self.url or self.ref}
+        if self.role == "source":
+            found["digest"] = {"gitCommit": self.version}
+            if self.purl is None and self.url is not None:
+                found["uri"] = f"git+{self.url}@{self.version}"
+        elif self.sha256 is not None:
+            found["digest"] = {"sha256": self.sha256}
+        return found
 
 
 def parts_of_receipt(receipt: Mapping[str, Any]) -> list[Part]:
     """Return what the build of a receipt took and made."""
-    found = [
-        Part(
-            "library", "wheel", one["name"], one["version"], _pypi(one["name"], one["version"]), one["sha256"]
-        )
-        for one in receipt["wheels"]
-    ]
+    found = [Part("wheel", one["name"], one["version"], one["sha256"]) for one in receipt["wheels"]]
     for step in receipt["steps"]:
         component, _, kind = step["id"].rpartition(".")
         for item in step["evidence"]:
@@ -106,10 +113,10 @@ def parts_of_receipt(receipt: Mapping[str, Any]) -> list[Part]:
                 found += [_archive(one["name"], one["url"], one["sha256"]) for one in item["archives"]]
     found += [_package(one["name"], one["version"], one["sha256"]) for one in receipt["prebuilt"]]
     host = receipt["host"]
-    found += [Part("library", "oneapi", one["name"], one["version"]) for one in receipt["oneapi"]]
-    found += [Part("application", "compiler", one["name"], one["version"]) for one in host["compilers"]]
+    found += [Part("oneapi", one["name"], one["version"]) for one in receipt["oneapi"]]
+    found += [Part("compiler", one["name"], one["version"]) for one in host["compilers"]]
     if receipt["oneapi"]:
-        found += [Part("device-driver", "driver", one["package"], one["version"]) for one in host["drivers"]]
+        found += [Part("driver", one["package"], one["version"]) for one in host["drivers"]]
     return list({part.ref: part for part in found}.values())
 
 
@@ -120,12 +127,9 @@ def of_lock(lock: Lock) -> dict[str, Any]:
         found += [_package(name.partition(";")[0], pin.version, None) for name, pin in file.pins.items()]
     found += [_archive(name, item.url, item.sha256) for name, item in lock.archives.items()]
     machine = lock.machine
-    for role, kind, items in (
-        ("compiler", "application", machine.compilers),
-        ("oneapi", "library", machine.oneapi),
-        ("driver", "device-driver", machine.drivers),
-    ):
-        found += [Part(kind, role, name, version) for name, version in items.items()]
+    parts = {"compiler": machine.compilers, "oneapi": machine.oneapi, "driver": machine.drivers}
+    for role, items in parts.items():
+        found += [Part(role, name, version) for name, version in items.items()]
     return sbom(list({part.ref: part for part in found}.values()), lock.name, lock.plan)
 
 
@@ -140,25 +144,16 @@ def _name(place: str) -> str:
 
 
 def _source(name: str, url: str, commit: str) -> Part:
-    split = urlsplit(url)
-    path = split.path.strip("/").removesuffix(".git")
-    purl = f"pkg:github/{path.lower()}@{commit}" if split.hostname == "github.com" else None
     # A folder of this machine says nothing elsewhere: the commit does.
-    return Part(
-        "library", "source", name, commit, purl, None, url if split.scheme != "file" else None, commit
-    )
+    return Part("source", name, commit, url=None if urlsplit(url).scheme == "file" else url)
 
 
 def _archive(name: str, url: str, sha256: str) -> Part:
-    return Part("library", "archive", name, sha256[:12], None, sha256, url)
+    return Part("archive", name, sha256[:12], sha256, url)
 
 
 def _package(name: str, version: str, sha256: str | None) -> Part:
-    return Part("library", "package", canonicalize_name(name), version, _pypi(name, version), sha256)
-
-
-def _pypi(name: str, version: str) -> str:
-    return f"pkg:pypi/{canonicalize_name(name)}@{quote(version)}"
+    return Part("package", canonicalize_name(name), version, sha256)
 
 
 def sbom(parts: list[Part], recipe: str, identity: str, created: str | None = None) -> dict[str, Any]:
@@ -241,10 +236,10 @@ def write_documents(receipt: Mapping[str, Any], place_of_sbom: Path, key: Path |
     parts = parts_of_receipt(receipt)
     made = [place_of_sbom]
     created = _utc(max((item["started"] for item in receipt["commands"]), default=time.time()))
-    write_document(made[0], sbom(parts, receipt["recipe"], receipt["lock_digest"], created))
+    write_json(place_of_sbom, sbom(parts, receipt["recipe"], receipt["lock_digest"], created))
     for wheel in receipt["wheels"]:
         place = Path(f"{wheel['path']}{STATEMENT}")
-        write_document(place, statement(receipt, wheel, parts))
+        write_json(place, statement(receipt, wheel, parts))
         made.append(place)
         signature = Path(f"{place}{SIGNATURE}")
         signature.unlink(missing_ok=True)  # of an earlier build
@@ -252,11 +247,6 @@ def write_documents(receipt: Mapping[str, Any], place_of_sbom: Path, key: Path |
             _sign(place, key)
             made.append(signature)
     return made
-
-
-def write_document(place: Path, document: Mapping[str, Any]) -> None:
-    """Write a document durably."""
-    files.write_atomic(place, (json.dumps(document, indent=1, sort_keys=True) + "\n").encode())
 
 
 def _sign(place: Path, key: Path) -> None:
@@ -297,10 +287,9 @@ def read_policy(path: Path) -> Policy:
     try:
         return Policy.model_validate(read_yaml_strict(read_text(path)))
     except (OSError, ValueError, yaml.YAMLError) as error:
-        first = str(error).splitlines()
         raise RecipeError(
             f"the policy {path} cannot be read",
-            why="; ".join(line.strip() for line in first[:3]),
+            why="; ".join(line.strip() for line in str(error).splitlines()[:3]),
             fix="write a YAML file with any of the keys signers, recipes, locks and wheels",
         ) from error
 

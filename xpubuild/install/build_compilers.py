@@ -16,20 +16,18 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from xpubuild.artifacts.step_proofs import LinksProof
 from xpubuild.engine.environment import base_environment
-from xpubuild.engine.model import Command, Proof, Step
+from xpubuild.engine.model import Command, Step
 from xpubuild.engine.places import existing
 from xpubuild.engine.process import probe
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import ToolchainError
-from xpubuild.frozen import frozen
 from xpubuild.install.target import Compilers, OneapiFacts, Target
 from xpubuild.machine.compilers import HostCompilers
 from xpubuild.recipe.switches import is_on
-from xpubuild.supply.caching import CompileCache, Family, Wanted, as_evidence, logs_of
+from xpubuild.supply.caching import CompileCache, Wanted, logs_of
 
 _SELECTED = re.compile(r"^Selected GCC installation: (.+)$", re.MULTILINE)
 #: Each program, and the variable that names a configuration file for it (Intel's compiler guide).
@@ -92,7 +90,7 @@ def links_steps(target: Target) -> tuple[list[Step], list[Step]]:
     if names:
         links = {str(_folder(target) / name): path for name, path in names.items()}
         chosen.append(_links(_COMPILERS, f"link {' and '.join(names)} to the chosen compilers", links))
-    if cache is None or not any(_by_links(target, name, cache) for name in target.components):
+    if cache is None or not any(_by_links(target, name) for name in target.components):
         return chosen, []
     programs = (target.compilers.cc, target.compilers.cxx)
     links = {str(_folder(target, _CACHE) / Path(name).name): cache.path for name in programs}
@@ -136,32 +134,9 @@ def compiler_files(target: Target) -> dict[str, str]:
 _FOR_PRECOMPILED = ("pch_defines", "time_macros")
 
 
-@frozen
-class HitsProof:
-    """No condition: counts what became of the calls of compilers, for the receipt."""
-
-    logs: tuple[tuple[Family, Path], ...]
-
-    def describe(self) -> str:
-        """Return what is counted."""
-        return "hits of ccache are counted"
-
-    def key(self) -> None:
-        """Return nothing: a cache changes no result."""
-
-    def check(self) -> dict[str, Any]:
-        """Return the counts."""
-        return as_evidence(self.logs)
-
-
-def cached(target: Target, name: str) -> tuple[tuple[str, ...], tuple[Proof, ...], tuple[str, ...]]:
-    """Return what the cache adds to a build: the step it needs, a proof, and logs of each attempt."""
-    cache = target.compile_cache
-    if cache is None:
-        return (), (), ()
-    logs = logs_of(name, target.layout.build)
-    tools = (_CACHE,) if _by_links(target, name, cache) else ()
-    return tools, (HitsProof(logs),), tuple(str(path) for _, path in logs)
+def cache_needed(target: Target, name: str) -> tuple[str, ...]:
+    """Return the step that a build needs where a cache is in front of its compilers by links."""
+    return (_CACHE,) if _by_links(target, name) else ()
 
 
 def cache_tuning(target: Target, name: str, env: Mapping[str, str]) -> dict[str, str]:
@@ -171,15 +146,14 @@ def cache_tuning(target: Target, name: str, env: Mapping[str, str]) -> dict[str,
         # PyTorch's CMake looks for ccache by itself, and one that cannot write to its folder ends the build.
         off = target.options.compile_cache == "none" or target.no_compile_cache
         return {"CCACHE_DISABLE": "1"} if off else {}
-    found, root = dict(cache.environment), str(target.layout.root)
     log = logs_of(name, target.layout.build)[0][1]
-    found |= {"CCACHE_BASEDIR": root, "CCACHE_STATSLOG": str(log)}
+    found = {**cache.environment, "CCACHE_BASEDIR": str(target.layout.root), "CCACHE_STATSLOG": str(log)}
     found |= {"CCACHE_EXTRAFILES": os.pathsep.join(cache.hashed)} if cache.hashed else {}
     if is_on(env.get("USE_PRECOMPILED_HEADERS", "")):
         known = [item.strip() for item in cache.sloppiness.split(",") if item.strip()]
         found["CCACHE_DEPEND"] = "1"
         found["CCACHE_SLOPPINESS"] = ",".join(dict.fromkeys((*known, *_FOR_PRECOMPILED)))
-    if _by_links(target, name, cache):
+    if _by_links(target, name):
         folder, both = _folder(target, _CACHE), {"CC": compilers.cc, "CXX": compilers.cxx}
         found |= {variable: str(folder / Path(path).name) for variable, path in both.items()}
         real = dict.fromkeys(str(Path(path).parent) for path in both.values())
@@ -207,9 +181,9 @@ def sycl_cache(target: Target, name: str) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _by_links(target: Target, name: str, cache: CompileCache) -> bool:
-    component = target.component(name)
-    return component.kind == "source" and component.build.compile_cache == "links" and cache.launched
+def _by_links(target: Target, name: str) -> bool:
+    component, launched = target.component(name), target.compile_cache and target.compile_cache.launched
+    return bool(launched) and component.kind == "source" and component.build.compile_cache == "links"
 
 
 # --- which cache there is --------------------------------------------------------------------------------
@@ -217,23 +191,19 @@ def _by_links(target: Target, name: str, cache: CompileCache) -> bool:
 _SETTING = re.compile(r"^\((?P<origin>.*)\) (?P<name>\w+) = (?P<value>.*)$", re.MULTILINE)
 #: PyTorch's CONTRIBUTING.md advises 25 GiB; with its default of 5 a build evicts its own objects.
 _SIZE = "25G"
-#: Settings with which ccache serves objects of other inputs -> the variable that takes them back.
-_UNSAFE = {"ignore_options": "CCACHE_IGNOREOPTIONS", "ignore_headers_in_manifest": "CCACHE_IGNOREHEADERS"}
 #: What ccache calls the storage that several machines share: renamed in 4.7.
 _REMOTES = ("remote_storage", "secondary_storage")
 #: Settings with which ccache adds no objects: its folder need not be writable.
 _READ_ONLY = ("read_only", "read_only_direct")
 
 
-def compile_cache(
-    wanted: Wanted, compilers: Compilers, oneapi: OneapiFacts | None, caller: Mapping[str, str] = os.environ
-) -> CompileCache | str:
+def compile_cache(wanted: Wanted, compilers: Compilers, oneapi: OneapiFacts | None) -> CompileCache | str:
     """Return the cache that builds use; for none why the one that is installed is not used, "" if none is.
 
     Raises:
         ToolchainError: the one that was asked for is missing or of no use.
     """
-    environment = base_environment(caller)
+    environment = base_environment()
     path = None if wanted == "none" else shutil.which("ccache", path=environment["PATH"])
     found = _ccache(path, environment) if path else ""
     if isinstance(found, CompileCache):
@@ -263,7 +233,8 @@ def _ccache(path: str, environment: Mapping[str, str]) -> CompileCache | str:
         except OSError as error:
             why = f"nothing can be written to {settings['cache_dir']}, the folder of {path}"
             return f"{why}: {error.strerror}"
-    found = {_UNSAFE[name]: "" for name in _UNSAFE if settings.get(name)}
+    # Two settings with which ccache serves objects of other inputs are taken back.
+    found = {"CCACHE_IGNOREOPTIONS": "", "CCACHE_IGNOREHEADERS": ""}
     found |= {"CCACHE_COMPILERCHECK": "content", "CCACHE_NOHASHDIR": "1"}
     if next(item["origin"] for item in shown if item["name"] == "max_size") == "default":
         found["CCACHE_MAXSIZE"] = settings["max_size"] = _SIZE

@@ -24,7 +24,6 @@ from xpubuild.install.build_compilers import sycl_cache
 from xpubuild.install.target import Admission, Choice, Target
 from xpubuild.machine.host_report import HostReport
 from xpubuild.machine.jobs import JobPlan, LargeUnit, plan_jobs
-from xpubuild.recipe.model import LargeUnits
 from xpubuild.recipe.switches import is_on
 from xpubuild.workspace.layout import Layout
 
@@ -68,11 +67,6 @@ _PROGRAM = (
 def launcher(layout: Layout) -> Path:
     """Return the launcher, as it is in the commands of a build; what it reads is beside it."""
     return layout.build / "launcher" / "launch"
-
-
-def program(python: str) -> str:
-    """Return the text of the launcher; ``python`` runs ``admit.py`` beside it."""
-    return _LAUNCHER.format(variable=VARIABLE, python=shlex.quote(python), program=_PROGRAM)
 
 
 def has_launcher(choice: Choice, name: str) -> bool:
@@ -123,7 +117,8 @@ def launcher_files(target: Target) -> dict[str, str]:
     if not names:
         return {}
     place, admission = launcher(target.layout), target.admission
-    found = {str(place): program(target.python)}
+    python = shlex.quote(target.python)
+    found = {str(place): _LAUNCHER.format(variable=VARIABLE, python=python, program=_PROGRAM)}
     if admission is not None:
         found[str(place.with_name("admit.py"))] = admission.program
         found |= {str(_settings(target, name)): _text(target, admission, name) for name in names}
@@ -186,8 +181,13 @@ def capacity(choice: Choice, host: HostReport, gcc: str) -> tuple[JobPlan, Admis
     """
     memory = host.memory
     per_job = [choice.component(name).build.memory_gib_per_job for name in choice.components]
-    units = [unit for name in choice.components for unit in large_units(choice, name, gcc)]
-    large = [LargeUnit(u.what, int(u.gib_each * _GIB), int(u.gib_largest * _GIB)) for u in units]
+    # The most demanding units that a build compiles for this device, with this compiler.
+    large = [
+        LargeUnit(unit.what, int(unit.gib_each * _GIB), int(unit.gib_largest * _GIB))
+        for name in choice.components
+        for unit in choice.component(name).build.large_units
+        if choice.device in unit.targets and (unit.gcc is None or gcc in SpecifierSet(unit.gcc))
+    ]
     plan = plan_jobs(
         host.cpu.usable,
         memory.usable_bytes,
@@ -202,15 +202,6 @@ def capacity(choice: Choice, host: HostReport, gcc: str) -> tuple[JobPlan, Admis
     own_group = limit is not None and limit < (memory.total_bytes or 0)
     program = Path(admit.__file__).read_text("utf-8")
     return plan, Admission(plan.budget_bytes, own_group, plan.other_jobs, program)
-
-
-def large_units(choice: Choice, name: str, gcc: str) -> list[LargeUnits]:
-    """Return the most demanding units that a build compiles for this device, with this compiler."""
-    return [
-        unit
-        for unit in choice.component(name).build.large_units
-        if choice.device in unit.targets and (unit.gcc is None or gcc in SpecifierSet(unit.gcc))
-    ]
 
 
 def _can_wait(choice: Choice) -> bool:
@@ -229,9 +220,8 @@ def _can_wait(choice: Choice) -> bool:
 
 def jobs_of(step: Step) -> int | None:
     """Return the number of jobs of a step; None if it compiles nothing."""
-    given = {name: value for command in step.commands for name, value in command.tuning.items()}
-    found = next((given[name] for name in JOBS_VARIABLES if name in given), None)
-    return None if found is None else int(found)
+    found = (command.tuning.get(JOBS_VARIABLES[0]) for command in step.commands)
+    return next((int(jobs) for jobs in found if jobs is not None), None)
 
 
 def one_by_one(steps: Sequence[Step]) -> tuple[Step, ...]:

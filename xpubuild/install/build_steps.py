@@ -11,30 +11,31 @@ import functools
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
+from xpubuild.artifacts.against import NOTE, TREE, AgainstProof
 from xpubuild.artifacts.audit_report import AuditPolicy
 from xpubuild.artifacts.expectation import OFF
 from xpubuild.artifacts.installed import InstalledProof, installed_stamp
 from xpubuild.artifacts.step_proofs import SameWheelProof, VerifyProof, WheelProof
-from xpubuild.engine.model import XPUBUILD, Command, Publish, Step
+from xpubuild.engine.model import XPUBUILD, Command, Proof, Publish, Step
 from xpubuild.errors import RecipeError
 from xpubuild.install import environment_steps as environment
 from xpubuild.install import source_steps as sources
-from xpubuild.install.build_compilers import cache_tuning, cached, compiler_environment, path_prefix
+from xpubuild.install.build_compilers import cache_needed, cache_tuning, compiler_environment, path_prefix
 from xpubuild.install.build_jobs import jobs_environment_of, launcher_folder, launcher_tuning, memory_of
 from xpubuild.install.complete import explain_held
+from xpubuild.install.environment_steps import words
 from xpubuild.install.target import Target
 from xpubuild.machine.python_environment import repair_env_command
+from xpubuild.supply.caching import logs_of
 from xpubuild.supply.git.edits import EDITABLE, WHEEL
-from xpubuild.supply.git.pin import Pin
 
 #: A wheel folder that pip is configured with may hold a newer version, and pip would take that one.
 _OWN_WHEELS_ALONE = {"PIP_CONFIG_FILE": "/dev/null", "PIP_FIND_LINKS": ""}
 
 
-_LIST = "TORCH_XPU_ARCH_LIST"
 TORCH = "torch"
+_LIST = "TORCH_XPU_ARCH_LIST"
 
 
 def wants_xpu(env: Mapping[str, str]) -> bool:
@@ -58,42 +59,39 @@ def audited_targets(target: Target, name: str, env: Mapping[str, str]) -> tuple[
 SOURCE_DATE_EPOCH = "1577836800"
 
 
-def source_folder(target: Target, name: str) -> str:
-    """Return the folder of a component's pyproject.toml or setup.py."""
-    folder = target.tree(name)
-    inside = target.component(name).build.source_dir
-    return str(folder if inside == "." else folder / inside)
+def source_folder(target: Target, name: str, *, checked: bool = False) -> str:
+    """Return the folder of a component's pyproject.toml or setup.py: where it is built, or is ``checked``."""
+    copy = None if checked else sources.against_folder(target, name)
+    folder = target.tree(name) if copy is None else copy / TREE
+    return str(folder / target.component(name).build.source_dir)
 
 
 def build_environment(target: Target, name: str) -> dict[str, str]:
     """Return the environment overlay of a source build, in the order: switches, compilers, oneAPI, ABI."""
     own = target.component(name).build.cxx11_abi
     abi = str(target.cxx11_abi if own is None else own)
-    env = {key: target.fill(value) for key, value in target.switches[name].items()}
-    env.update(
-        {
-            "CC": target.compilers.cc,
-            "CXX": target.compilers.cxx,
-            "CMAKE_PREFIX_PATH": str(target.layout.env),
-            "CMAKE_GENERATOR": "Ninja",
-            "SOURCE_DATE_EPOCH": SOURCE_DATE_EPOCH,
-            "_GLIBCXX_USE_CXX11_ABI": abi,
-            # Bytecode in the tree is neither written nor read: it would be run in place of the pinned source.
-            "PYTHONPYCACHEPREFIX": bytecode(target, name),
-        }
-    )
-    env["CXXFLAGS"] = " ".join(filter(None, (env.get("CXXFLAGS"), f"-D_GLIBCXX_USE_CXX11_ABI={abi}")))
-    if target.oneapi is not None:
-        own_prefix = env["CMAKE_PREFIX_PATH"]
-        env.update(target.oneapi.env)
-        theirs = target.oneapi.env.get("CMAKE_PREFIX_PATH")
-        env["CMAKE_PREFIX_PATH"] = f"{own_prefix}:{theirs}" if theirs else own_prefix
-    env.update(compiler_environment(target))
-    env.update(sources.served_environment(target, name))
-    env.update(sources.unpacked_environment(target, name))
-    for file in scratch_config(target, name):
-        env["DIST_EXTRA_CONFIG"] = file
-    return env
+    switches = {key: target.fill(value, name) for key, value in target.switches[name].items()}
+    flags = (switches.get("CXXFLAGS"), f"-D_GLIBCXX_USE_CXX11_ABI={abi}")
+    oneapi = dict(target.oneapi.env) if target.oneapi is not None else {}
+    prefixes = (str(target.layout.env), oneapi.pop("CMAKE_PREFIX_PATH", None))
+    scratch = next(iter(scratch_config(target, name)), "")
+    return {
+        **switches,
+        "CC": target.compilers.cc,
+        "CXX": target.compilers.cxx,
+        "CMAKE_PREFIX_PATH": ":".join(filter(None, prefixes)),
+        "CMAKE_GENERATOR": "Ninja",
+        "SOURCE_DATE_EPOCH": SOURCE_DATE_EPOCH,
+        "_GLIBCXX_USE_CXX11_ABI": abi,
+        # Bytecode in the tree is neither written nor read: it would be run in place of the pinned source.
+        "PYTHONPYCACHEPREFIX": bytecode(target, name),
+        "CXXFLAGS": " ".join(filter(None, flags)),
+        **oneapi,
+        **compiler_environment(target),
+        **sources.served_environment(target, name),
+        **sources.unpacked_environment(target, name),
+        **({"DIST_EXTRA_CONFIG": scratch} if scratch else {}),
+    }
 
 
 def bytecode(target: Target, name: str) -> str:
@@ -117,26 +115,24 @@ def scratch_config(target: Target, name: str) -> Mapping[str, str]:
     return {str(file): f"[build]\nbuild_base = {place}\n"}
 
 
-def check_command(target: Target, name: str, pin: Pin | None, *, kind: str = WHEEL) -> Command:
+def check_command(target: Target, name: str, *, kind: str = WHEEL) -> Command:
     """Return the command that compares the tree with its pin and with what the recipe says of its front end.
 
-    ``pin`` is None for a tree with edits on purpose.
+    A tree with edits on purpose has no pin.
     """
-    source, build = target.component(name).source, target.component(name).build
-    tree = ["--checkout", str(target.tree(name)), "--kind", kind]
+    component, pin = target.component(name), sources.pin_checked(target, name)
+    source, build = component.source, component.build
+    folder = source_folder(target, name, checked=True)
+    argv = [
+        XPUBUILD, "plumbing", "front-end", folder, "--wanted", build.front_end,
+        *words("--setting", sorted(build.config_settings)),
+        "--checkout", str(target.tree(name)), "--kind", kind,
+    ]  # fmt: skip
     if pin is not None:
-        tree += ["--commit", pin.commit, *(() if pin.submodules else ("--no-submodules",))]
-        tree += [part for path in pin.skip for part in ("--skip-submodule", path)]
-    tree += [part for path in (source.made_by_build if source else ()) for part in ("--besides", path)]
-    tree += sources.own_options(target, name)
-    settings = [part for key in sorted(build.config_settings) for part in ("--setting", key)]
-    return Command(
-        argv=(
-            XPUBUILD, "plumbing", "front-end", source_folder(target, name),
-            "--wanted", build.front_end, *settings, *tree,
-        ),
-        portable=(),
-    )  # fmt: skip
+        argv += ["--commit", pin.commit, *(() if pin.submodules else ("--no-submodules",))]
+        argv += words("--skip-submodule", pin.skip)
+    argv += words("--besides", source.made_by_build if source else ())
+    return Command(argv=(*argv, *sources.own_options(target, name)), portable=())
 
 
 def wheel_command(target: Target, name: str, stage: str) -> Command:
@@ -164,15 +160,15 @@ def configure_command(target: Target, name: str, folder: str) -> Command:
     """
     argv = (
         XPUBUILD, "plumbing", "configure", source_folder(target, name),
-        "--env", str(target.layout.env), *_settings(target, name, "--setting", {"build-dir": folder}),
+        "--env", str(target.layout.env), *_settings(target, name, "--setting", **{"build-dir": folder}),
     )  # fmt: skip
     # Nothing is compiled, and the launchers would be in what a rehearsal looks at.
     return _command(target, name, argv, compiles=False)
 
 
-def _settings(target: Target, name: str, option: str, more: Mapping[str, str] | None = None) -> list[str]:
-    every = {**(more or {}), **target.component(name).build.config_settings}
-    return [part for key in sorted(every) for part in (option, f"{key}={target.fill(every[key])}")]
+def _settings(target: Target, name: str, option: str, **more: str) -> tuple[str, ...]:
+    every = {**more, **target.component(name).build.config_settings}
+    return words(option, [f"{key}={target.fill(every[key], name)}" for key in sorted(every)])
 
 
 def _pip(target: Target, name: str, verb: str) -> tuple[str, ...]:
@@ -195,13 +191,13 @@ def _command(
         tuning |= launcher_tuning(target, name, {**env, **tuning})
     oneapi_path = target.oneapi.path_prefix if target.oneapi else ()
     tools = (str(target.layout.env / "bin"), *path_prefix(target), *oneapi_path)
-    return Command(
-        argv=argv,
-        env=env,
-        cwd=cwd,
-        path_prefix=(*sources.git_folder(target, name), *tools),
-        tuning=tuning,
-    )  # fmt: skip
+    path = (*sources.git_folder(target, name), *tools)
+    return Command(argv=argv, env=env, cwd=cwd, path_prefix=path, tuning=tuning)
+
+
+def _logs(target: Target, name: str) -> tuple[str, ...]:
+    """Return where a compile cache counts its calls; of an earlier build, also where there is none now."""
+    return tuple(str(path) for _, path in logs_of(name, target.layout.build))
 
 
 def _relevant(target: Target) -> dict[str, object]:
@@ -209,51 +205,43 @@ def _relevant(target: Target) -> dict[str, object]:
     return {"compiler": dict(target.compilers.key), "oneapi": target.oneapi.digest if target.oneapi else ""}
 
 
-def _policy(target: Target, name: str, **more: Any) -> AuditPolicy:
-    """Return what a component's wheel must be like, as its recipe has it."""
-    audit = target.component(name).audit
-    return AuditPolicy(
-        cxx11_abi=target.cxx11_abi if audit.cxx11_abi else None,
-        forbid_needed=tuple(audit.forbid_needed),
-        allow_missing=tuple(audit.allow_missing),
-        **more,
-    )
-
-
 def wheel_step(target: Target, name: str, after: tuple[str, ...]) -> Step:
     """Return the step that builds and audits the wheel of a source component."""
     component, layout = target.component(name), target.layout
+    audit, resume = component.audit, component.build.resume
     stage, build_folder = layout.wheels / f".stage-{name}", layout.build / name
     command = wheel_command(target, name, str(stage))
-    policy = _policy(
-        target,
-        name,
-        require_strings=tuple(component.audit.require_strings),
+    policy = AuditPolicy(
+        cxx11_abi=target.cxx11_abi if audit.cxx11_abi else None,
+        forbid_needed=tuple(audit.forbid_needed),
+        allow_missing=tuple(audit.allow_missing),
+        require_strings=tuple(audit.require_strings),
         device_targets=audited_targets(target, name, command.env),
     )
-    tools, counted, logs = cached(target, name)
     search = (str(target.site_packages / "torch" / "lib"), str(layout.env / "lib"))
+    audited = WheelProof(str(stage), "*.whl", policy, search)
+    proofs: tuple[Proof, ...] = (sources.built_tree_proof(target, name), audited)
+    copy = sources.against_folder(target, name)
+    if copy is not None:
+        proofs += (AgainstProof(str(stage), str(target.site_packages), str(copy / NOTE)),)
     return Step(
         id=f"{name}.wheel",
         title=f"build {component.dist} wheel",
         needs=(f"{name}.source", *after),
-        tools=tools,
-        commands=(check_command(target, name, sources.pin_checked(target, name)), command),
-        proofs=(
-            sources.built_tree_proof(target, name),
-            WheelProof(str(stage), "*.whl", policy, search),
-            *counted,
-        ),
-        inputs=(source_folder(target, name),),
+        tools=cache_needed(target, name),
+        commands=(check_command(target, name), *sources.against_command(target, name), command),
+        proofs=proofs,
+        inputs=(source_folder(target, name, checked=True),),
         outputs=(str(build_folder), *launcher_folder(target, name)),
         fresh=(
             str(stage),
             bytecode(target, name),
-            *(() if component.build.resume else (str(build_folder),)),
-            *logs,
+            *(() if copy is None else (str(copy),)),
+            *(() if resume else (str(build_folder),)),
+            *_logs(target, name),
         ),
         # PyTorch's setup.py runs no CMake where this is: a resumed build would keep the switches of before.
-        stale=(f"{source_folder(target, name)}/build/CMakeCache.txt",) if component.build.resume else (),
+        stale=(f"{source_folder(target, name)}/build/CMakeCache.txt",) if resume else (),
         publish=Publish(stage=str(stage), folder=str(layout.wheels), pattern="*.whl"),
         relevant=_relevant(target),
         memory_bytes=memory_of(target, name),
@@ -262,11 +250,7 @@ def wheel_step(target: Target, name: str, after: tuple[str, ...]) -> Step:
 
 def _installing(target: Target, name: str, command: Command, before: tuple[Command, ...] = ()) -> Step:
     """Return what the steps share that install a component into the environment and write down what it is."""
-    dist, site, held = (
-        target.component(name).dist,
-        target.site_packages,
-        environment.held_file(target, name),
-    )
+    dist, held = target.component(name).dist, environment.held_file(target, name)
     constraints = environment.constraints_of(target, name)
     return Step(
         id=f"{name}.install",
@@ -274,14 +258,14 @@ def _installing(target: Target, name: str, command: Command, before: tuple[Comma
         commands=(
             repair_env_command(str(target.layout.env)),
             *before,
-            replace(command, argv=(*command.argv, *environment.words("--constraint", constraints))),
+            replace(command, argv=(*command.argv, *words("--constraint", constraints))),
             environment.hold_command(target, name),
         ),
         proofs=(environment.held_proof(target, name),),
         inputs=constraints,
         outputs=(str(target.layout.env), held),
         witnesses=(held,),
-        witness_globs=((str(site), f"{dist.replace('-', '_')}-*.dist-info/RECORD"),),
+        witness_globs=((str(target.site_packages), f"{dist.replace('-', '_')}-*.dist-info/RECORD"),),
     )
 
 
@@ -310,60 +294,48 @@ def editable_step(target: Target, name: str, needs: tuple[str, ...]) -> Step:
     Always with pip at first: ``setup.py develop`` is gone from setuptools.
     """
     dist, folder = target.component(name).dist, source_folder(target, name)
-    again = (
-        str(target.layout.python),
-        *environment.rebuild_files(target),
-        dist,
-        folder,
-        *_settings(target, name, ""),
-    )
-    argv = (*filter(None, again), "--", *_pip(target, name, "install"), "--editable", folder)
-    check = check_command(target, name, sources.pin_checked(target, name), kind=EDITABLE)
+    again = (str(target.layout.python), *environment.rebuild_files(target), dist, folder)
+    settings = filter(None, _settings(target, name, ""))
+    argv = (*again, *settings, "--", *_pip(target, name, "install"), "--editable", folder)
+    check = check_command(target, name, kind=EDITABLE)
     step = _installing(target, name, _command(target, name, argv), (check,))
-    tools, counted, logs = cached(target, name)
+    installed = InstalledProof(str(target.site_packages), (dist,))
     made = (str(target.layout.build / name), *step.outputs[1:], *launcher_folder(target, name))
     return replace(
         step,
         title=f"build and install {dist} (editable)",
         needs=(f"{name}.source", *needs),
-        tools=tools,
-        proofs=(
-            InstalledProof(str(target.site_packages), (dist,)), sources.built_tree_proof(target, name),
-            *step.proofs, *counted,
-        ),
+        tools=cache_needed(target, name),
+        proofs=(installed, sources.built_tree_proof(target, name), *step.proofs),
         outputs=(step.outputs[0], *made),
         # Of who edits Python files all day what was compiled stays: it has the time of its source.
-        fresh=(*(() if name in target.dirty else (bytecode(target, name),)), *logs),
+        fresh=(*(() if name in target.dirty else (bytecode(target, name),)), *_logs(target, name)),
         relevant=_relevant(target),
         memory_bytes=memory_of(target, name),
-    )  # fmt: skip
+    )
 
 
 def verify_step(target: Target, needs: tuple[str, ...]) -> Step:
     """Return the last step: the suite, run by the interpreter that was built for."""
-    layout, suite = target.layout, target.recipe.verify
+    suite, report, oneapi = target.recipe.verify, str(target.layout.verify_report), target.oneapi
     require = [item for item in suite.require if item in target.components]
-    oneapi = target.oneapi
-    device = "xpu" if target.device == "xpu" else "cpu"
+    command = Command(
+        argv=(
+            XPUBUILD, "verify", "--python", str(target.layout.python),
+            "--device", target.device, "--suite", suite.suite,
+            *words("--require", require), "--output", report,
+        ),
+        env=dict(oneapi.env) if oneapi else {},
+        path_prefix=oneapi.path_prefix if oneapi else (),
+        portable=(),
+    )  # fmt: skip
     return Step(
         id="verify",
-        title=f"verify on the {device.upper()}",
+        title=f"verify on the {target.device.upper()}",
         needs=needs,
-        commands=(
-            Command(
-                argv=(
-                    XPUBUILD, "verify", "--python", str(layout.python),
-                    "--device", device, "--suite", suite.suite,
-                    *(part for item in require for part in ("--require", item)),
-                    "--output", str(layout.verify_report),
-                ),
-                env=dict(oneapi.env) if oneapi else {},
-                path_prefix=oneapi.path_prefix if oneapi else (),
-                portable=(),
-            ),
-        ),
-        proofs=(VerifyProof(str(layout.verify_report)),),
-        outputs=(str(layout.verify_report),),
-        witnesses=(str(layout.verify_report),),
+        commands=(command,),
+        proofs=(VerifyProof(report),),
+        outputs=(report,),
+        witnesses=(report,),
         relevant={"require": require},
-    )  # fmt: skip
+    )

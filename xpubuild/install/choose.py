@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -16,6 +15,7 @@ from xpubuild.recipe.choices import target_of
 from xpubuild.recipe.compatible_host import CMAKE_ID, of_host, oneapi_versions
 from xpubuild.recipe.constraints import solve
 from xpubuild.recipe.lint import placeholder_problems
+from xpubuild.recipe.load import component_files
 from xpubuild.recipe.model import Archive, LoadedRecipe, Recipe
 from xpubuild.recipe.situation import Situation, Verdict
 from xpubuild.recipe.values import Target as Device
@@ -23,8 +23,6 @@ from xpubuild.resources import docs_page
 from xpubuild.supply.git.worktree import find_git_dir
 from xpubuild.workspace.layout import Layout
 from xpubuild.workspace.moved import place_of
-
-_ARCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 def choose(options: Options, loaded: LoadedRecipe) -> Choice:
@@ -55,19 +53,19 @@ def choose(options: Options, loaded: LoadedRecipe) -> Choice:
             fix="omit --variant, or use one of these" if recipe.variants else "omit --variant",
         )
     device = target_of(recipe, options.target)
-    _require_aot_targets(options, recipe, device)
     components = _components(options, recipe, device)
     choice = Choice(
         options=options,
         loaded=loaded,
         layout=Layout(place_of(options.workspace or default_workspace(recipe.name))),
         device=device,
-        cxx11_abi=_abi(options, recipe, components),
+        cxx11_abi=recipe.abi.default if options.abi is None else options.abi,
         components=components,
         variant=variant,
         arch=options.named_arch or tuple(recipe.arch),
         switches={name: _switches(recipe, name, variant) for name in components},
     )
+    _require_possible(choice)
     _require_archives(choice)
     for name, folder in options.source_dir.items():
         if name not in components or recipe.components[name].source is None:
@@ -95,12 +93,9 @@ def for_gpus_here(choice: Choice, host: HostReport) -> Choice:
     return choice if found == tuple(listed or choice.recipe.arch_upstream) else replace(choice, arch=found)
 
 
-def _require_aot_targets(options: Options, recipe: Recipe, device: Device) -> None:
-    """Reject AOT targets that the build cannot have."""
-    asked = options.named_arch
-    for name in asked:
-        if not _ARCH.fullmatch(name):
-            raise UsageError(f"--arch '{name}' is not an AOT target", fix="use targets such as pvc or bmg")
+def _require_possible(choice: Choice) -> None:
+    """Refuse AOT targets and a C++ ABI that the build can have on no host."""
+    recipe, device, asked = choice.recipe, choice.device, choice.options.named_arch
     if asked and device != "xpu":
         other = ", or build for the GPU with --target xpu" if "xpu" in recipe.targets else ""
         raise UsageError(
@@ -108,9 +103,10 @@ def _require_aot_targets(options: Options, recipe: Recipe, device: Device) -> No
             why="AOT targets name GPUs that SYCL kernels are compiled for; a build for the CPU has none",
             fix=f"omit --arch (XPUBUILD_ARCH is the same option){other}",
         )
-    found = solve(recipe, Situation(target=device, arch=asked)) if asked else None
-    against = tuple(item for item in found.against() if item.constraint == "arch") if found else ()
-    if found is not None and against:
+    wanted = Situation(target=device, arch=asked or None, components=choice.components)
+    found = solve(recipe, replace(wanted, cxx11_abi=choice.options.abi))
+    against = tuple(item for item in found.against() if item.constraint in ("arch", "cxx11_abi"))
+    if against:
         raise refused(recipe, replace(found, builds="no", reasons=against))
 
 
@@ -120,7 +116,8 @@ def _components(options: Options, recipe: Recipe, device: Device) -> tuple[str, 
         if name not in recipe.components:
             raise UsageError(
                 f"recipe '{recipe.name}' has no component '{name}'",
-                why=f"its components are: {', '.join(recipe.components)}",
+                why=f"its components are: {', '.join(recipe.components)}; with a file of their own: "
+                + (", ".join(sorted(component_files())) or "none"),
                 fix="use these names with --with and --without",
             )
     both = ", ".join(sorted(set(options.with_) & set(options.without)))
@@ -156,32 +153,6 @@ def _components(options: Options, recipe: Recipe, device: Device) -> tuple[str, 
         ordered.extend(ready)
         waiting = [name for name in waiting if name not in ready]
     return tuple(ordered)
-
-
-def _abi(options: Options, recipe: Recipe, components: tuple[str, ...]) -> int:
-    default = recipe.abi.default
-    wanted = default if options.abi is None else options.abi
-    for name in components:
-        component = recipe.components[name]
-        own = component.cxx11_abi
-        if component.kind == "wheel" and own not in (None, wanted):
-            raise UnsatisfiableError(
-                f"C++11 ABI {wanted} was requested, but {component.dist} {component.version} has ABI {own}",
-                why=(
-                    f"recipe '{recipe.name}' uses a prebuilt wheel of {name}; code with ABI {wanted} links "
-                    f"against ABI {own}, but fails at import with undefined symbols"
-                ),
-                fix=f"omit --cxx11-abi, or choose a recipe that builds {name} from source",
-                commands=(f"xpubuild install {recipe.name} --cxx11-abi {own}", "xpubuild recipes list"),
-            )
-    if wanted != default and not recipe.abi.honoured:
-        raise UnsatisfiableError(
-            f"--cxx11-abi {wanted} was requested, but '{recipe.name}' always builds with C++11 ABI {default}",
-            why=recipe.abi.note or "this release ignores the switch, so the result would have the other ABI",
-            fix=f"use --cxx11-abi {default}, or choose a release that honours the switch",
-            commands=("xpubuild recipes list",),
-        )
-    return wanted
 
 
 def _switches(recipe: Recipe, name: str, variant: str | None) -> Mapping[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from xpubuild.artifacts.site_packages import InstalledDist, declared, installed_dists
+from xpubuild.documents import plain
 from xpubuild.errors import AuditError, ToolchainError, XpuBuildError
 from xpubuild.frozen import frozen
 from xpubuild.machine.pip_failures import explain_pip_failure, not_fetched, not_offered
@@ -44,11 +44,9 @@ def explain_held(tail: Sequence[str], *, indexes: Sequence[str] = ()) -> XpuBuil
     return AuditError(
         f"pip would replace a package that this workspace was built with: {what}",
         why="; ".join(wanting) or "a requirement needs another version",
-        fix=(
-            "use compatible versions in the requirement file, or exclude the component (--without); then "
-            "run the same command again"
-        ),
-        commands=(shlex.join(["xpubuild", "status"]),),
+        fix="use compatible versions in the requirement file, or exclude the component (--without); then"
+        " run the same command again",
+        commands=("xpubuild status",),
         evidence={"held": held, "wanting": wanting},
     )
 
@@ -89,13 +87,9 @@ class CompleteProof:
         """Return what the check depends on; of components that is in the steps before."""
         if self.of_components:
             return None
-        return {
-            "proof": "complete",
-            "site_packages": self.site_packages,
-            "python": self.python,
-            "names": list(self.names),
-            "left_out": list(self.left_out),
-        }
+        fields = plain(self)
+        del fields["of_components"]
+        return {"proof": "complete", **fields}
 
     def check(self) -> dict[str, Any]:
         """Return who declares what was left out.

@@ -81,7 +81,7 @@ def _known(choice: Choice) -> Iterator[str]:
         mirror, name = Depot.open(folder), file_name(choice.recipe.name)
         for entry in mirror.files():
             if entry.kind == "conda" and entry.name == name:
-                yield mirror.file(entry.sha256).read_text("utf-8")
+                yield mirror.file(entry).read_text("utf-8")
 
 
 def _wanted(choice: Choice) -> Wanted:
@@ -125,14 +125,18 @@ def _read(path: Path) -> str:
 
 #: What conda installs as a program that pip has a wheel of, too.
 _FROM_CONDA = frozenset({"cmake", "ninja"})
-_ENTRY = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:==|===)", re.MULTILINE)
+#: A pin of a requirements file, with the lines of its hashes.
+_ENTRY = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)\s*==.*(?:\n(?![A-Za-z0-9#]).*)*\n?", re.MULTILINE)
 
 
 def conda_steps(target: Target) -> list[Step]:
     """Return the steps that make the environment from the lock and fill it."""
     lock = read_lock(target.conda_lock or "")
-    rest = _rest_step(target, lock)
-    return [_environment_step(target, lock), *([rest] if rest is not None else [])]
+    left, steps = _left(target, lock), [_environment_step(target, lock)]
+    if names := [name for name in left if _ENTRY.search(left[name])]:
+        step = toolchain_step(replace(target, requirements={**target.requirements, **left}), names)
+        steps.append(replace(step, title="install build tools and MKL that conda does not provide"))
+    return steps
 
 
 def conda_files(target: Target) -> dict[str, str]:
@@ -176,19 +180,6 @@ def _environment_step(target: Target, lock: CondaLock) -> Step:
     )
 
 
-def _rest_step(target: Target, lock: CondaLock) -> Step | None:
-    """Return the step in which pip installs what conda does not provide; None if nothing is left."""
-    left = _left(target, lock)
-    names = [name for name in left if _ENTRY.search(left[name])]
-    if not names:
-        return None
-    tools = target.recipe.toolchain.model_copy(update={"requirements": names})
-    recipe = target.recipe.model_copy(update={"toolchain": tools})
-    loaded = target.loaded.model_copy(update={"recipe": recipe})
-    step = toolchain_step(replace(target, loaded=loaded, requirements={**target.requirements, **left}))
-    return replace(step, title="install build tools and MKL that conda does not provide")
-
-
 def _left(target: Target, lock: CondaLock) -> dict[str, str]:
     """Return the recipe's requirement files of the toolchain without what must not come from pip here."""
     names = target.recipe.toolchain.requirements
@@ -201,13 +192,4 @@ def remaining(text: str, lock: CondaLock) -> str:
     Python packages that conda installed stay in it (setuptools): the file's pin is the one to build with.
     """
     gone = _FROM_CONDA.intersection(package.name for package in lock.packages)
-    kept, dropping = [], False
-    for line in text.splitlines(keepends=True):
-        entry = _ENTRY.match(line)
-        if entry:
-            dropping = canonicalize_name(entry[1]) in gone
-        elif line.startswith("#"):
-            dropping = False
-        if not dropping:
-            kept.append(line)
-    return "".join(kept)
+    return _ENTRY.sub(lambda entry: "" if canonicalize_name(entry[1]) in gone else entry[0], text)

@@ -186,13 +186,14 @@ def _reported(command: Command, report: Path) -> Command:
     return replace(command, argv=(*command.argv, *extra), alternatives=others)
 
 
-def toolchain_step(target: Target) -> Step:
-    """Return the step that installs cmake, ninja, MKL and the build backends, with hashes."""
+def toolchain_step(target: Target, names: Sequence[str] | None = None) -> Step:
+    """Return the step that installs cmake, ninja, MKL and the build backends, with hashes.
+
+    ``names`` are the requirement files where these are not all of the recipe's.
+    """
     tools, left_out = target.recipe.toolchain, _left_out(target)
-    title = "install build tools and MKL"
-    step = _requirements_step(
-        target, tools.requirements, "toolchain", title, needs=("env",), left_out=left_out
-    )
+    files, title = tools.requirements if names is None else names, "install build tools and MKL"
+    step = _requirements_step(target, files, "toolchain", title, needs=("env",), left_out=left_out)
     mkl = (MklStaticProof(str(target.layout.env), tools.mkl),) if tools.mkl is not None else ()
     return replace(step, proofs=(*step.proofs, *mkl))
 
@@ -242,12 +243,7 @@ def wheel_component_step(target: Target, name: str, needs: tuple[str, ...]) -> S
     )
 
 
-@functools.cache
-def _rebuild() -> str:
-    return Path(rebuild.__file__).read_text("utf-8")
-
-
 def rebuild_files(target: Target) -> dict[str, str]:
     """Return the program that builds editable installs again: path -> text; none for wheels."""
     place = target.layout.build / "rebuild" / "rebuild.py"
-    return {str(place): _rebuild()} if target.options.editable else {}
+    return {str(place): Path(rebuild.__file__).read_text("utf-8")} if target.options.editable else {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
@@ -19,7 +18,7 @@ from xpubuild.engine.fingerprint import digest
 from xpubuild.engine.places import cannot_write
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.reporter import Teller
-from xpubuild.errors import FetchError, SourceIntegrityError
+from xpubuild.errors import FetchError
 from xpubuild.frozen import frozen
 from xpubuild.install import fetch_packages as packages
 from xpubuild.install.choose import choose
@@ -34,28 +33,12 @@ from xpubuild.install.target import Target
 from xpubuild.machine.pythons import probe_python, resolve_python
 from xpubuild.recipe.choices import python_lines
 from xpubuild.recipe.load import load
+from xpubuild.supply.archives import archive_entry, file_name
 from xpubuild.supply.conda.lockfile import read_lock as read_conda_lock
-from xpubuild.supply.depot.bytes import Damage
-from xpubuild.supply.depot.entries import (
-    GIT,
-    DepotSet,
-    Entry,
-    Index,
-    RepositoryUse,
-    git_id,
-    index_of,
-)
-from xpubuild.supply.depot.examine import (
-    damages,
-    is_indexed,
-    list_repository,
-    named_in,
-    pins_in,
-    relisted,
-    repositories_in,
-    require_sound,
-)
-from xpubuild.supply.depot.folder import Depot, archive_entry
+from xpubuild.supply.depot import examine
+from xpubuild.supply.depot.bytes import Damage, repositories_in
+from xpubuild.supply.depot.entries import DepotSet, Entry, Index, RepositoryUse, index_of
+from xpubuild.supply.depot.folder import Depot
 from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.git import Git
 from xpubuild.supply.git.serving import remember
@@ -112,19 +95,17 @@ def wanted(
 
 def _target(options: Options, store: RepositoryStore) -> Target:
     """Return the target without what only a build needs of this machine."""
-    choice = choose(options, load(options.recipe or ""))
+    choice = choose(options, load(options.recipe or "", options.with_))
     resolved = resolve_commits(choice, store)
     # The mirror may have a conda lock.
     asked = replace(options, mirror=store.cache, offline=store.offline)
     conda = conda_lock_of(replace(choice, options=asked))
     if conda is None:
-        python = probe_python(resolve_python(options.python, base_environment()))
-        executable, version = python.executable, python.version
+        version = probe_python(resolve_python(options.python, base_environment())).version
     else:
-        executable, version = str(choice.layout.python), read_conda_lock(conda).python
+        version = read_conda_lock(conda).python
     target = Target(
         **vars(choice),
-        python=executable,
         python_version=version,
         conda_lock=conda,
         cache=platformdirs.user_cache_path("xpubuild"),
@@ -161,7 +142,7 @@ class Fetch:
             SourceIntegrityError: what came is not what was asked for; offline: the depot is damaged.
             UsageError, NoSpaceError, RecipeError, ToolchainError, InterruptedByUserError.
         """
-        read_only = is_indexed(self.path) and cannot_write(self.path)
+        read_only = examine.is_indexed(self.path) and cannot_write(self.path)
         if self.offline or (read_only and not any(self._missing(Depot.open(self.path).index()))):
             return self._look()
         depot, inputs = Depot.open(self.path, create=True, damaged=True), self.wanted.inputs
@@ -188,8 +169,13 @@ class Fetch:
             unknown = [*(tree.note for tree in found if tree.pin is None), *unknown_archives(inputs)]
             for note in unknown:
                 teller.notice(f"{note}; it cannot be fetched", "warning")
+            lock, present = self.wanted.conda_lock, before.files()
             with teller.doing(*_PACKAGES):
-                files = self._fetch_files(depot, before, teller)
+                needs = packages.needs_of(inputs, self.wanted.pythons)
+                remotes = packages.remote_files(inputs, lock)
+                files = packages.fetch_wheels(depot, needs, present, teller, self.cancel)
+                files += packages.fetch_files(depot, remotes, present, teller, self.cancel)
+                files += [packages.keep_conda_lock(depot, inputs.recipe, lock)] if lock is not None else []
             needed = self._set(found, files)
             every = self._listed(index_of([*before.entries.values(), *files], ()), needed.repositories)
             earlier = self._whole(every, before.sets.values(), teller)
@@ -225,7 +211,7 @@ class Fetch:
         depot, teller, recipe = Depot.open(self.path), Teller(self.sink), self.wanted.inputs.recipe
         again = f"xpubuild fetch {shlex.quote(recipe)} --mirror {shlex.quote(str(self.path))}"
         with teller.run(recipe, str(self.path), [_CHECK]), teller.doing(*_CHECK):
-            require_sound(depot, progress=teller.count)
+            examine.require_sound(depot, progress=teller.count)
             index = depot.index()
             for name in self._missing(index):
                 raise FetchError(
@@ -247,8 +233,8 @@ class Fetch:
             if not any(need.met_by(entry.name, entry.sha256) for entry in files):
                 yield need.name
         for file in packages.remote_files(inputs, self.wanted.conda_lock):
-            if archive_entry(files, file.url, file.sha256) is None:
-                yield file.filename
+            if archive_entry(files, file) is None:
+                yield file_name(file.url)
         if self._asked() not in {one.inputs for one in index.sets.values()}:
             # Submodules, and what builds clone, are known to a fetch alone.
             yield f"all of {inputs.recipe}, as it is asked for,"
@@ -269,27 +255,17 @@ class Fetch:
 
     def _repaired(self, depot: Depot, teller: Teller) -> tuple[list[Damage], Index]:
         """Return the damage of a depot, and what is sound of it; repositories that are not are removed."""
-        with contextlib.suppress(SourceIntegrityError):
-            teller.expect(sum(entry.size for entry in depot.index().entries.values()))
-        damaged = damages(depot, progress=teller.count)
+        teller.expect(sum(entry.size for entry in depot.listed().entries.values()))
+        damaged = examine.damages(depot, progress=teller.count)
         if not damaged:
             return [], depot.index()
         for damage in damaged:
             teller.notice(f"damaged: {damage}; repaired or fetched again", "warning")
-        index = relisted(depot, damaged, self.git, self.cancel)
-        for name in repositories_in(self.path):
-            if git_id(name) not in index.entries:
-                remove_tree(self.path / GIT / name)
+        index = examine.relisted(depot, damaged, self.git, self.cancel)
+        for place in repositories_in(self.path):
+            if place not in index.entries:
+                remove_tree(self.path / place)
         return damaged, index
-
-    def _fetch_files(self, depot: Depot, before: Index, teller: Teller) -> list[Entry]:
-        inputs, lock, present = self.wanted.inputs, self.wanted.conda_lock, before.files()
-        needs, remotes = packages.needs_of(inputs, self.wanted.pythons), packages.remote_files(inputs, lock)
-        return [
-            *packages.fetch_wheels(depot, needs, present, teller, self.cancel),
-            *packages.fetch_files(depot, remotes, present, teller, self.cancel),
-            *([packages.keep_conda_lock(depot, inputs.recipe, lock)] if lock is not None else []),
-        ]
 
     def _set(self, found: Iterable[Tree], files: Iterable[Entry]) -> DepotSet:
         uses = {use for tree in found for use in tree.uses()}
@@ -316,10 +292,10 @@ class Fetch:
         """Return an index with the repositories of ``uses`` as they are now."""
         entries = dict(index.entries)
         for use in {use.id: use for use in uses}.values():
-            name = use.id.partition("-")[2]
-            pins, named = tuple(pins_in(self.path, name)), tuple(named_in(self.path, name))
-            sketch = Entry("git", name, (), use.url, pins=pins, named=named)
-            entry = list_repository(self.path, sketch, entries.get(use.id))
+            pins = tuple(examine.pins_in(self.path, use.id))
+            named = tuple(examine.named_in(self.path, use.id))
+            sketch = Entry("git", Path(use.id).name, (), use.url, pins=pins, named=named)
+            entry = examine.list_repository(self.path, sketch, entries.get(use.id))
             if entry is not None:
                 entries[use.id] = entry
         return replace(index, entries=entries)

@@ -13,12 +13,11 @@ from xpubuild.engine.reporter import Teller
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.install.conda_environment import file_name
 from xpubuild.install.inputs import Inputs
-from xpubuild.supply.archives import Archive, remote_file
+from xpubuild.supply.archives import Archive, archive_entry
+from xpubuild.supply.archives import file_name as name_in
 from xpubuild.supply.conda.lockfile import read_lock
-from xpubuild.supply.depot.bytes import digest_of
-from xpubuild.supply.depot.entries import Entry, file_entry
-from xpubuild.supply.depot.folder import DOWNLOADS, Depot, archive_entry
-from xpubuild.supply.index.files import RemoteFile
+from xpubuild.supply.depot.entries import FILES, Entry, file_entry
+from xpubuild.supply.depot.folder import DOWNLOADS, Depot
 from xpubuild.supply.index.pip_download import Need, pip_download
 from xpubuild.supply.index.transfer import Session, download, in_threads
 from xpubuild.supply.requirements import hashed_pins, require_hashes
@@ -55,10 +54,8 @@ def fetch_wheels(
         with explained(waiting, "fetching Python packages"):
             waiting.mkdir(parents=True, exist_ok=True)
             with scratch_folder("wheels", waiting) as folder:
-                for path in pip_download(left, folder, waiting / "pip", cancel=cancel, on_line=teller.line):
-                    size, digest = digest_of(path)
-                    files.append(file_entry(path.name, digest, size))
-                    depot.add_file(path, files[-1])
+                new = pip_download(left, folder, waiting / "pip", cancel=cancel, on_line=teller.line)
+                files += map(depot.add_file, new)
     # Complete downloads are kept only while a fetch is interrupted.
     remove_tree(waiting / "pip")
     every = [need for some in needs for need in some]
@@ -66,7 +63,7 @@ def fetch_wheels(
     return sorted(chosen, key=lambda entry: (entry.name, entry.sha256))
 
 
-def remote_files(inputs: Inputs, conda_lock: str | None) -> list[RemoteFile]:
+def remote_files(inputs: Inputs, conda_lock: str | None) -> list[Archive]:
     """Return the packages of a conda-lock.yml, and the archives of builds whose URL is known.
 
     Raises:
@@ -74,12 +71,8 @@ def remote_files(inputs: Inputs, conda_lock: str | None) -> list[RemoteFile]:
     """
     packages = read_lock(conda_lock).packages if conda_lock is not None else ()
     return [
-        *(RemoteFile(i.name, i.version, i.filename, i.sha256, None, i.url) for i in packages),
-        *(
-            remote_file(Archive(item.name, item.url, item.sha256), item.component)
-            for item in inputs.archives
-            if item.url is not None
-        ),
+        *(package.archive for package in packages),
+        *(Archive(item.key, item.url, item.sha256) for item in inputs.archives if item.url is not None),
     ]
 
 
@@ -93,7 +86,7 @@ def keep_conda_lock(depot: Depot, recipe: str, text: str) -> Entry:
 
 
 def fetch_files(
-    depot: Depot, files: Sequence[RemoteFile], present: Sequence[Entry], teller: Teller, cancel: Cancel
+    depot: Depot, files: Sequence[Archive], present: Sequence[Entry], teller: Teller, cancel: Cancel
 ) -> list[Entry]:
     """Return the entries of ``files``, after what is not ``present`` was downloaded and put in place.
 
@@ -102,24 +95,21 @@ def fetch_files(
     """
     # Listed, or left by a fetch that was interrupted.
     here = [
-        archive_entry(present, file.url, file.sha256)
-        or (depot.found_file(file.sha256) if file.sha256 is not None else None)
+        archive_entry(present, file)
+        or (depot.found_file(f"{FILES}/{file.sha256}") if file.sha256 is not None else None)
         for file in files
     ]
     lacking = [file for file, entry in zip(files, here, strict=True) if entry is None]
-    teller.expect(sum(file.size or 0 for file in lacking))
     waiting, session = depot.path / DOWNLOADS, Session()
 
-    def fetch(file: RemoteFile) -> Entry:
+    def fetch(file: Archive) -> Entry:
+        name = name_in(file.url)
         with scratch_folder("file", waiting) as folder:
             place = download(
-                file, folder, on_bytes=lambda more: teller.count(more, file.filename), cancel=cancel,
-                session=session,
+                file.url, file.sha256, folder, name, on_bytes=lambda more: teller.count(more, name),
+                cancel=cancel, session=session,
             )  # fmt: skip
-            size, digest = digest_of(place)
-            entry = file_entry(file.filename, digest, size)
-            depot.add_file(place, entry)
-        return entry
+            return depot.add_file(place)
 
     with explained(waiting, "fetching files"):
         waiting.mkdir(parents=True, exist_ok=True)
@@ -128,8 +118,8 @@ def fetch_files(
     return [_described(entry or next(new), file) for entry, file in zip(here, files, strict=True)]
 
 
-def _described(entry: Entry, file: RemoteFile) -> Entry:
+def _described(entry: Entry, file: Archive) -> Entry:
     """Return an entry with the facts of its file: its name has fewer."""
     url = recordable(file.url, tokens_in_path=True)
-    known = replace(entry, dist=file.dist, version=file.version, url=url)
-    return replace(known, kind="archive") if file.is_archive else known
+    known = replace(entry, dist=file.name, version=file.version, url=url)
+    return known if file.version else replace(known, kind="archive")

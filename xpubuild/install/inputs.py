@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
 
-from xpubuild.engine.environment import base_environment
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.frozen import frozen
 from xpubuild.install.choose import needed_archives
@@ -16,14 +15,13 @@ from xpubuild.recipe.model import ConfigureTime
 from xpubuild.resources import ops_project_dir
 from xpubuild.supply.depot.entries import RepositoryUse
 from xpubuild.supply.git.bare import RepositoryStore
-from xpubuild.supply.git.embedded import EmbeddedRepos, materialise
+from xpubuild.supply.git.embedded import materialise
 from xpubuild.supply.git.git import Report
 from xpubuild.supply.git.pin import Pin
 from xpubuild.supply.git.serving import ConfigurePin, configure_time_pins, named_commit, remember
 from xpubuild.supply.git.submodules import Node, discover
 
 _JOBS = 4
-_SOME_ID = "0" * 40
 
 
 @frozen
@@ -76,13 +74,13 @@ class Inputs:
     archives: tuple[Archive, ...] = ()
 
 
-def embedded(folder: Path, commit: str) -> EmbeddedRepos:
+def embedded(folder: Path, commit: str) -> Pin:
     """Make the repositories of the sources that are included in xpubuild, which are at ``commit``.
 
     Raises:
         SourceIntegrityError: they are at another.
     """
-    made = materialise(ops_project_dir(), folder, env=base_environment())
+    made = materialise(ops_project_dir(), folder)
     if made.commit != commit:
         raise SourceIntegrityError(
             f"the embedded sources are at commit {made.commit}, but the recipe pins {commit}",
@@ -98,36 +96,30 @@ def inputs_of(target: Target) -> Inputs:
     Raises:
         RecipeError: a source has no commit.
     """
-    chosen = {name: target.component(name) for name in target.components}
-    sources = {
-        name: item.source
-        for name, item in chosen.items()
-        if item.source is not None and item.kind == "source"
-    }
-    found = {
-        name: Repository(
-            name,
-            pin_of(target, name),
-            tuple(item for item in source.configure_time if item.when in ("always", target.device)),
-            {item.commit: item.base for item in target.patched.values()},
-        )
-        for name, source in sources.items()
-    }
-    indexes = {item.requirements: tuple(item.indexes) for item in chosen.values() if item.requirements}
+    repositories, carried, archives = list[Repository](), list[Repository](), list[Archive]()
+    bases = {item.commit: item.base for item in target.patched.values()}
+    indexes: dict[str, tuple[str, ...]] = {}
+    for name in target.components:
+        component = target.component(name)
+        source = component.source
+        if component.requirements:
+            indexes[component.requirements] = tuple(component.indexes)
+        if source is not None and component.kind == "source":
+            clones = tuple(item for item in source.configure_time if item.when in ("always", target.device))
+            kind = repositories if source.embedded is None else carried
+            kind.append(Repository(name, pin_of(target, name), clones, bases))
+            needed = sorted(needed_archives(target, name).items())
+            archives += [Archive(name, key, item.url, item.sha256) for key, item in needed]
     return Inputs(
         recipe=target.recipe.name,
         python_version=target.python_version,
-        repositories=tuple(found[name] for name, source in sources.items() if source.embedded is None),
-        embedded=tuple(found[name] for name, source in sources.items() if source.embedded is not None),
+        repositories=tuple(repositories),
+        embedded=tuple(carried),
         requirements=tuple(
             RequirementFile(name, target.requirements[name], indexes.get(name, ()))
             for name in target.requirement_names()
         ),
-        archives=tuple(
-            Archive(name, key, item.url, item.sha256)
-            for name in sources
-            for key, item in sorted(needed_archives(target, name).items())
-        ),
+        archives=tuple(archives),
     )
 
 
@@ -171,30 +163,24 @@ def trees(item: Repository, store: RepositoryStore, report: Report) -> Iterator[
         FetchError: one cannot be had; offline, the first one that is missing.
         SourceIntegrityError, RecipeError, NoSpaceError, ToolchainError, InterruptedByUserError.
     """
+
+    def tree(pin: Pin, asked: ConfigurePin | None = None) -> Tree:
+        found, base = discover(store, pin, jobs=_JOBS, report=report), item.bases.get(pin.commit)
+        if base is not None:
+            # Beside the base of a patched commit it shows what was changed.
+            store.mirror(pin.url, base).ensure(base, report=report)
+        return Tree(item.component, pin.url, pin, asked, found.nodes, found.fetched, base)
+
     url, commit = item.pin.url, item.pin.commit
-    found = discover(store, item.pin, jobs=_JOBS, report=report)
-    yield Tree(
-        item.component, url, item.pin, None, found.nodes, found.fetched, _base(item, item.pin, store, report)
-    )
+    yield tree(item.pin)
     for asked in configure_time_pins(store.git, store.mirror(url, commit).path, commit, item.configure_time):
         if asked.asked_for is None:
             yield Tree(item.component, asked.url, None, asked)
             continue
         named = asked.commit or named_commit(store, asked.url, asked.asked_for)
-        pin = Pin(url=asked.url, commit=named, ref=asked.ref if asked.ref != named else None)
-        found = discover(store, pin, jobs=_JOBS, report=report)
-        base = _base(item, pin, store, report)
-        yield Tree(item.component, asked.url, pin, asked, found.nodes, found.fetched, base)
+        yield tree(Pin(url=asked.url, commit=named, ref=asked.ref if asked.ref != named else None), asked)
         if asked.ref is not None:
             remember(store, asked.url, asked.ref, named)
-
-
-def _base(item: Repository, pin: Pin, store: RepositoryStore, report: Report) -> str | None:
-    """Fetch the base of a patched commit into the store, which shows what was changed."""
-    base = item.bases.get(pin.commit)
-    if base is not None:
-        store.mirror(pin.url, base).ensure(base, report=report)
-    return base
 
 
 def unknown_archives(inputs: Inputs) -> list[str]:

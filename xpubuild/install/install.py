@@ -28,17 +28,12 @@ from xpubuild.engine.redact import Redactor
 from xpubuild.engine.runner import needed_for, notify, run_plan
 from xpubuild.engine.state import StepState, plan_states
 from xpubuild.engine.temporary import DRAFT
-from xpubuild.errors import (
-    FetchError,
-    NoSpaceError,
-    SourceIntegrityError,
-    UsageError,
-    XpuBuildError,
-)
+from xpubuild.errors import FetchError, NoSpaceError, SourceIntegrityError, UsageError, XpuBuildError
+from xpubuild.frozen import frozen
 from xpubuild.install.estimate import forecasting
 from xpubuild.install.kept import unanswered, with_stores
 from xpubuild.install.options import Options, is_lock
-from xpubuild.install.receipt import make_receipt, write_receipt
+from xpubuild.install.receipt import make_receipt
 from xpubuild.install.resolve import keep_resolved, prepare
 from xpubuild.install.target import Prepared
 from xpubuild.machine.envmark import MARK as ENV_MARK
@@ -112,18 +107,23 @@ def _was_ours(root: Path) -> bool:
     return (root / "receipt.json").is_file() or (root / "env" / ENV_MARK).is_file()
 
 
+@frozen
+class Results:
+    """What is made of a build for others, beside the workspace: the options of these names."""
+
+    wheel_dir: Path | None = None
+    sign_key: Path | None = None
+    libtorch: Path | None = None
+    modules: Modules | None = None
+
+
+_IN_THE_WORKSPACE = Results()
+
+
 def apply(
-    prepared: Prepared,
-    *,
-    sink: Sink,
-    cancel: Cancel,
-    until: str | None = None,
-    wheel_dir: Path | None = None,
-    sign_key: Path | None = None,
-    libtorch: Path | None = None,
-    modules: Modules | None = None,
-    lost: Callable[[dict[str, Any]], None] = lambda _: None,
-) -> dict[str, Any]:
+    prepared: Prepared, *, sink: Sink, cancel: Cancel, until: str | None = None,
+    results: Results = _IN_THE_WORKSPACE, lost: Callable[[dict[str, Any]], None] = lambda _: None,
+) -> dict[str, Any]:  # fmt: skip
     """Run a plan in its workspace and return the receipt; ``lost`` gets it where what follows a build fails.
 
     Raises:
@@ -131,9 +131,9 @@ def apply(
     """
     check_until(prepared.plan, until)
     plan = prepared.plan
-    if modules is not None:
+    if results.modules is not None:
         described = {"recipe": plan.recipe, "summary": plan.summary, "lock_digest": plan.lock_digest}
-        modules.require_place(Path(plan.workspace), described)
+        results.modules.require_place(Path(plan.workspace), described)
     with entered(prepared, "install", sink=sink, cancel=cancel, until=until) as (lock, journal, states):
         prepared = with_stores(prepared, [name for name, state in states.items() if state.done])
         plan = prepared.plan
@@ -144,24 +144,21 @@ def apply(
             plan, journal, sink=telling, cancel=cancel, lock_fd=lock, until=until, states=states
         )
         receipt = make_receipt(prepared, journal)
-        receipt["ran"] = outcome.ran
-        receipt["up_to_date"] = outcome.up_to_date
+        receipt |= {"ran": outcome.ran, "up_to_date": outcome.up_to_date}
         layout = Layout(Path(plan.workspace))
         if outcome.errors:
             # After a full disk the receipt may not fit either; the failure itself matters to the user.
             with contextlib.suppress(NoSpaceError):
-                write_receipt(layout, receipt)
+                files.write_json(layout.receipt, receipt)
             raise outcome.errors[0]
-        write_receipt(layout, receipt)
+        files.write_json(layout.receipt, receipt)
         try:
             # What reads locks and policies is not imported for a plan.
             from xpubuild.install.attest import write_documents
 
-            made = write_documents(receipt, layout.sbom, sign_key)
+            made = write_documents(receipt, layout.sbom, results.sign_key)
             journal.add_made("install", [str(path) for path in made])
-            receipt |= _published(
-                prepared, receipt, wheel_dir=wheel_dir, libtorch=libtorch, modules=modules, cancel=cancel
-            )
+            receipt |= _published(prepared, receipt, results, cancel)
         except XpuBuildError:
             lost(receipt)
             raise
@@ -169,13 +166,7 @@ def apply(
 
 
 def _published(
-    prepared: Prepared,
-    receipt: dict[str, Any],
-    *,
-    wheel_dir: Path | None,
-    libtorch: Path | None,
-    modules: Modules | None,
-    cancel: Cancel,
+    prepared: Prepared, receipt: dict[str, Any], results: Results, cancel: Cancel
 ) -> dict[str, Any]:
     """Put what was built where others use it; return what the receipt that is printed says of it.
 
@@ -188,35 +179,30 @@ def _published(
 
         check_documents(receipt["wheels"])
     places = list(receipt["published"])
-    if wheel_dir is not None:
+    if results.wheel_dir is not None:
         from xpubuild.install.wheel_folder import fill_wheel_folder
 
-        places.append(str(wheel_dir))
-        found["wheel_dir"] = fill_wheel_folder(prepared, receipt, wheel_dir, cancel)
-    if libtorch is not None:
+        places.append(str(results.wheel_dir))
+        found["wheel_dir"] = fill_wheel_folder(prepared, receipt, results.wheel_dir, cancel)
+    if results.libtorch is not None:
         from xpubuild.install.libtorch import write_libtorch
 
-        found["libtorch"] = write_libtorch(prepared, libtorch, cancel)
-    if modules is not None and receipt["status"] == "complete":
-        found["modulefile"] = str(modules.write(root, receipt))
+        found["libtorch"] = write_libtorch(prepared, results.libtorch, cancel)
+    if results.modules is not None and receipt["status"] == "complete":
+        found["modulefile"] = str(results.modules.write(root, receipt))
         places.append(found["modulefile"])
     elif any(Path(path).is_file() for path in places):
         with files.explained(root, "sharing the workspace that a modulefile leads to"):
             share_workspace(root)  # what was installed since then is as closed as the umask has it
     if places:
         receipt["published"] = [path for path in dict.fromkeys(places) if Path(path).exists()]
-        write_receipt(Layout(root), receipt)
+        files.write_json(Layout(root).receipt, receipt)
     return found
 
 
 @contextlib.contextmanager
 def entered(
-    prepared: Prepared,
-    command: str,
-    *,
-    sink: Sink,
-    cancel: Cancel,
-    until: str | None = None,
+    prepared: Prepared, command: str, *, sink: Sink, cancel: Cancel, until: str | None = None
 ) -> Iterator[tuple[int, Journal, Mapping[str, StepState]]]:
     """Lock and prepare the workspace of a plan, and begin a run in its journal, which ``run_plan`` ends.
 
@@ -225,15 +211,10 @@ def entered(
     Raises:
         XpuBuildError: the workspace is busy, has other files, or lacks what an offline build needs.
     """
-    root = Path(prepared.plan.workspace)
+    root, words = Path(prepared.plan.workspace), f"xpubuild {command} {prepared.plan.recipe}"
     open_workspace(root)
     with (
-        workspace_lock(
-            root,
-            command=f"xpubuild {command} {prepared.plan.recipe}",
-            cancel=cancel,
-            on_wait=lambda text: notify(sink, text),
-        ) as lock,
+        workspace_lock(root, command=words, cancel=cancel, on_wait=lambda text: notify(sink, text)) as lock,
         Journal(Layout(root).journal) as journal,
     ):
         if journal.set_aside is not None:

@@ -32,9 +32,9 @@ from xpubuild.errors import (
     XpuBuildError,
 )
 from xpubuild.install.build_steps import source_folder
-from xpubuild.install.target import Prepared, Stores, Target
+from xpubuild.install.target import Prepared, Target
 from xpubuild.supply.depot.build_reads import Reads, build_reads, unlike
-from xpubuild.supply.depot.keeping import Store, WheelKeeper, look_up, why_not
+from xpubuild.supply.depot.keeping import Store, WheelKeeper, look_up
 from xpubuild.supply.depot.kept_wheels import NOT_A_FOLDER, NOT_THERE, FolderStore
 from xpubuild.supply.depot.location import Location, Trust, trust_from
 from xpubuild.supply.depot.machine import Contents, Toolchain, machine_inputs, search_places, system_inputs
@@ -42,7 +42,6 @@ from xpubuild.supply.depot.record import Record, build_inputs, identity
 
 #: A store that does not answer within this time is not waited for.
 _SECONDS = 10.0
-_WHEEL = ".wheel"
 _COMMAND = ("argv", "started", "duration_s", "user_s", "system_s", "max_rss_bytes", "peak_bytes")
 
 
@@ -51,7 +50,7 @@ def own_store(trust: Trust) -> FolderStore:
     return FolderStore(platformdirs.user_cache_path("xpubuild"), trust, own=True)
 
 
-def stores_of(places: Iterable[Path | Location], *, offline: bool, read_only: bool | None) -> Stores:
+def stores_of(places: Iterable[Path | Location], *, offline: bool) -> tuple[Store, ...]:
     """Return the user's own store and those of the options; a server is not asked offline.
 
     Raises:
@@ -66,38 +65,33 @@ def stores_of(places: Iterable[Path | Location], *, offline: bool, read_only: bo
             from xpubuild.supply.depot.served import Served  # noqa: PLC0415 - requests, for few
 
             found.append(Served(place, trust))
-    return Stores(tuple(found), read_only_because(read_only, os.environ))
+    return tuple(found)
 
 
-def read_only_because(asked: bool | None, environ: Mapping[str, str]) -> str:
-    """Return why no store is written: asked for, or a release or a change that nobody has reviewed yet in CI.
+def read_only(asked: bool | None, environ: Mapping[str, str]) -> bool:
+    """Whether no store is written: asked for, or a release or a change that nobody has reviewed yet in CI.
 
     Sources: the default environment variables of GitHub Actions, the predefined CI/CD variables of GitLab.
     """
     if asked is not None:
-        return "--store-read-only" if asked else ""
-    event, kind = environ.get("GITHUB_EVENT_NAME", ""), environ.get("GITHUB_REF_TYPE", "")
-    if event in ("pull_request", "pull_request_target", "release") or kind == "tag":
-        return f"this is a CI job of a {'tag' if kind == 'tag' else event.replace('_', ' ')}"
-    if environ.get("GITLAB_CI") and environ.get("CI_MERGE_REQUEST_IID"):
-        return "this is a CI job of a merge request"
-    if environ.get("GITLAB_CI") and environ.get("CI_COMMIT_TAG"):
-        return "this is a CI job of a tag"
-    return ""
+        return asked
+    if environ.get("GITLAB_CI") and (environ.get("CI_MERGE_REQUEST_IID") or environ.get("CI_COMMIT_TAG")):
+        return True
+    unreviewed = environ.get("GITHUB_EVENT_NAME") in ("pull_request", "pull_request_target", "release")
+    return unreviewed or environ.get("GITHUB_REF_TYPE") == "tag"
 
 
 def with_stores(prepared: Prepared, done: Collection[str]) -> Prepared:
     """Return a plan whose builds know the stores; for the steps ``done`` they are not asked."""
     target, plan = prepared.target, prepared.plan
-    sources = {name for name in target.components if target.component(name).kind == "source"}
-    builds = {f"{name}{_WHEEL}": name for name in sources}
+    builds = {f"{name}.wheel": name for name in target.components if target.component(name).kind == "source"}
     wanted = [step for step in plan.steps if step.id in builds and step.id not in done]
     options = target.options
     edits = options.editable or options.allow_dirty or options.source_dir
-    if not wanted or not target.stores.every or edits:
+    if not wanted or not target.stores or edits:
         return prepared
     try:
-        contents = Contents(platformdirs.user_cache_path("xpubuild") / "contents.json")
+        contents = Contents(platformdirs.user_cache_path("xpubuild") / "answers")
         machine = _Machine(_toolchain(target), contents)
         keepers = {step.id: _keeper(prepared, step, builds[step.id], machine) for step in wanted}
     except XpuBuildError:  # of tools without which nothing is built either
@@ -135,28 +129,27 @@ def _keeper(prepared: Prepared, step: Step, name: str, machine: _Machine) -> Whe
     # A wheel of these tools is taken where all that its build read and looked for is here as it was there;
     # else one that was built with the same system.
     short = of(machine.short)
-    found = look_up(target.stores.every, dist, identity(short), _SECONDS)
+    found = look_up(target.stores, dist, identity(short), _SECONDS)
     differs = "" if found.record is None else unlike(found.record, machine.contents)
-    machine.contents.save()
     inputs = short
     if found.record is None or differs:
         inputs = of(machine.whole())
-        found = look_up(target.stores.every, dist, identity(inputs), _SECONDS)
+        found = look_up(target.stores, dist, identity(inputs), _SECONDS)
         if differs and found.record is None:
             found = replace(found, differs=f"what its build read or looked for: {differs}")
 
     @functools.cache
     def kept_as() -> tuple[Mapping[str, Any], Reads]:
+        own = inputs
         reads = None
-        # One record has the name: where its wheel is of another system, this one is kept under that of all.
-        with contextlib.suppress(XpuBuildError, OSError):
-            reads = None if differs else _reads(target, name, machine)
-        if reads is not None:
-            return short, reads
         # What the store wants to know never fails a finished build.
         with contextlib.suppress(XpuBuildError, OSError):
-            return of(machine.whole()) if inputs is short else inputs, Reads({}, {})
-        return inputs, Reads({}, {})
+            # One record has the name: where its wheel is of another system, this one is kept as of all.
+            reads = None if differs else _reads(target, name, machine)
+        with contextlib.suppress(XpuBuildError, OSError):
+            if reads is not None or inputs is short:
+                own = short if reads is not None else of(machine.whole())
+        return own, reads or Reads({}, {})
 
     def again() -> str:
         tools = machine_inputs(machine.tools, machine.contents)
@@ -188,10 +181,11 @@ def _keeper(prepared: Prepared, step: Step, name: str, machine: _Machine) -> Whe
             },
         )
 
+    folders = () if read_only(target.options.store_read_only, os.environ) else target.stores
     return WheelKeeper(
         identity=identity(inputs),
         found=found,
-        writable=target.stores.writable,
+        writable=[item for item in folders if isinstance(item, FolderStore) and item.can_write()],
         again=again,
         record=record,
         kept_as=lambda: identity(kept_as()[0]),
@@ -315,7 +309,7 @@ def require_there(stores: Iterable[FolderStore]) -> None:
         UsageError: naming the first of them.
     """
     for store in stores:
-        if (why := why_not(store)) in (NOT_THERE, NOT_A_FOLDER):
+        if (why := store.why_not()) in (NOT_THERE, NOT_A_FOLDER):
             fix = "a store is a folder; name another with --store"
             raise UsageError(f"there is no store at {store.name}", why=why, fix=fix)
 
@@ -333,7 +327,7 @@ def push(places: Sequence[Path | Location]) -> Copies:
     for store in others:
         store.make()
         require_there([store])
-        if why := why_not(store):
+        if why := store.why_not():
             raise ToolchainError(
                 f"the store {store.name} is not used",
                 why=why,

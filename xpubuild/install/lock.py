@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from dataclasses import replace
 from typing import Any, Literal
 
 from packaging.utils import canonicalize_name
 from typing_extensions import TypedDict
 
-from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.redact import Redactor
 from xpubuild.engine.temporary import scratch_folder
@@ -24,12 +23,10 @@ from xpubuild.install.resolve import git_store
 from xpubuild.install.target import Prepared, Target
 from xpubuild.supply import archives
 from xpubuild.supply.conda.lockfile import read_lock
-from xpubuild.supply.depot.folder import archives_in
 from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.failures import require
-from xpubuild.supply.git.git import Git, Report
+from xpubuild.supply.git.git import Report
 from xpubuild.supply.git.pin import repository_name
-from xpubuild.supply.git.submodules import read_links
 from xpubuild.supply.requirements import hashed_pins, require_hashes
 
 _UNKNOWN = "unknown"
@@ -52,9 +49,8 @@ def make_lock(prepared: Prepared, *, report: Report, cancel: Cancel | None = Non
             fix="commit them to a repository, pin that commit in your own recipe, and lock that recipe",
         )
     found, store = inputs_of(target), git_store(target, cancel=cancel)
-    repositories = {item.component: _fetched(item, store, report) for item in found.repositories}
-    repositories = {name: _with_patch(tree, target) for name, tree in repositories.items()}
-    repositories |= {item.component: _embedded(item) for item in found.embedded}
+    repositories = {item.component: _fetched(item, store, target, report) for item in found.repositories}
+    repositories |= {item.component: _embedded(item, store, target) for item in found.embedded}
     return lock_of(prepared, repositories, dict(_archives(target, report, cancel)))
 
 
@@ -111,7 +107,7 @@ def _clean(value: Any, name: str = "") -> Any:
 # --- repositories, archives, wheels and packages ---------------------------------------------------------
 
 
-def _fetched(item: Repository, store: RepositoryStore, report: Report) -> Tree:
+def _fetched(item: Repository, store: RepositoryStore, target: Target, report: Report) -> Tree:
     """Return what a component is built from; parts that are not in the cache are fetched."""
     top, *cloned = trees(item, store, report)
     known: dict[str, Tree] = {}
@@ -123,53 +119,36 @@ def _fetched(item: Repository, store: RepositoryStore, report: Report) -> Tree:
                 why=one.note.replace(one.url, url) or "neither the tree nor the recipe has a commit or tag",
                 fix="set 'commit' or 'ref' in that entry of configure_time in your own recipe",
             )
-        known[asked.path or url] = _tree(store, one, asked.asked_for)
-    return _tree(store, top, item.pin.ref, known)
+        known[asked.path or url] = _tree(store, one, asked.asked_for, target)
+    return _tree(store, top, item.pin.ref, target).model_copy(update={"configure_time": known})
 
 
-def _tree(
-    store: RepositoryStore, found: Found, ref: str | None, cloned: Mapping[str, Tree] | None = None
-) -> Tree:
-    top, *below = [
-        (node.path, _at(store.git, store.mirror(node.url, node.commit).path, node.url, node.commit))
-        for node in found.nodes
-    ]
-    more = {"ref": ref, "submodules": dict(sorted(below)), "configure_time": dict(cloned or {})}
-    return top[1].model_copy(update=more)
-
-
-def _with_patch(tree: Tree, target: Target) -> Tree:
-    cloned = {name: _with_patch(item, target) for name, item in tree.configure_time.items()}
-    more: dict[str, Any] = {"configure_time": cloned}
-    if (made := target.patched.get(tree.commit)) is not None:
+def _tree(store: RepositoryStore, found: Found, ref: str | None, target: Target) -> Tree:
+    nodes: dict[str, Tree] = {}
+    for node in found.nodes:
+        git_dir = store.mirror(node.url, node.commit).path
+        answer = store.git.query(["rev-parse", "--verify", f"{node.commit}^{{tree}}"], git_dir=git_dir)
+        require(answer, f"reading the tree of commit {node.commit}")
+        nodes[node.path] = Tree(url=clean_url(node.url), commit=node.commit, tree=answer.text)
+    top = nodes.pop("")
+    more: dict[str, Any] = {"ref": ref, "submodules": dict(sorted(nodes.items()))}
+    if (made := target.patched.get(top.commit)) is not None:
         sha256 = hashlib.sha256(made.patch.encode("utf-8", "surrogateescape")).hexdigest()
         more |= {"base": made.base, "patch": made.patch, "patch_sha256": sha256}
-    return tree.model_copy(update=more)
+    return top.model_copy(update=more)
 
 
-def _at(git: Git, git_dir: Path, url: str, commit: str) -> Tree:
-    answer = git.query(["rev-parse", "--verify", f"{commit}^{{tree}}"], git_dir=git_dir)
-    require(answer, f"reading the tree of commit {commit}")
-    return Tree(url=clean_url(url), commit=commit, tree=answer.text)
-
-
-def _embedded(item: Repository) -> Tree:
+def _embedded(item: Repository, store: RepositoryStore, target: Target) -> Tree:
     """Return the same for sources that are included in xpubuild; no files are kept."""
-    git = Git.open(base_environment())
     with scratch_folder("lock") as folder:
-        made = embedded(folder, item.pin.commit)
-        below = dict(sorted(_embedded_below(git, folder, made.root_url, made.commit, "")))
-    return Tree(
-        url=embedded_url(made.root_url), ref=item.pin.ref, commit=made.commit, tree=made.tree,
-        submodules=below,
-    )  # fmt: skip
-
-
-def _embedded_below(git: Git, folder: Path, url: str, commit: str, path: str) -> Iterator[tuple[str, Tree]]:
-    for link in read_links(git, folder / f"{repository_name(url)}.git", commit, url):
-        place, git_dir = f"{path}/{link.path}".strip("/"), folder / f"{repository_name(link.url)}.git"
-        yield place, _at(git, git_dir, embedded_url(link.url), link.commit)
-        yield from _embedded_below(git, folder, link.url, link.commit, place)
+        pin = replace(item.pin, url=embedded(folder, item.pin.commit).url)
+        here = replace(store, cache=folder / "cache", stocks=())
+        found = _fetched(replace(item, pin=pin), here, target, lambda _: None)
+    below = {
+        path: tree.model_copy(update={"url": embedded_url(tree.url)})
+        for path, tree in found.submodules.items()
+    }
+    return found.model_copy(update={"url": embedded_url(found.url), "submodules": below})
 
 
 def embedded_url(url: str) -> str:
@@ -179,9 +158,8 @@ def embedded_url(url: str) -> str:
 
 def _archives(target: Target, report: Report, cancel: Cancel) -> Iterator[tuple[str, Archive]]:
     """Yield the archives of a plan; what neither mirror nor cache have is downloaded into the cache."""
-    supply = archives.Supply(
-        target.cache / "archives", archives_in(target.downloads.mirror), target.downloads.offline, cancel
-    )
+    downloads = target.downloads
+    supply = archives.Supply(target.cache / "archives", downloads.mirror, downloads.offline, cancel)
     for item in inputs_of(target).archives:
         if item.url is None:
             raise RecipeError(

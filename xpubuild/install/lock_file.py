@@ -26,7 +26,7 @@ from xpubuild.errors import LockMismatchError, RecipeError, UsageError
 from xpubuild.frozen import frozen
 from xpubuild.install.options import Policy
 from xpubuild.safe_yaml import read_yaml_strict
-from xpubuild.untrusted import UntrustedError, read_text
+from xpubuild.untrusted import read_text
 
 SCHEMA = "xpubuild.lock/1"
 HEADER = """\
@@ -157,25 +157,25 @@ def dump(lock: Lock) -> str:
     return f"{HEADER}schema: {SCHEMA}\n{body}digest: {digest({'schema': SCHEMA, **document})}\n"
 
 
-def load(text: str) -> Lock:
+def read_lock(path: Path) -> Lock:
     """Read a lock and check that it was not edited.
 
     Raises:
-        RecipeError: it is no lock, or has an unknown schema.
+        RecipeError: there is no such file, it is no lock, or has an unknown schema.
         LockMismatchError: the digest does not match what is there.
     """
     try:
-        document = read_yaml_strict(text)
+        document = read_yaml_strict(read_text(path))
         if not isinstance(document, dict):
-            raise _no_lock("it is not a mapping of sections")
+            raise _no_lock(path, "it is not a mapping of sections")
         if (schema := document.get("schema")) != SCHEMA:
-            raise _no_lock(f"'schema' is {schema!r}, but this xpubuild reads {SCHEMA}")
+            raise _no_lock(path, f"'schema' is {schema!r}, but this xpubuild reads {SCHEMA}")
         written, found = document.pop("digest", None), digest(document)
         lock = validated({key: value for key, value in document.items() if key != "schema"})
     except (yaml.YAMLError, RecursionError) as error:
-        raise _no_lock(f"it is not YAML: {error}") from error
-    except (TypeError, ValueError) as error:
-        raise _no_lock(str(error)) from error
+        raise _no_lock(path, f"it is not YAML: {error}") from error
+    except (OSError, TypeError, ValueError) as error:
+        raise _no_lock(path, clean_url(str(error))) from error
     if written != found:
         raise LockMismatchError(
             "the lock was edited",
@@ -186,6 +186,16 @@ def load(text: str) -> Lock:
             evidence={"digest": written, "content": found},
         )
     return lock
+
+
+def _no_lock(path: Path, problem: str) -> RecipeError:
+    return RecipeError(
+        f"{clean_url(str(path))} is not a lock, or is damaged",
+        why=problem,
+        fix="restore the file from version control, or create a new lock",
+        commands=("xpubuild lock RECIPE",),
+        evidence={"problem": problem},
+    )
 
 
 def validated(document: Mapping[str, Any]) -> Lock:
@@ -200,31 +210,6 @@ def validated(document: Mapping[str, Any]) -> Lock:
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         raise ValueError(f"{'.'.join(map(str, first['loc'])) or 'the lock'}: {first['msg']}") from error
-
-
-def _no_lock(problem: str) -> RecipeError:
-    return RecipeError(
-        "the lock cannot be read",
-        why=problem,
-        fix="restore the file from version control, or create a new lock",
-        commands=("xpubuild lock RECIPE",),
-        evidence={"problem": problem},
-    )
-
-
-def read_lock(path: Path) -> Lock:
-    """Read a lock and check that it was not edited.
-
-    Raises:
-        RecipeError: there is no such file, or it is no lock.
-        LockMismatchError: it was edited.
-    """
-    try:
-        return load(read_text(path))
-    except (OSError, UnicodeDecodeError, UntrustedError, RecipeError) as error:
-        broken = error if isinstance(error, RecipeError) else _no_lock(clean_url(str(error)))
-        broken.what = f"{clean_url(str(path))} is not a lock, or is damaged"
-        raise broken from error
 
 
 def write_lock(lock: Lock, path: Path) -> tuple[dict[str, Any], str]:

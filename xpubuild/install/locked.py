@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -100,12 +100,13 @@ def options_of(lock: Lock, options: Options) -> Options:
         LockMismatchError: the recipe has no such component or variant.
     """
     name, stated = options.recipe or lock.name, lock.options
-    recipe = load(name).recipe
+    recipe = load(name, stated.components).recipe
     unknown = [f"component '{item}'" for item in stated.components if item not in recipe.components]
     if stated.variant is not None and stated.variant not in recipe.variants:
         unknown.append(f"variant '{stated.variant}'")
     if unknown:
         raise changed(lock, f"the lock has {' and '.join(unknown)}, recipe '{recipe.name}' does not")
+    trees = [tree for top in lock.repositories.values() for tree in (top, *top.configure_time.values())]
     return replace(
         options,
         recipe=name,
@@ -119,16 +120,8 @@ def options_of(lock: Lock, options: Options) -> Options:
         python=options.python or _interpreter(lock),
         packages=stated.packages,
         resolved=resolved_of(lock, recipe),
-        patches=_patches_of(lock.repositories.values()),
+        patches={tree.base: tree.patch for tree in trees if tree.base and tree.patch is not None},
     )
-
-
-def _patches_of(trees: Iterable[Tree]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for tree in trees:
-        found |= {tree.base: tree.patch} if tree.base and tree.patch is not None else {}
-        found |= _patches_of(tree.configure_time.values())
-    return found
 
 
 def changed(lock: Lock, what: str, why: str = "") -> LockMismatchError:
@@ -154,12 +147,10 @@ def resolved_of(lock: Lock, recipe: Recipe) -> dict[str, Resolved]:
     """Return the commits that the recipe leaves open and the lock has: upstream need not be asked."""
     found = {}
     for name, item in lock.repositories.items():
-        component = recipe.components.get(name)
-        source = component.source if component is not None else None
-        if source is None or source.commit is not None or source.url is None or source.ref is None:
-            continue
-        if (clean_url(source.url), source.ref) == (item.url, item.ref):
-            found[name] = Resolved(source.ref, item.base or item.commit, source.url, when="as the lock says")
+        source = recipe.components[name].source if name in recipe.components else None
+        # Of a source that is pinned, or follows another ref by now, it is not used.
+        if source is not None and source.url and item.ref and clean_url(source.url) == item.url:
+            found[name] = Resolved(item.ref, item.base or item.commit, source.url, when="as the lock says")
     return found
 
 
@@ -220,11 +211,9 @@ def mismatch(lock: Lock, found: Sequence[Difference], *, downloaded: bool = Fals
     tampered = any(f"{place}.commit" not in differ for place in trees) or downloaded
     # The digest of everything comes last: what it is of says more.
     ordered = sorted(found, key=lambda item: item.path == "plan")
-    shown = [item.text for item in ordered[:_MOST_SHOWN]]
-    rest = len(found) - len(shown)
     return (SourceIntegrityError if tampered else LockMismatchError)(
         f"the lock does not match: {ordered[0].path}" + (f" and {len(found) - 1} more" if found[1:] else ""),
-        why="; ".join([*shown, *([f"and {rest} more"] if rest > 0 else [])]),
+        why="; ".join(item.text for item in ordered[:_MOST_SHOWN]),
         fix="build with the recipe, options and machine that the lock was created for, or create a new lock",
         commands=(f"xpubuild lock {lock.name}",),
         evidence={"lock": lock.digest, "differences": plain(tuple(found))},
@@ -280,13 +269,13 @@ def _trees(lock: Lock, component: str, evidence: Mapping[str, Any]) -> tuple[Any
     """Return a checkout as the lock and as ``verify_checkout`` has it."""
     known = lock.repositories[component]
     url_of = embedded_url if known.url.startswith("embedded:") else clean_url
-    old = {path: {"url": item.url, "commit": item.commit} for path, item in known.submodules.items()}
-    new = {
+    here = {key: str(evidence[key]) for key in ("commit", "tree")}
+    below = {
         clean_url(item["path"]): {"url": url_of(item["url"]), "commit": item["commit"]}
         for item in evidence["submodules"]
     }
-    here = {key: str(evidence[key]) for key in ("commit", "tree")}
-    return {"commit": known.commit, "tree": known.tree, "submodules": old}, {**here, "submodules": new}
+    looked_at: Any = {"commit": True, "tree": True, "submodules": {"__all__": {"url", "commit"}}}
+    return known.model_dump(include=looked_at), {**here, "submodules": below}
 
 
 def _served(lock: Lock, component: str, evidence: Mapping[str, Any]) -> tuple[Any, Any]:

@@ -15,9 +15,8 @@ from xpubuild.install.resolve import git_store
 from xpubuild.install.target import Prepared
 from xpubuild.supply.archives import Archive, Supply, require_here
 from xpubuild.supply.conda.lockfile import read_lock
-from xpubuild.supply.depot.entries import Entry
 from xpubuild.supply.depot.examine import require_sound
-from xpubuild.supply.depot.folder import Depot, archives_in
+from xpubuild.supply.depot.folder import Depot
 from xpubuild.supply.index.pip_download import Need
 from xpubuild.supply.index.pipconf import local_path, pip_settings
 
@@ -66,12 +65,14 @@ def require_all(prepared: Prepared, done: Collection[str], *, cancel: Cancel, fe
     try:
         if inputs.repositories and (fetch or folder is None):
             store = git_store(target, cancel=cancel)
-            for tree in [tree for item in inputs.repositories for tree in trees(item, store, _silent)]:
+            # git reports the progress of every small repository: nothing of it is printed.
+            for tree in [tree for item in inputs.repositories for tree in trees(item, store, lambda _: None)]:
                 if tree.pin is None:
                     raise _unknown(tree.url, tree.note, f"{tree.component}.source.configure_time")
-        supply = Supply(target.cache / "conda", archives_in(folder), offline=True, cancel=cancel)
+        supply = Supply(target.cache / "conda", folder, offline=True, cancel=cancel)
         require_here((package.archive for package in packages), supply)
-        listed = _in_wheel_folders() if folder is None else _names(Depot.open(folder).files())
+        files = [] if folder is None else Depot.open(folder).files()
+        listed = _in_wheel_folders() if folder is None else [(one.name, one.sha256) for one in files]
         if listed is not None:
             needs = needs_of(inputs, [inputs.python_version])
             require_wheels(listed, (need for some in needs for need in some))
@@ -83,16 +84,10 @@ def require_all(prepared: Prepared, done: Collection[str], *, cancel: Cancel, fe
             require_here([Archive(item.name, item.url, item.sha256)], supply)
     except FetchError as error:
         if folder is None:
-            error.fix = (
-                "fill a mirror with xpubuild fetch where there is a network, and pass it with --mirror;"
-                " or remove --offline"
-            )
+            fetched = "fill a mirror with xpubuild fetch where there is a network"
+            error.fix = f"{fetched}, and pass it with --mirror; or remove --offline"
             error.commands = (f"xpubuild fetch {prepared.plan.recipe} --mirror DIR", *error.commands)
         raise
-
-
-def _names(entries: Iterable[Entry]) -> list[tuple[str, str]]:
-    return [(entry.name, entry.sha256) for entry in entries]
 
 
 def _in_wheel_folders() -> list[tuple[str, str]] | None:
@@ -127,10 +122,6 @@ def _unknown(what: str, note: str, key: str) -> FetchError:
         fix=f"write a recipe that extends this one and sets components.{key}, then fetch again",
         evidence={"reason": "offline", "what": what},
     )
-
-
-def _silent(_: str) -> None:
-    """Print nothing: git reports the progress of every small repository."""
 
 
 def _still_needed(prepared: Prepared, done: Collection[str]) -> tuple[Inputs, str | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from itertools import islice
 from pathlib import Path
@@ -118,6 +118,24 @@ class Options:
                 fix="use a number such as --jobs 8, or --jobs auto",
             )
         return int(number)
+
+
+def words_of(options: Options, joined: Mapping[str, str]) -> Iterator[str]:
+    """Yield the words that ask for some options again, those that are the default left out.
+
+    ``joined`` has what joins the words of each option; "" where it is repeated.
+    """
+    default = Options(None)
+    for name, glue in joined.items():
+        value, option = getattr(options, name), name.strip("_").replace("_", "-")
+        if value == getattr(default, name):
+            continue
+        if isinstance(value, bool):
+            yield f"--{option}" if value else f"--no-{option}"
+            continue
+        words = [str(word) for word in value] if isinstance(value, tuple) else [str(value)]
+        for word in [glue.join(words)] if glue else words:
+            yield from (f"--{option}", word)
 
 
 def default_workspace(recipe: str) -> Path:

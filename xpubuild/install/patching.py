@@ -17,7 +17,7 @@ from xpubuild.resources import docs_page
 from xpubuild.supply.git import patches
 from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.pin import Pin
-from xpubuild.supply.git.serving import configure_time_pins, named_commit
+from xpubuild.supply.git.serving import ConfigurePin, configure_time_pins, named_commit
 from xpubuild.untrusted import UntrustedError, read_bytes
 
 
@@ -46,8 +46,7 @@ def with_patches(target: Target, store: RepositoryStore) -> Target:
         of_line = [item for item in line.patches if item.component == name] if line is not None else []
         changes = [*source.patches, *of_line]
         if changes or any(item.replaces for item in configured(target, name)):
-            work = _Work(target, store, name)
-            source, done = work.make(source, changes)
+            source, done = _Work(target, store, name).make(source, changes)
             components[name] = components[name].model_copy(update={"source": source})
             made |= {item.commit: item for item in done}
     if not made:
@@ -65,10 +64,8 @@ class _Work:
         edits: dict[str, tuple[str, str]] = {}
         cloned, made, report = [], [], self._target.options.report
         pin = Pin(url=source.url or "", commit=source.commit or "", tree=source.tree, ref=source.ref)
-        if unknown := {change.into for change in changes} - {
-            "",
-            *(one.path for one in source.configure_time),
-        }:
+        unknown = {change.into for change in changes} - {"", *(one.path for one in source.configure_time)}
+        if unknown:
             raise self._error(f"'{unknown.pop()}' is no path of its configure_time")
         for item in source.configure_time:
             own = [change for change in changes if change.into and change.into == item.path]
@@ -103,11 +100,9 @@ class _Work:
         (asked,) = configure_time_pins(self._store.git, mirror.path, pin.commit, [item])
         if item.pin_file is None or asked.asked_for is None:
             raise self._error(f"the tree does not say in a pin file which commit of {item.url} is cloned")
-        if item.replaces and (item.commit or item.ref):
-            commit = item.commit or named_commit(self._store, item.url, item.ref or "")
-            return Pin(url=item.url, commit=commit, ref=item.ref), asked.asked_for
-        commit = asked.commit or named_commit(self._store, asked.url, asked.asked_for)
-        return Pin(url=asked.url, commit=commit, ref=asked.ref), asked.asked_for
+        at: ConfigureTime | ConfigurePin = item if item.replaces and (item.commit or item.ref) else asked
+        commit = at.commit or named_commit(self._store, at.url, at.ref or "")
+        return Pin(url=at.url, commit=commit, ref=at.ref), asked.asked_for
 
     def _texts(self, changes: Sequence[Change]) -> Iterator[patches.Change]:
         for change in changes:

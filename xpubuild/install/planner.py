@@ -19,7 +19,7 @@ from xpubuild.install.build_jobs import launcher_files, one_by_one
 from xpubuild.install.build_steps import TORCH, source_folder, targets_in, wants_xpu
 from xpubuild.install.choose import situation_of
 from xpubuild.install.source_steps import configured
-from xpubuild.install.target import Target
+from xpubuild.install.target import OneapiFacts, Target
 from xpubuild.machine.oneapi_bundles import COMPILER
 
 #: Keys of a recipe that do not decide what is built: what it says of hosts, of other releases and of itself,
@@ -243,44 +243,37 @@ def _summary(target: Target) -> dict[str, Any]:
 def watched(target: Target, steps: tuple[Step, ...]) -> tuple[Step, ...]:
     """Return the steps with their watchers and, where PyTorch is for XPU, with the proofs that it is.
 
-    The gate looks on as PyTorch is built for the CPU too, where XPU may have been left switched on.
+    It is built as a wheel and installed, installed editable in one step, or taken prebuilt. The gate looks on
+    as it is built; as a wheel is built for the CPU too, where XPU may have been left switched on.
     """
-    torch = [name for name in target.components if target.component(name).dist == TORCH]
-    gated: dict[str, Step] = {}
-    if torch:
-        gated = _gated(target, torch[0], {step.id: step for step in steps})
-    return tuple(gated.get(step.id) or _watched(target, step) for step in steps)
+    name = next((name for name in target.components if target.component(name).dist == TORCH), "")
+    known = {step.id: step for step in steps}
+    wheel, install = known.get(f"{name}.wheel"), known.get(f"{name}.install", known.get(name))
+    builder = wheel or install
+    env = builder.commands[-1].env if builder is not None else {}
+    for_xpu, found = target.device == "xpu" and wants_xpu(env), list[Step]()
+    for step in steps:
+        proofs = step.proofs
+        if for_xpu and step is install:
+            facts = target.oneapi or OneapiFacts()
+            python, version = str(target.layout.python), env.get("PYTORCH_BUILD_VERSION")
+            own = XpuInstalledProof(python, targets_in(env), version, dict(facts.env), facts.path_prefix)
+            proofs = (*proofs, own)
+        if for_xpu and step is wheel and step.publish is not None:
+            proofs = (*proofs, XpuWheelProof(step.publish.stage))
+        builds_xpu = for_xpu and step is builder and step.id != name
+        gated = builds_xpu or (step is wheel and not wants_xpu(env))
+        watch = _gate(target, name, env) if gated else _watch(target, step)
+        found.append(replace(step, watch=watch, proofs=proofs))
+    return tuple(found)
 
 
-def _watched(target: Target, step: Step) -> Step:
+def _watch(target: Target, step: Step) -> WatchStep | None:
     # A child xpubuild explains itself; what it runs is no build.
     if all(command.argv[0] == XPUBUILD for command in step.commands):
-        return step
+        return None
     env = {key: value for command in step.commands for key, value in command.env.items()}
-    xpu = target.device == "xpu" and wants_xpu(env)
-    return replace(step, watch=WatchStep(xpu=xpu, recipe=target.recipe.name))
-
-
-def _gated(target: Target, name: str, steps: Mapping[str, Step]) -> dict[str, Step]:
-    """Return the steps that build and install PyTorch: the gate looks on, and proofs look at the result.
-
-    It is built as a wheel and installed, installed editable in one step, or taken prebuilt.
-    """
-    wheel, install = steps.get(f"{name}.wheel"), steps.get(f"{name}.install", steps.get(name))
-    if install is None:
-        return {}
-    builder = wheel or install
-    env = builder.commands[-1].env
-    if target.device != "xpu" or not wants_xpu(env):
-        off = wheel if not wants_xpu(env) else None
-        return {} if off is None else {off.id: replace(off, watch=_gate(target, name, env))}
-    watch = _watched(target, builder).watch if install.id == name else _gate(target, name, env)
-    own = watch if builder is install else _watched(target, install).watch
-    gated = {install.id: replace(install, watch=own, proofs=(*install.proofs, _installed(target, env)))}
-    if wheel is not None and wheel.publish is not None:
-        proofs = (*wheel.proofs, XpuWheelProof(wheel.publish.stage))
-        gated[wheel.id] = replace(wheel, watch=watch, proofs=proofs)
-    return gated
+    return WatchStep(xpu=target.device == "xpu" and wants_xpu(env), recipe=target.recipe.name)
 
 
 def _gate(target: Target, name: str, env: Mapping[str, str]) -> WatchStep:
@@ -299,15 +292,4 @@ def _gate(target: Target, name: str, env: Mapping[str, str]) -> WatchStep:
             environment=str(target.layout.env),
             mkl=target.recipe.toolchain.mkl is not None,
         ),
-    )
-
-
-def _installed(target: Target, env: Mapping[str, str]) -> XpuInstalledProof:
-    oneapi = target.oneapi
-    return XpuInstalledProof(
-        python=str(target.layout.python),
-        arch=targets_in(env),
-        version=env.get("PYTORCH_BUILD_VERSION"),
-        env=dict(oneapi.env) if oneapi else {},
-        path_prefix=oneapi.path_prefix if oneapi else (),
     )

@@ -22,8 +22,6 @@ import tempfile
 import zipfile
 from importlib import metadata
 from pathlib import Path
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 _BUILD = re.compile(r"^\[build-system\]$(.*?)(?=^\[|\Z)", re.MULTILINE | re.DOTALL)
 _OF_PIP = ("INSTALLER", "REQUESTED", "direct_url.json")
@@ -33,8 +31,7 @@ def installed(dist: str, folder: Path) -> Path | None:
     """Return the dist-info folder of an editable install of a tree, None where there is none."""
     for found in metadata.distributions(name=dist):
         direct = json.loads(found.read_text("direct_url.json") or "{}")
-        there = url2pathname(urlsplit(direct.get("url", "")).path) == str(folder)
-        if there and direct.get("dir_info", {}).get("editable"):
+        if direct.get("url") == folder.as_uri() and direct.get("dir_info", {}).get("editable"):
             return Path(str(found.locate_file(""))) / str(found._path.name)  # type: ignore[attr-defined]
     return None
 

@@ -14,7 +14,6 @@ from typing_extensions import NotRequired, TypedDict
 from xpubuild import __version__
 from xpubuild.artifacts.audit_report import AuditedWheel
 from xpubuild.documents import plain
-from xpubuild.engine.files import write_atomic
 from xpubuild.engine.journal import Journal, RanCommand, ran_command
 from xpubuild.engine.monitor import warnings_in
 from xpubuild.frozen import frozen
@@ -37,7 +36,8 @@ def make_receipt(prepared: Prepared, journal: Journal) -> dict[str, Any]:
     records = {
         item.step: item for item in journal.records() if plan.fingerprints.get(item.step) == item.fingerprint
     }
-    done = [step.id for step in plan.steps if step.id in records and records[step.id].status == "done"]
+    ran = [records[step.id] for step in plan.steps if step.id in records]
+    done = [record for record in ran if record.status == "done"]
     return {
         "schema": "xpubuild.receipt/1",
         "xpubuild": __version__,
@@ -68,22 +68,20 @@ def make_receipt(prepared: Prepared, journal: Journal) -> dict[str, Any]:
         "commands": [ran_command(item) for item in journal.commands() if item["step"] in ids],
         "wheels": [
             {**item["audit"], "file": file, "path": str(layout.wheels / file), "wheel": file}
-            for name in done
-            for item in records[name].evidence
+            for record in done
+            for item in record.evidence
             if isinstance(item.get("audit"), dict)
             for file in [Path(str(item["audit"]["wheel"])).name]
         ],
-        "warnings": [
-            {"step": name, **warning} for name in done for warning in warnings_in(records[name].evidence)
-        ],
-        "compile_cache": rows([records[step.id] for step in plan.steps if step.id in records], layout.build),
+        "warnings": [{"step": one.step, **warning} for one in done for warning in warnings_in(one.evidence)],
+        "compile_cache": rows(ran, layout.build),
         "prebuilt": [
-            {"step": name, "name": item["metadata"]["name"], "version": item["metadata"]["version"],
+            {"step": record.step, "name": item["metadata"]["name"], "version": item["metadata"]["version"],
              "sha256": sha256_of(item)}
-            for name in done
-            for item in pip_installed(layout.pip_reports(name))
+            for record in done
+            for item in pip_installed(layout.pip_reports(record.step))
         ],
-        "verify": _verify(layout) if "verify" in done else None,
+        "verify": _verify(layout) if any(record.step == "verify" for record in done) else None,
     }  # fmt: skip
 
 
@@ -115,11 +113,6 @@ def _verify(layout: Layout) -> dict[str, Any] | None:
             {key: check[key] for key in ("id", "status", "duration_s")} for check in document["checks"]
         ],
     }
-
-
-def write_receipt(layout: Layout, receipt: Mapping[str, Any]) -> None:
-    """Write the receipt durably."""
-    write_atomic(layout.receipt, (json.dumps(receipt, indent=1, sort_keys=True) + "\n").encode())
 
 
 class ReceiptStep(TypedDict):

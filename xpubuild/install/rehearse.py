@@ -11,14 +11,7 @@ from typing import Any, Literal
 from typing_extensions import TypedDict
 
 from xpubuild import __version__
-from xpubuild.artifacts.cmake_build import (
-    SwitchFound,
-    SyclGroup,
-    read_cache,
-    read_messages,
-    read_switches,
-    read_sycl_groups,
-)
+from xpubuild.artifacts import cmake_build
 from xpubuild.artifacts.configure import ConfiguredProof, configured_folder
 from xpubuild.documents import plain
 from xpubuild.engine.events import Sink
@@ -67,12 +60,8 @@ def planned(prepared: Prepared) -> Prepared:
         watch=wheel.watch,
     )
     every = (*before, configure)
-    part = replace(
-        plan,
-        steps=every,
-        fingerprints=fingerprints(every),
-        lock_digest=digest({"rehearsal": plan.lock_digest}),
-    )
+    own = digest({"rehearsal": plan.lock_digest})
+    part = replace(plan, steps=every, fingerprints=fingerprints(every), lock_digest=own)
     return Prepared(target, part, disk_gib=min(prepared.disk_gib, _DISK_GIB))
 
 
@@ -131,8 +120,9 @@ def make_report(prepared: Prepared, record: StepRecord | None, error: XpuBuildEr
         build = configured_folder(source_folder(target, name), _folders(target, name))
         lines = log.read_text("utf-8", "replace").split("\n") if log.is_file() else []
         warnings = warnings_in(record.evidence)
-    cache = read_cache(build) if build is not None else {}
-    groups = read_sycl_groups(build) if build is not None else ()
+    cache = cmake_build.read_cache(build) if build is not None else {}
+    groups = cmake_build.read_sycl_groups(build) if build is not None else ()
+    messages, environment = cmake_build.read_messages(lines), build_environment(target, name)
     verdict = "warnings" if warnings else "ok"
     if error is not None:
         verdict = "no-xpu" if isinstance(error, NoXpuError) else "failed"
@@ -151,7 +141,7 @@ def make_report(prepared: Prepared, record: StepRecord | None, error: XpuBuildEr
         "log": str(log),
         "build": str(build) if build is not None else None,
         "duration_s": round(record.ended - record.started, 3) if record and record.ended else None,
-        "switches": plain(read_switches(build_environment(target, name), cache, read_messages(lines))),
+        "switches": plain(cmake_build.read_switches(environment, cache, messages)),
         "arch_requested": list(target.arch),
         "sycl_files": sum(len(group.sources) for group in groups),
         "sycl_groups": plain(groups),
@@ -190,10 +180,10 @@ class RehearsalDocument(TypedDict):
     """The folder with what CMake wrote; null if it wrote no build files."""
     duration_s: float | None
     """Of the configure step; null if it did not run to its end."""
-    switches: list[SwitchFound]
+    switches: list[cmake_build.SwitchFound]
     """By name; empty if nothing was configured."""
     arch_requested: list[str]
     """The AOT targets of the recipe and of --arch."""
     sycl_files: int
-    sycl_groups: list[SyclGroup]
+    sycl_groups: list[cmake_build.SyclGroup]
     """Largest first."""

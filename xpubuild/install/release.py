@@ -21,7 +21,7 @@ from xpubuild.machine.pythons import probe_python, resolve_python
 from xpubuild.machine.readers import UNKNOWN
 from xpubuild.recipe.compatible_host import CMAKE_ID, of_host
 from xpubuild.recipe.constraints import solve
-from xpubuild.recipe.load import line_of
+from xpubuild.recipe.load import component_files, line_of
 from xpubuild.recipe.model import Recipe
 from xpubuild.recipe.releases import Release, is_release, releases
 from xpubuild.recipe.situation import Situation, Verdict
@@ -51,9 +51,10 @@ def named(options: Options, host: Callable[[], HostReport]) -> tuple[Options, st
     chosen = built_in(options.workspace)
     if chosen is None:
         situation = situation_for(host(), options.target or "xpu", options.python)
-        if options.abi is not None:
-            situation = replace(situation, cxx11_abi=options.abi)
-        chosen = choose_release(releases(), options.target, situation, options.with_)
+        situation = replace(situation, cxx11_abi=options.abi)
+        files = component_files() if options.with_ else {}
+        with_ = [name for name in options.with_ if name not in files]
+        chosen = choose_release(releases(), options.target, situation, with_)
     target, workspace = options.target or chosen.target, options.workspace or chosen.workspace
     return replace(options, recipe=chosen.recipe, target=target, workspace=workspace), chosen.why
 
@@ -90,10 +91,7 @@ def situation_for(host: HostReport, target: Target, python: str | None) -> Situa
 
 
 def choose_release(
-    known: Sequence[Release],
-    target: Target | None,
-    situation: Situation,
-    with_: Sequence[str] = (),
+    known: Sequence[Release], target: Target | None, situation: Situation, with_: Sequence[str] = ()
 ) -> Chosen:
     """Return the newest release that this host can build, of those that have the components ``with_``.
 
@@ -115,15 +113,14 @@ def choose_release(
     for release in candidates_:
         verdict = solve(release.recipe, situation)
         against, line = _against(verdict), verdict.toolkit
-        paired = line is None or line.kind == "pairing"
-        if not against and release.pinned and paired:
-            return Chosen(release.name, found, _why(release, found, passed, paired=line is not None))
-        asked = f"its commit is not in the recipe ('xpubuild install {release.name}' looks it up)"
-        if not against and release.pinned:
-            asked = f"oneAPI {verdict.oneapi} is tolerated by upstream; ask for it by name"
         if not against:
+            if release.pinned and (line is None or line.kind == "pairing"):
+                return Chosen(release.name, found, _why(release, found, passed, paired=line is not None))
             tolerated.append((release, len(passed)))
-        passed.append(f"{release.version}: {against or asked}")
+            against = f"its commit is not in the recipe ('xpubuild install {release.name}' looks it up)"
+            if release.pinned:
+                against = f"oneAPI {verdict.oneapi} is tolerated by upstream; ask for it by name"
+        passed.append(f"{release.version}: {against}")
     if tolerated:
         best, before = next((item for item in tolerated if item[0].pinned), tolerated[0])
         return Chosen(best.name, found, _why(best, found, passed[:before] if best.pinned else []))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import os
 import time
 from collections.abc import Mapping
@@ -20,7 +19,7 @@ import platformdirs
 from xpubuild.documents import plain
 from xpubuild.engine.answers import Answers
 from xpubuild.engine.environment import base_environment
-from xpubuild.engine.files import write_atomic
+from xpubuild.engine.files import write_json
 from xpubuild.engine.places import existing
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import FetchError, UnsatisfiableError, UsageError, XpuBuildError
@@ -73,7 +72,7 @@ def prepare(options: Options, *, cancel: Cancel | None = None) -> Prepared:
         return host_report(oneapi_root=options.oneapi_root, python=python, answers=remembered())
 
     asked, why = named(options, host)
-    loaded = load(asked.recipe or "")
+    loaded = load(asked.recipe or "", asked.with_)
     try:
         # Refusals that need no look at the machine come first: they are certain and cost nothing.
         choice = choose(asked, loaded)
@@ -129,7 +128,7 @@ def resolve(choice: Choice, host: HostReport, why: str = "", cancel: Cancel | No
         admission=admission,
         cores=host.cpu.usable,
         host=host.to_json(),
-        stores=stores_of(options.store, offline=options.offline, read_only=options.store_read_only),
+        stores=stores_of(options.store, offline=options.offline),
     )
     check_name(target.layout.env)
     verdict = check_host(target)
@@ -282,9 +281,6 @@ def installer_for(choice: Choice, downloads: Downloads) -> Installer:
     return Installer(program.path, program.version, cache, links=links)
 
 
-_VERSION = 1
-
-
 def resolve_commits(choice: Choice, store: RepositoryStore) -> dict[str, Resolved]:
     """Return the commits of the sources that the recipe pins by ``ref`` alone.
 
@@ -315,13 +311,10 @@ def _look_up(recipe: Recipe, name: str, url: str, ref: str, store: RepositorySto
         commit = named_commit(store, url, ref)
     except FetchError as error:
         error.what = f"the commit of {name} is unknown: {error.what}"
-        error.why = (
-            f"recipe '{recipe.name}' follows {ref}, whose commit must be looked up upstream: {error.why}"
-        )
-        error.fix += (
-            f". Without a network, write a recipe that extends this one and has the full commit id at"
-            f" components.{name}.source.commit"
-        )
+        follows = f"recipe '{recipe.name}' follows {ref}, whose commit must be looked up upstream"
+        error.why = f"{follows}: {error.why}"
+        pinned = f"has the full commit id at components.{name}.source.commit"
+        error.fix += f". Without a network, write a recipe that extends this one and {pinned}"
         raise
     return Resolved(ref=ref, commit=commit, url=url, when=time.strftime("%Y-%m-%dT%H:%M:%S%z"))
 
@@ -340,5 +333,4 @@ def keep_resolved(layout: Layout, resolved: Mapping[str, Resolved]) -> None:
     """Write down what was looked up, beside what other components of the workspace have."""
     if resolved:
         whole = {**read_resolved(layout.resolved), **resolved}
-        text = json.dumps({"version": _VERSION, "resolved": plain(whole)}, indent=1, sort_keys=True)
-        write_atomic(layout.resolved, f"{text}\n".encode())
+        write_json(layout.resolved, {"version": 1, "resolved": plain(whole)})

@@ -7,13 +7,14 @@ import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping
 
-from xpubuild.engine.model import XPUBUILD, Command, Plan, Publish, Step
+from xpubuild.engine.model import XPUBUILD, Command, Plan, Step
 
 _END = "XPUBUILD_END_OF_FILE"
 #: Set for a build from a mirror; a script clones from the network.
 _OF_A_MIRROR = frozenset({"GIT_ALLOW_PROTOCOL"})
 _OF_A_CACHE = re.compile(r"S?CCACHE_|CMAKE_\w+_COMPILER_LAUNCHER$")
-_QUOTE = "'\"'\"'"
+#: A word in single quotes; a quote inside of it, as shlex writes it, leaves the word quoted.
+_QUOTED = re.compile(r"""('(?:[^']|'"'"')*')""")
 _HEAD = r"""#!/usr/bin/env bash
 # Made by: xpubuild plan %(recipe)s --format sh
 # Builds the wheels of recipe '%(recipe)s' (inputs sha256 %(digest)s) into the folder wheels of a workspace.
@@ -54,11 +55,8 @@ def script(plan: Plan, beside: str = "") -> str:
     if beside:
         name, found = shlex.quote(beside), hashlib.sha256(written.encode()).hexdigest()
         written = f'(cd -- "$HERE" && sha256sum --check --quiet <<<{found}"  "{name})\n. "$HERE"/{name}\n'
-    head = _HEAD % {
-        "recipe": plan.recipe,
-        "digest": plan.lock_digest,
-        "workspace": shlex.quote(plan.workspace),
-    }
+    workspace = shlex.quote(plan.workspace)
+    head = _HEAD % {"recipe": plan.recipe, "digest": plan.lock_digest, "workspace": workspace}
     parts = [head, written.rstrip("\n")]
     # What only xpubuild's own commands write is missing here: no variable may name it.
     missing = frozenset(path for step in plan.steps if not _lines(step) for path in step.witnesses)
@@ -74,24 +72,9 @@ def relocatable(line: str, workspace: str) -> str:
     Inside single quotes the quote is closed and opened again around the variable, so the line stays one
     with the same words.
     """
-    result: list[str] = []
-    quoted = False
-    position = 0
-    while position < len(line):
-        if line.startswith(workspace, position) and _ends_here(line, position + len(workspace)):
-            result.append("'\"$WORKSPACE\"'" if quoted else '"$WORKSPACE"')
-            position += len(workspace)
-            continue
-        # A quote inside of quotes, as shlex writes it, leaves the word quoted.
-        characters = _QUOTE if quoted and line.startswith(_QUOTE, position) else line[position]
-        quoted ^= characters == "'"
-        result.append(characters)
-        position += len(characters)
-    return "".join(result)
-
-
-def _ends_here(line: str, end: int) -> bool:
-    return end == len(line) or line[end] in "/'\" :;,"
+    place = re.compile(re.escape(workspace) + r"(?![^/'\" :;,])")
+    parts = enumerate(_QUOTED.split(line))
+    return "".join(place.sub("'\"$WORKSPACE\"'" if n % 2 else '"$WORKSPACE"', part) for n, part in parts)
 
 
 def _file(path: str, text: str, workspace: str) -> str:
@@ -100,10 +83,8 @@ def _file(path: str, text: str, workspace: str) -> str:
     end = _END
     while end in text:
         end += "_"
-    return (
-        f"mkdir -p -- \"$(dirname -- {target})\"\ncat > {target} <<'{end}'\n{text.rstrip(chr(10))}\n{end}\n"
-        + program
-    )
+    head = f"mkdir -p -- \"$(dirname -- {target})\"\ncat > {target} <<'{end}'\n"
+    return head + text.rstrip("\n") + f"\n{end}\n{program}"
 
 
 def _lines(step: Step, missing: Collection[str] = ()) -> list[str]:
@@ -122,14 +103,10 @@ def _step(step: Step, workspace: str, missing: Collection[str]) -> Iterator[str]
     for line in lines:
         yield relocatable(line, workspace)
     if step.publish is not None:
-        yield from (relocatable(line, workspace) for line in _publish(step.publish))
-
-
-def _publish(publish: Publish) -> Iterator[str]:
-    stage, folder = shlex.quote(publish.stage), shlex.quote(publish.folder)
-    yield f"mkdir -p -- {folder}"
-    yield f"mv -f -- {stage}/{publish.pattern} {folder}/"
-    yield f"rmdir -- {stage}"
+        stage, folder = shlex.quote(step.publish.stage), shlex.quote(step.publish.folder)
+        yield relocatable(f"mkdir -p -- {folder}", workspace)
+        yield relocatable(f"mv -f -- {stage}/{step.publish.pattern} {folder}/", workspace)
+        yield relocatable(f"rmdir -- {stage}", workspace)
 
 
 def _command(command: Command, missing: Collection[str]) -> list[str]:

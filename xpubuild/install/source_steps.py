@@ -12,8 +12,9 @@ from pathlib import Path
 from xpubuild.engine.model import XPUBUILD, Command, Step
 from xpubuild.errors import RecipeError
 from xpubuild.install.choose import needed_archives
+from xpubuild.install.environment_steps import words
 from xpubuild.install.target import Target
-from xpubuild.recipe.model import Archive, ConfigureTime, GitSource
+from xpubuild.recipe.model import Archive, ConfigureTime
 from xpubuild.recipe.tree import RecipeTreeProof, expected
 from xpubuild.resources import ops_project_dir
 from xpubuild.supply.archives import LIST, UnpackedProof, file_name, unpacked_stamp
@@ -38,9 +39,8 @@ def pin_of(target: Target, name: str) -> Pin:
             why="a build needs an exact pin",
             fix=f"set components.{name}.source.commit to the full commit id",
         )
-    url = source.url or root_url(_embedded_folder(target, source))
     return Pin(
-        url=url,
+        url=source.url or root_url(_folder(target, "embedded", str(source.embedded))),
         commit=source.commit,
         tree=source.tree,
         submodules=source.submodules,
@@ -49,54 +49,39 @@ def pin_of(target: Target, name: str) -> Pin:
     )
 
 
-def _embedded_folder(target: Target, source: GitSource) -> Path:
-    return target.layout.build / "embedded" / str(source.embedded)
+def _folder(target: Target, kind: str, name: str) -> Path:
+    return target.layout.build / kind / name
 
 
 def source_step(target: Target, name: str) -> Step:
     """Return the step that makes the pinned checkout of a component, or the copy of somebody's own."""
-    source = target.component(name).source
     if target.own(name) is not None:
         return _own_step(target, name)
-    pin = pin_of(target, name)
-    into = target.layout.src / name
-    commands: list[Command] = []
+    source, pin = target.component(name).source, pin_of(target, name)
+    into, commands = target.layout.src / name, list[Command]()
     # What a checkout keeps beside its place: the lock, a half-made tree after a kill, and a damaged one.
+    beside = (f".{name}.xpubuild-{what}" for what in ("lock", "new", "damaged"))
+    outputs = [str(into), *(str(into.parent / item) for item in beside)]
     origin: ShellWord | None = None
-    outputs = [
-        str(into),
-        *(str(into.parent / f".{name}.xpubuild-{what}") for what in ("lock", "new", "damaged")),
-    ]
     if source is not None and source.embedded is not None:
-        folder = _embedded_folder(target, source)
+        folder = str(_folder(target, "embedded", source.embedded))
         # A path and no URL: the script may be run with another workspace, and a URL would be percent-encoded.
         origin = ShellWord(f'"$EMBEDDED"/{source.embedded}.git')
-        outputs.append(str(folder))
-        commands.append(
-            Command(
-                argv=(XPUBUILD, "plumbing", "embed", source.embedded, str(folder), "--commit", pin.commit),
-                portable=(
-                    f"EMBEDDED={shlex.quote(str(folder))}",
-                    *shell_lines(ops_project_dir(), "EMBEDDED"),
-                ),
-            )
-        )
-    options, made = ["--cache", str(target.cache)], target.patched.get(pin.commit)
-    options += ["--tree", pin.tree] if pin.tree else []
+        outputs.append(folder)
+        embed = (XPUBUILD, "plumbing", "embed", source.embedded, folder, "--commit", pin.commit)
+        lines = (f"EMBEDDED={shlex.quote(folder)}", *shell_lines(ops_project_dir(), "EMBEDDED"))
+        commands.append(Command(argv=embed, portable=lines))
+    made = target.patched.get(pin.commit)
+    if made is None:
+        portable = portable_commands(pin, str(into), url=origin)
+    else:
+        portable = portable_commands(pin, str(into), base=made.base, patching=made.shell_lines)
+    options = ["--cache", str(target.cache), *(("--tree", pin.tree) if pin.tree else ())]
     options += ["--ref", pin.ref] if pin.ref else []
     options += [] if pin.submodules else ["--no-submodules"]
-    options += [part for path in pin.skip for part in ("--skip-submodule", path)]
-    commands.append(
-        Command(
-            argv=(XPUBUILD, "plumbing", "checkout", pin.url, pin.commit, str(into), *options),
-            tuning=target.downloads.environment(),
-            portable=(
-                portable_commands(pin, str(into), url=origin)
-                if made is None
-                else portable_commands(pin, str(into), base=made.base, patching=made.shell_lines)
-            ),
-        )
-    )
+    options += words("--skip-submodule", pin.skip)
+    argv = (XPUBUILD, "plumbing", "checkout", pin.url, pin.commit, str(into), *options)
+    commands.append(Command(argv=argv, tuning=target.downloads.environment(), portable=portable))
     dirty = target.dirty.get(name)
     return Step(
         id=f"{name}.source",
@@ -115,11 +100,9 @@ def _own_step(target: Target, name: str) -> Step:
     """Return the step for a tree of somebody's own: nothing is done where it is used in place."""
     into, own, digest = target.tree(name), target.own(name), target.dirty[name]
     source = target.component(name).source
-    words = [part for item in cloned(target, name) for part in ("--item", item)]
-    words += [
-        part for path in (source.skip_submodules if source else ()) for part in ("--skip-submodule", path)
-    ]
-    argv = (XPUBUILD, "plumbing", "copy-tree", str(own), str(into), "--digest", digest, *words)
+    skipped = words("--skip-submodule", source.skip_submodules if source else ())
+    options = (*words("--item", cloned(target, name)), *skipped)
+    argv = (XPUBUILD, "plumbing", "copy-tree", str(own), str(into), "--digest", digest, *options)
     portable = (
         f"mkdir -p {shlex.quote(str(into))}",
         f"rsync --archive {shlex.quote(f'{own}/')} {shlex.quote(f'{into}/')}",
@@ -140,6 +123,31 @@ def pin_checked(target: Target, name: str) -> Pin | None:
     return None if name in target.dirty else pin_of(target, name)
 
 
+def against_folder(target: Target, name: str) -> Path | None:
+    """Return the place of the copy that a component is built in, whose requirements on torch are answered.
+
+    None where it is built in its tree; an editable install is of the tree itself.
+    """
+    asked = target.component(name).build.against is not None and not target.options.editable
+    return target.layout.build / "against" / name if asked else None
+
+
+def against_command(target: Target, name: str) -> tuple[Command, ...]:
+    """Return the command that makes the copy."""
+    into, build = against_folder(target, name), target.component(name).build
+    if into is None:
+        return ()
+    options = ["--env", str(target.layout.env), "--folder", build.source_dir]
+    options += [part for file in build.against or () for part in ("--file", file)]
+    text = f"a script cannot build {name} against the torch of its workspace; use xpubuild install"
+    return (
+        Command(
+            argv=(XPUBUILD, "plumbing", "against", str(target.tree(name)), str(into), *options),
+            portable=(f"echo {shlex.quote(text)} >&2", "exit 1"),
+        ),
+    )
+
+
 def built_tree_proof(target: Target, name: str) -> BuiltTreeProof:
     """Return the proof that a build left the tree as it was pinned."""
     return BuiltTreeProof(str(target.tree(name)), pin_checked(target, name), target.notes(name))
@@ -157,11 +165,9 @@ def _recipe_proofs(target: Target, name: str) -> tuple[RecipeTreeProof, ...]:
     return (RecipeTreeProof(str(target.layout.src / name), wanted),)
 
 
+_UNPACKED = ("url", "sha256", "folder")
+_CLONED = ("url", "replaces", "path", "pin_file", "commit", "ref")
 _DOWNLOAD = "import sys, urllib.request; urllib.request.urlretrieve(sys.argv[1], sys.argv[2])"
-
-
-def _archives_folder(target: Target, name: str) -> Path:
-    return target.layout.build / "archives" / name
 
 
 def _archives(target: Target, name: str) -> dict[str, Archive]:
@@ -171,40 +177,36 @@ def _archives(target: Target, name: str) -> dict[str, Archive]:
 
 def unpacked_environment(target: Target, name: str) -> dict[str, str]:
     """Return the variables that pass the unpacked folders to a component's build."""
-    place = _archives_folder(target, name)
+    place = _folder(target, "archives", name)
     return {item.variable: str(place / key / item.folder) for key, item in _archives(target, name).items()}
 
 
 def archives_step(target: Target, name: str) -> Step | None:
     """Return the step that fetches and unpacks archives; None where the build downloads none."""
-    into, items = _archives_folder(target, name), _archives(target, name)
+    into, items = _folder(target, "archives", name), _archives(target, name)
     if not items:
         return None
+    argv = (
+        XPUBUILD, "plumbing", "archives", str(into), "--cache", str(target.cache / "archives"),
+        *words("--item", [_as_json(items[key], _UNPACKED, name=key) for key in items]),
+    )  # fmt: skip
+    lines = _portable_archives(str(target.layout.python), into, items)
     return Step(
         id=f"{name}.archives",
         title=f"unpack archives that the build of {name} would download",
-        commands=(
-            Command(
-                argv=(
-                    XPUBUILD, "plumbing", "archives", str(into),
-                    "--cache", str(target.cache / "archives"),
-                    *(part for key in items for part in ("--item", _item(key, items[key]))),
-                ),
-                tuning=target.downloads.environment(),
-                portable=tuple(_portable_archives(str(target.layout.python), into, items)),
-            ),
-        ),
+        commands=(Command(argv=argv, tuning=target.downloads.environment(), portable=tuple(lines)),),
         proofs=(UnpackedProof(str(into)),),
         outputs=(str(into),),
         witnesses=(str(into / LIST),),
         fresh=(str(into),),
         outputs_stamp=functools.partial(unpacked_stamp, into),
-    )  # fmt: skip
+    )
 
 
-def _item(key: str, item: Archive) -> str:
-    entry = {"name": key, "url": item.url, "sha256": item.sha256, "folder": item.folder}
-    return json.dumps({name: value for name, value in entry.items() if value is not None})
+def _as_json(item: Archive | ConfigureTime, keys: Iterable[str], **more: str) -> str:
+    """Return these fields as an option of plumbing has them."""
+    found = {**more, **{key: getattr(item, key) for key in keys}}
+    return json.dumps({key: value for key, value in found.items() if value is not None})
 
 
 def _portable_archives(python: str, into: Path, items: Mapping[str, Archive]) -> Iterator[str]:
@@ -231,33 +233,25 @@ def configured(target: Target, name: str) -> tuple[ConfigureTime, ...]:
     return tuple(item for item in source.configure_time if item.when in ("always", target.device))
 
 
-def _as_json(items: Iterable[ConfigureTime]) -> list[str]:
-    keys = ("url", "replaces", "path", "pin_file", "commit", "ref")
-    return [
-        json.dumps({key: value for key in keys if (value := getattr(item, key)) is not None})
-        for item in items
-    ]
-
-
 def cloned(target: Target, name: str) -> list[str]:
     """Return what a component's build clones into its tree, as options of plumbing have it."""
     source = target.component(name).source
-    return _as_json(item for item in (source.configure_time if source else ()) if item.path is not None)
+    items = source.configure_time if source else ()
+    return [_as_json(item, _CLONED) for item in items if item.path is not None]
 
 
 def git_folder(target: Target, name: str) -> tuple[str, ...]:
     """Return the folder of the git that keeps a build from checking out again what somebody works in."""
     own = name in target.trees and cloned(target, name)
-    return (str(target.layout.build / "git" / name),) if own else ()
+    return (str(_folder(target, "git", name)),) if own else ()
 
 
-def own_options(target: Target, name: str) -> list[str]:
+def own_options(target: Target, name: str) -> tuple[str, ...]:
     """Return the options of the command before a build that are about somebody's work in the tree."""
     notes = target.notes(name)
     if notes is not None:
-        return ["--notes", str(notes)]
-    items = cloned(target, name) if name in target.dirty else []
-    return [part for item in items for part in ("--item", item)]
+        return ("--notes", str(notes))
+    return words("--item", cloned(target, name) if name in target.dirty else ())
 
 
 def git_files(target: Target) -> dict[str, str]:
@@ -269,15 +263,11 @@ def git_files(target: Target) -> dict[str, str]:
     }
 
 
-def _repositories_folder(target: Target, name: str) -> Path:
-    return target.layout.build / "repositories" / name
-
-
 def served_environment(target: Target, name: str) -> dict[str, str]:
     """Return what leads the git of a component's build to the repositories; nothing where it clones none."""
     if not configured(target, name):
         return {}
-    return {"GIT_CONFIG_GLOBAL": str(_repositories_folder(target, name) / CONFIG)}
+    return {"GIT_CONFIG_GLOBAL": str(_folder(target, "repositories", name) / CONFIG)}
 
 
 def _refused_in_script(target: Target, name: str) -> tuple[str, ...]:
@@ -289,28 +279,22 @@ def _refused_in_script(target: Target, name: str) -> tuple[str, ...]:
 
 def repositories_step(target: Target, name: str) -> Step:
     """Return the step that serves the repositories which the tree at ``commit`` asks for."""
-    into = _repositories_folder(target, name)
-    items = _as_json(configured(target, name))
+    into = _folder(target, "repositories", name)
+    items = [_as_json(item, _CLONED) for item in configured(target, name)]
+    argv = (
+        XPUBUILD, "plumbing", "repositories", str(into), "--tree", str(target.layout.src / name),
+        "--commit", pin_of(target, name).commit, "--cache", str(target.cache), *words("--item", items),
+    )  # fmt: skip
+    # A script has the network: its build clones as upstream's own does, without patches.
+    portable = _refused_in_script(target, name)
     return Step(
         id=f"{name}.repositories",
         title=f"fetch repositories that the build of {name} clones",
         needs=(f"{name}.source",),
-        commands=(
-            Command(
-                argv=(
-                    XPUBUILD, "plumbing", "repositories", str(into),
-                    "--tree", str(target.layout.src / name), "--commit", pin_of(target, name).commit,
-                    "--cache", str(target.cache),
-                    *(part for item in items for part in ("--item", item)),
-                ),
-                tuning=target.downloads.environment(),
-                # A script has the network: its build clones as upstream's own does, without patches.
-                portable=_refused_in_script(target, name),
-            ),
-        ),
+        commands=(Command(argv=argv, tuning=target.downloads.environment(), portable=portable),),
         proofs=(ServedProof(str(into)),),
         outputs=(str(into),),
         witnesses=(str(into / SERVED), str(into / CONFIG)),
         fresh=(str(into),),
         always_prove=True,
-    )  # fmt: skip
+    )

@@ -20,7 +20,6 @@ from xpubuild.recipe.situation import Situation, Verdict
 from xpubuild.recipe.values import Target as Device
 from xpubuild.supply.caching import CompileCache
 from xpubuild.supply.depot.keeping import Store
-from xpubuild.supply.depot.kept_wheels import FolderStore
 from xpubuild.supply.git.own_tree import OwnTree
 from xpubuild.supply.git.patches import Patched
 from xpubuild.workspace.layout import Layout
@@ -119,20 +118,6 @@ class Installer:
 
 
 @frozen
-class Stores:
-    """The stores of an install, in the order they are asked; ``read_only`` says why none is written."""
-
-    every: tuple[Store, ...] = ()
-    read_only: str = ""
-
-    @property
-    def writable(self) -> tuple[FolderStore, ...]:
-        """The stores that what was built is kept in."""
-        folders = (store for store in self.every if isinstance(store, FolderStore))
-        return () if self.read_only else tuple(store for store in folders if store.can_write())
-
-
-@frozen
 class Choice:
     """The options applied to the recipe: complete and consistent."""
 
@@ -193,7 +178,7 @@ class Target(Choice):
     ``conda_lock`` is the text of the conda-lock.yml; None for a virtual environment. With
     ``admission``, compilers wait for memory. ``cores`` is how many this process may use, None where that is
     unknown. ``no_compile_cache`` says why builds get none though one is installed.
-    ``host`` is the report of the host.
+    ``host`` is the report of the host. ``stores`` of wheels are in the order they are asked.
     """
 
     python: str = ""
@@ -220,7 +205,7 @@ class Target(Choice):
     admission: Admission | None = None
     cores: int | None = None
     host: Mapping[str, Any] = field(default_factory=dict)
-    stores: Stores = Stores()
+    stores: tuple[Store, ...] = ()
 
     @property
     def site_packages(self) -> Path:
@@ -239,15 +224,18 @@ class Target(Choice):
         """Return where the text of a requirement file is put for pip to read."""
         return self.layout.build / "requirements" / Path(name).name
 
-    def fill(self, template: str) -> str:
-        """Fill the placeholders that recipe values may carry: {cxx11_abi}, {env}, {arch}, {build}, {xpu}."""
+    def fill(self, template: str, name: str) -> str:
+        """Fill the placeholders that values of a component may carry, its own names of AOT targets too."""
         values = {
             "cxx11_abi": str(self.cxx11_abi),
             "env": str(self.layout.env),
             "arch": ",".join(self.arch),
             "build": str(self.layout.build),
             "xpu": "1" if self.device == "xpu" else "0",
+            "target": self.device,
         }
+        for key, words in self.component(name).build.arch.items():
+            values[key] = ",".join(words[item] for item in self.arch if item in words)
         for key, value in values.items():
             template = template.replace("{" + key + "}", value)
         return template

@@ -28,7 +28,7 @@ from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import AuditError
 from xpubuild.install.receipt import pip_installed, sha256_of
 from xpubuild.install.target import Prepared, Target
-from xpubuild.supply.depot.entries import file_id
+from xpubuild.supply.depot.entries import FILES
 from xpubuild.supply.depot.folder import Depot
 from xpubuild.supply.index.pipconf import links_page
 from xpubuild.supply.requirements import hashed_pins
@@ -54,26 +54,23 @@ def fill_wheel_folder(
     sources = {canonicalize_name(item.dist) for item in components if item.kind == "source"}
     reports = [path for step in prepared.plan.steps for path in target.layout.pip_reports(step.id)]
     # What pip reported: from where each package came, and its hash.
-    origins: dict[str, tuple[str, str]] = {
-        canonicalize_name(item["metadata"]["name"]): (
-            str(item["download_info"]["url"]),
-            sha256_of(item) or "",
-        )
-        for item in pip_installed(reports)
+    origins: dict[str, Any] = {
+        canonicalize_name(item["metadata"]["name"]): item for item in pip_installed(reports)
     }
     lacking: dict[str, tuple[str, ...]] = {}
     for dist in needed(target.site_packages, [item.dist for item in components]):
         cancel.stop_here()
         if dist.name in found:
             continue
-        origin = origins.get(dist.name, ("", ""))
+        origin = origins.get(dist.name, {})
+        sha256 = sha256_of(origin)
         # What was built here, editable, has no wheel; an index may have something else of its name.
-        known = dist.name not in sources and origin[1]
+        known = sha256 is not None and dist.name not in sources
         wheel = _wheel_of(target, dist, folder, origin, cancel) if known else None
         if wheel is not None:
             found[dist.name] = wheel
         else:
-            lacking[f"{dist.name}=={dist.version}"] = origin[1:] if origin[1] else _hashes(target, dist)
+            lacking[f"{dist.name}=={dist.version}"] = (sha256,) if sha256 else _hashes(target, dist)
     words = ["python", "-m", "pip", "install", *([] if lacking else ["--no-index"])]
     words += ["--find-links", str(folder), "--require-hashes", "-r", str(folder / REQUIREMENTS)]
     command = shlex.join(words)
@@ -138,36 +135,33 @@ def _try(python: Path, folder: Path, command: str, cancel: Cancel) -> None:
 def needed(site_packages: Path, names: Sequence[str]) -> list[InstalledDist]:
     """Return installed distributions and all that they ask for, as far as it is installed."""
     present = {dist.name: dist for dist in installed_dists(site_packages)}
-    found = closure(
-        map(canonicalize_name, names),
-        lambda name: [
-            canonicalize_name(item.name) for item in (declared(present[name]) if name in present else ())
-        ],
-    )
+
+    def asked(name: str) -> list[str]:
+        return [canonicalize_name(item.name) for item in declared(present[name])] if name in present else []
+
+    found = closure(map(canonicalize_name, names), asked)
     return [present[name] for name in sorted(found & present.keys())]
 
 
 def _wheel_of(
-    target: Target, dist: InstalledDist, folder: Path, origin: tuple[str, str], cancel: Cancel
+    target: Target, dist: InstalledDist, folder: Path, origin: Mapping[str, Any], cancel: Cancel
 ) -> Path | None:
     """Put the wheel that was installed into the folder; None where it cannot be had."""
-    downloads, (url, sha256) = target.downloads, origin
+    downloads, url, sha256 = target.downloads, str(origin["download_info"]["url"]), sha256_of(origin) or ""
     for path in folder.glob("*.whl"):
         if canonicalize_name(path.name.partition("-")[0]) == dist.name and file_sha256(path) == sha256:
             return path
     if downloads.mirror is not None:
         depot = Depot(downloads.mirror)
-        if file_id(sha256) in depot.index().entries:
-            return files.copy_durable(depot.file(sha256), folder)
+        if (entry := depot.index().entries.get(f"{FILES}/{sha256}")) is not None:
+            return files.copy_durable(depot.file(entry), folder)
     # From where it came, else from an index.
-    tries = [f"{dist.name} @ {url} --hash=sha256:{sha256}"] if url else []
-    if downloads.offline:
-        tries = tries if urlsplit(url).scheme == "file" else []
-    else:
-        tries.append(f"{dist.name}=={dist.version} --hash=sha256:{sha256}")
-    for line in tries:
+    reachable = url and (urlsplit(url).scheme == "file" or not downloads.offline)
+    pins = [f"{dist.name} @ {url}"] if reachable else []
+    pins += [] if downloads.offline else [f"{dist.name}=={dist.version}"]
+    for pin in pins:
         with scratch_folder("wheels", folder) as scratch:
-            (scratch / REQUIREMENTS).write_text(f"{line}\n", "utf-8")
+            (scratch / REQUIREMENTS).write_text(f"{pin} --hash=sha256:{sha256}\n", "utf-8")
             argv = [
                 str(target.layout.python), "-I", "-m", "pip", "download", "--no-deps", "--only-binary",
                 ":all:", "--no-input", "--disable-pip-version-check", "--quiet", "--dest", str(scratch),

@@ -99,18 +99,15 @@ def ocloc_lacks(choice: Choice, gcc: str, oneapi: OneapiFacts, system: OsFacts) 
     """
     situation = Situation(target=choice.device, arch=choice.arch or None, gcc=gcc)
     lists = tuple(item.targets for item in aot_lists(Case(choice.recipe, situation)))
-    return unknown_targets(lists, oneapi.over(base_environment()), os.environ, system) if lists else None
+    return unknown_targets(lists, oneapi.over(base_environment()), system) if lists else None
 
 
 def unknown_targets(
-    lists: tuple[tuple[str, ...], ...],
-    environment: Mapping[str, str],
-    caller: Mapping[str, str],
-    system: OsFacts,
+    lists: tuple[tuple[str, ...], ...], environment: Mapping[str, str], system: OsFacts
 ) -> tuple[str, ...]:
     """Return which of some lists of AOT targets ocloc does not compile.
 
-    ``environment`` is the build's, whole; ``caller`` is searched for what the build does not get.
+    ``environment`` is the build's, whole; that of the caller is searched for what the build does not get.
 
     Raises:
         ToolchainError: ocloc is missing, or compiles nothing in that environment.
@@ -130,20 +127,16 @@ def unknown_targets(
     for targets_ in dict.fromkeys(lists):
         answer = try_ocloc(program, targets_, environment)
         if not answer.ok and not answer.unknown:
-            raise _broken(program, targets_, answer.words, caller, environment)
+            raise _broken(program, targets_, answer.words, environment)
         unknown |= dict.fromkeys(answer.unknown)
     return tuple(unknown)
 
 
 def _broken(
-    program: str,
-    targets: tuple[str, ...],
-    words: str,
-    caller: Mapping[str, str],
-    environment: Mapping[str, str],
+    program: str, targets: tuple[str, ...], words: str, environment: Mapping[str, str]
 ) -> ToolchainError:
     """Return the error for an ocloc that compiles nothing; of one of a module, which folders it lacks."""
-    theirs = caller.get(LIBRARIES, "")
+    theirs = os.environ.get(LIBRARIES, "")
     folders, why = shlex.quote(":".join(driver_folders(theirs))), f"its output: {words}"
     fix = "reinstall it with its graphics compiler (intel-igc), or use another with "
     fix, commands = f"{fix}{OPTIONS[PATH]} and {OPTIONS[LIBRARIES]}", tuple[str, ...]()
@@ -151,9 +144,5 @@ def _broken(
         why += "; with the LD_LIBRARY_PATH of this shell, which builds do not get, it works"
         fix = f"pass the folders of the driver's libraries on with {OPTIONS[LIBRARIES]} {folders}"
         commands = (f"export XPUBUILD_EXTRA_LIBRARY_PATH={folders}",)
-    return ToolchainError(
-        f"{program} does not compile kernels in the environment of the build",
-        why=why,
-        fix=fix,
-        commands=commands,
-    )
+    what = f"{program} does not compile kernels in the environment of the build"
+    return ToolchainError(what, why=why, fix=fix, commands=commands)

@@ -9,16 +9,15 @@ import itertools
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from xpubuild.engine.model import Plan
 from xpubuild.errors import UsageError
-from xpubuild.frozen import frozen
 from xpubuild.install.install import prepare_as_asked
-from xpubuild.install.options import Options, is_lock
+from xpubuild.install.options import Options, is_lock, words_of
 from xpubuild.install.target import Prepared
 from xpubuild.jobs.folder import PlannedJobsDocument, require_place, write
 from xpubuild.jobs.render import KINDS, WORD, Cell, Proof, Request, Scheduler, files_of, jobs_of, nodes_of
@@ -28,8 +27,10 @@ _VERIFY = "verify"
 _LISTS = {"recipes": "recipe", "pythons": "python", "variants": "variant", "oneapi": "oneapi_root"}
 #: Keys of what builds are verified on.
 _PROOFS = {"drivers": "driver", "gpus": "gpus"}
-#: The options of a build that its jobs are given again -> what joins their words; "" where they are repeated.
-_OF_HOST = {
+#: The options that decide what is built, and so what is fetched, as ``words_of`` has them.
+_WHAT = {"with_": ",", "without": ",", "target": "", "variant": "", "python": ""}
+#: The other options of a build that its jobs are given again.
+_HERE = {
     "cxx11_abi": "", "arch": ",", "store": "", "store_read_only": "", "jobs": "", "installer": "",
     "oneapi_root": "", "compile_cache": "", "oneapi_mode": "",
     "extra_path": os.pathsep, "extra_library_path": os.pathsep,
@@ -37,77 +38,59 @@ _OF_HOST = {
 }  # fmt: skip
 
 
-@frozen
-class Asked:
-    """What the command line and the configuration say about jobs.
+def planned_jobs(
+    options: Options, scheduler: Scheduler, matrix: Sequence[str], output: Path | None, *,
+    settings: Mapping[str, Mapping[str, object]], xpubuild: tuple[str, ...], cache: str,
+) -> PlannedJobsDocument:  # fmt: skip
+    """Plan each build, write the folder and return its document, ``xpubuild.planned-jobs/1``.
 
     ``settings`` are the tables [jobs.KIND]; ``xpubuild`` are the words that start this xpubuild.
+
+    Raises:
+        UsageError, RecipeError: of the options, the matrix or the configuration.
+        XpuBuildError: see ``install.resolve``.
     """
-
-    scheduler: Scheduler
-    matrix: tuple[str, ...]
-    output: Path | None
-    settings: Mapping[str, Mapping[str, object]]
-    xpubuild: tuple[str, ...]
-    cache: str
-
-    def write(self, options: Options) -> PlannedJobsDocument:
-        """Plan each build, write the folder and return its document, ``xpubuild.planned-jobs/1``.
-
-        Raises:
-            UsageError, RecipeError: of the options, the matrix or the configuration.
-            XpuBuildError: see ``install.resolve``.
-        """
-        nodes = {kind: nodes_of(kind, self.settings.get(kind, {})) for kind in KINDS}
-        require_possible(options)
-        rows: list[dict[str, Any]] = [{}]
-        proofs: tuple[Proof, ...] = (Proof(),)
-        if self.matrix:
-            given = {"RECIPE": options.recipe, "--workspace": options.workspace}
-            if unwanted := [name for name, value in given.items() if value is not None]:
-                raise UsageError(
-                    f"--matrix and {unwanted[0]} cannot be combined",
-                    why="the matrix names recipes, and each build has a folder of its own",
-                    fix=f"leave out {unwanted[0]}",
-                )
-            rows, proofs = matrix_of(self.matrix)
-        if self.output is not None:
-            require_place(self.output)
-        cells = _distinct([self._cell(replace(options, **row)) for row in rows])
-        folder = self.output or Path(f"{_name(cells)}-{self.scheduler}").absolute()
-        # A server's mirror is read-only, and without network nothing is fetched.
-        fetched = not options.offline and (options.mirror is None or isinstance(options.mirror, Path))
-        request = Request(
-            self.scheduler, str(folder), cells, nodes, self.xpubuild,
-            mirror=str(options.mirror or folder / "mirror"), fetched=fetched, cache=self.cache,
-            proofs=proofs,
-        )  # fmt: skip
-        write(folder, files_of(request))
-        return {
-            "schema": "xpubuild.planned-jobs/1",
-            "folder": str(folder),
-            "scheduler": self.scheduler,
-            "submit": str(folder / "submit"),
-            "jobs": [{"name": job.name, "kind": job.kind, "needs": [*job.needs]} for job in jobs_of(request)],
-        }
-
-    @staticmethod
-    def _cell(options: Options) -> Cell:
-        # A folder that the first job is to fill has nothing yet.
-        mirror = options.mirror
-        if (
-            isinstance(mirror, Path)
-            and not options.offline
-            and not (mirror.is_dir() and any(mirror.iterdir()))
-        ):
-            mirror = None
-        asked = replace(options, mirror=mirror)
-        return cell_of(options, prepare_as_asked(asked))
+    nodes = {kind: nodes_of(kind, settings.get(kind, {})) for kind in KINDS}
+    require_possible(options)
+    rows: list[dict[str, Any]] = [{}]
+    proofs: tuple[Proof, ...] = (Proof(),)
+    if matrix:
+        given = {"RECIPE": options.recipe, "--workspace": options.workspace}
+        if unwanted := [name for name, value in given.items() if value is not None]:
+            raise UsageError(
+                f"--matrix and {unwanted[0]} cannot be combined",
+                why="the matrix names recipes, and each build has a folder of its own",
+                fix=f"leave out {unwanted[0]}",
+            )
+        rows, proofs = matrix_of(matrix)
+    if output is not None:
+        require_place(output)
+    cells = _distinct([_cell(replace(options, **row)) for row in rows])
+    name = cells[0].recipe if len({cell.recipe for cell in cells}) == 1 else "matrix"
+    folder = output or Path(f"{name}-{scheduler}").absolute()
+    # A server's mirror is read-only, and without network nothing is fetched.
+    fetched = not options.offline and (options.mirror is None or isinstance(options.mirror, Path))
+    request = Request(
+        scheduler, str(folder), cells, nodes, xpubuild,
+        mirror=str(options.mirror or folder / "mirror"), fetched=fetched, cache=cache,
+        proofs=proofs,
+    )  # fmt: skip
+    write(folder, files_of(request))
+    return {
+        "schema": "xpubuild.planned-jobs/1",
+        "folder": str(folder),
+        "scheduler": scheduler,
+        "submit": str(folder / "submit"),
+        "jobs": [{"name": job.name, "kind": job.kind, "needs": [*job.needs]} for job in jobs_of(request)],
+    }
 
 
-def _name(cells: Sequence[Cell]) -> str:
-    """Return what the folder is named after: the recipe, or the matrix of several."""
-    return cells[0].recipe if len({cell.recipe for cell in cells}) == 1 else "matrix"
+def _cell(options: Options) -> Cell:
+    # A folder that the first job is to fill has nothing yet.
+    mirror = options.mirror
+    empty = isinstance(mirror, Path) and not (mirror.is_dir() and any(mirror.iterdir()))
+    asked = replace(options, mirror=None) if empty and not options.offline else options
+    return cell_of(options, prepare_as_asked(asked))
 
 
 def _distinct(cells: Sequence[Cell]) -> tuple[Cell, ...]:
@@ -155,18 +138,9 @@ def cell_of(options: Options, prepared: Prepared) -> Cell:
         locked = recipe = str(Path(options.recipe).absolute())
     elif locked is None and options.locked:
         locked = str(Path(f"{plan.recipe}.lock.yaml").absolute())
-    # What decides what is built, and so what is fetched.
-    what = [
-        word
-        for name, value in (
-            ("--with", ",".join(options.with_)), ("--without", ",".join(options.without)),
-            ("--target", options.target), ("--variant", options.variant),
-            ("--python", options.python and _in_any_folder(options.python, yaml=False)),
-        )
-        if value
-        for word in (name, value)
-    ]  # fmt: skip
-    here = (*what, *_of_host(options))
+    python = options.python and _in_any_folder(options.python, yaml=False)
+    what = tuple(words_of(replace(options, python=python), _WHAT))
+    here = (*what, *words_of(options, _HERE))
     install = (recipe, *here)
     if locked is not None:
         given = () if options.recipe is None or recipe == locked else (recipe,)
@@ -201,21 +175,6 @@ def _last_steps(plan: Plan) -> tuple[str, ...]:
     kept = [step for step in plan.steps if step.id not in later]
     needed = {name for step in kept for name in (*step.needs, *step.tools)}
     return tuple(step.id for step in kept if step.id not in needed)
-
-
-def _of_host(options: Options) -> Iterator[str]:
-    """Yield what only the build asks for, where it is not the default."""
-    plain = Options(None)
-    for name, joined in _OF_HOST.items():
-        value, option = getattr(options, name), name.replace("_", "-")
-        if value == getattr(plain, name):
-            continue
-        if isinstance(value, bool):
-            yield f"--{option}" if value else f"--no-{option}"
-            continue
-        words = [str(word) for word in value] if isinstance(value, tuple) else [str(value)]
-        for word in [joined.join(words)] if joined else words:
-            yield from (f"--{option}", word)
 
 
 def matrix_of(words: Sequence[str]) -> tuple[list[dict[str, Any]], tuple[Proof, ...]]:

@@ -6,10 +6,12 @@ import hashlib
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from xpubuild.errors import RecipeError
 from xpubuild.frozen import frozen
@@ -20,7 +22,6 @@ KINDS: tuple[Kind, ...] = ("fetch", "build", "verify", "report")
 MANIFEST = "jobs.json"
 SCHEMA = "xpubuild.jobs-folder/1"
 _SCRIPTS = Path(__file__).parent / "scripts"
-_PLACEHOLDER = re.compile(r"@([a-z_]+)@")
 WORD = re.compile(r"[\w.,:=+@/%-]+", re.ASCII)
 _TIME = re.compile(r"(?:(\d+)-)?(\d+):([0-5]\d):([0-5]\d)", re.ASCII)
 _DIGEST_CHARACTERS = 12
@@ -116,9 +117,6 @@ class Proof:
     gpus: str = ""
 
 
-_ANY = Proof()
-
-
 @frozen
 class Job:
     """A job: ``needs`` are done first, ``after`` has only ended. A report is about its ``needs``."""
@@ -128,7 +126,7 @@ class Job:
     cell: Cell
     needs: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
-    proof: Proof = _ANY
+    proof: Proof = Proof()
 
     @property
     def id(self) -> str:
@@ -153,51 +151,43 @@ class Request:
     mirror: str
     fetched: bool
     cache: str = ""
-    proofs: tuple[Proof, ...] = (_ANY,)
-
-    def job(
-        self,
-        kind: Kind,
-        cell: Cell,
-        inputs: Sequence[str],
-        needs: tuple[str, ...] = (),
-        proof: Proof = _ANY,
-    ) -> Job:
-        """Return a job, named with the digest of lock, step and folder, since results are there."""
-        text = "\0".join((kind, self.folder, self.mirror, *inputs, *filter(None, (proof.driver, proof.gpus))))
-        digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:_DIGEST_CHARACTERS]
-        # PBS allows 15 characters.
-        job = Job(f"{kind[0]}-{digest}", kind, cell, needs, proof=proof)
-        return job if self.scheduler == "pbs" else replace(job, name=f"xb-{job.id}-{kind}-{digest}")
+    proofs: tuple[Proof, ...] = (Proof(),)
 
 
 def jobs_of(request: Request) -> tuple[Job, ...]:
     """Return the jobs in an order in which each follows what it needs; what is the same is fetched once."""
     jobs: list[Job] = []
     fetches: dict[tuple[str, ...], str] = {}
+
+    def add(job: Job, inputs: Sequence[str]) -> str:
+        """Name a job with the digest of lock, step and folder, since results are there; return the name."""
+        node = filter(None, (job.proof.driver, job.proof.gpus))
+        text = "\0".join((job.kind, request.folder, request.mirror, *inputs, *node))
+        digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:_DIGEST_CHARACTERS]
+        # PBS allows 15 characters.
+        short = request.scheduler == "pbs"
+        name = f"{job.kind[0]}-{digest}" if short else f"xb-{job.id}-{job.kind}-{digest}"
+        jobs.append(replace(job, name=name))
+        return name
+
     for cell in request.cells:
         if request.fetched and cell.fetch not in fetches:
-            fetch = request.job("fetch", cell, cell.fetch)
             # A mirror has one writer at a time.
-            jobs.append(Job(fetch.name, "fetch", cell, after=tuple(fetches.values())[-1:]))
-            fetches[cell.fetch] = fetch.name
+            before = tuple(fetches.values())[-1:]
+            fetches[cell.fetch] = add(Job("", "fetch", cell, after=before), cell.fetch)
         needs = (fetches[cell.fetch],) if request.fetched else ()
-        inputs = (cell.lock_digest, *cell.install, *cell.steps)
-        build = request.job("build", cell, inputs, needs)
-        inputs = (build.name, cell.device)
-        proofs = [request.job("verify", cell, inputs, (build.name,), proof) for proof in request.proofs]
-        names = tuple(job.name for job in proofs)
-        jobs += [build, *proofs, request.job("report", cell, names, (*needs, build.name, *names))]
+        build = add(Job("", "build", cell, needs), (cell.lock_digest, *cell.install, *cell.steps))
+        proofs = [
+            add(Job("", "verify", cell, (build,), proof=proof), (build, cell.device))
+            for proof in request.proofs
+        ]
+        add(Job("", "report", cell, (*needs, build, *proofs)), proofs)
     return tuple(jobs)
 
 
 def fixed_script(name: str) -> Path:
     """Return a script that every folder has: what is asked of a scheduler, or ``job``."""
     return _SCRIPTS / f"{name}.sh"
-
-
-def _filled(name: str, values: Mapping[str, str]) -> str:
-    return _PLACEHOLDER.sub(lambda match: values[match[1]], fixed_script(name).read_text("utf-8"))
 
 
 def files_of(request: Request) -> dict[str, str]:
@@ -208,86 +198,32 @@ def files_of(request: Request) -> dict[str, str]:
         for job in jobs
     ]
     manifest = {"schema": SCHEMA, "made_by": "xpubuild plan", "scheduler": request.scheduler, "jobs": rows}
-    lines = [
-        shlex.join(["report" if job.kind == "report" else "job", job.name, *job.needs])
-        + "".join(f" '~{name}'" for name in job.after)
-        for job in jobs
-    ]
+    templates = Environment(
+        loader=FileSystemLoader(_SCRIPTS), undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
+        autoescape=False,  # noqa: S701 - shell, no markup; what is not ours is quoted or one word
+    )  # fmt: skip
+    templates.filters |= {"quote": shlex.quote, "words": shlex.join}
+    script = templates.get_template("script.j2")
     return {
         MANIFEST: json.dumps(manifest, indent=1) + "\n",
         "lib/job.sh": fixed_script("job").read_text("utf-8"),
         "lib/scheduler.sh": fixed_script(request.scheduler).read_text("utf-8"),
-        **{f"jobs/{job.name}.sh": _script(job, request) for job in jobs},
-        "submit": _filled("submit", {"folder": shlex.quote(request.folder), "jobs": "\n".join(lines)}),
+        **{
+            f"jobs/{job.name}.sh": script.render(job=job, nodes=_on(job, request), request=request)
+            for job in jobs
+        },
+        "submit": templates.get_template("submit.j2").render(jobs=jobs, request=request),
     }
 
 
-def _script(job: Job, request: Request) -> str:
-    cell, nodes = job.cell, _on(job.proof, request.nodes.get(job.kind, Nodes()))
-    directives = _slurm(job, nodes) if request.scheduler == "slurm" else _pbs(job, nodes)
-    setup = "\n".join(nodes.setup)
-    wheels, mirror = f"{request.folder}/wheels/{cell.id}", ("--mirror", request.mirror)
-    values = {
-        "directives": "\n".join(directives),
-        "shell": "/bin/bash" if request.scheduler == "slurm" else "/bin/bash -l",
-        "title": f"{job.kind} of {job.id}",
-        "folder": shlex.quote(request.folder),
-        "job": shlex.quote(job.name),
-        "kind": job.kind,
-        "driver": shlex.quote(job.proof.driver),
-        "limit_s": str(nodes.seconds),
-        "stop_after_s": str(max(0, nodes.seconds - nodes.grace)),
-        "xpubuild": shlex.join(request.xpubuild),
-        "setup": f'{{\n{setup}\n}} || settle "$site_failed"' if setup else ": # no lines of setup",
-        "id": job.name.rpartition("-")[2],
-        "fetch": shlex.join((*cell.fetch, *mirror)),
-        "install": shlex.join((*cell.install, "--offline", *mirror)),
-        "steps": shlex.join(cell.steps[:-1]),
-        "last": shlex.quote(cell.steps[-1]),
-        "workspace": shlex.quote(cell.workspace) if cell.workspace else '"$place/ws"',
-        "cache": shlex.quote(request.cache) if request.cache else '"$place/cache"',
-        "wheels": shlex.quote(wheels),
-        "requirements": shlex.quote(f"{wheels}/requirements.txt"),
-        "python": shlex.quote(cell.python),
-        "device": cell.device,
-    }
-    return _filled("head", values) + "\n" + _filled(job.kind, values)
-
-
-def _on(proof: Proof, nodes: Nodes) -> Nodes:
-    """Return the nodes of a proof; ``directives`` or ``setup`` may say what a driver is."""
+def _on(job: Job, request: Request) -> Nodes:
+    """Return the nodes of a job; ``directives`` or ``setup`` may say what the driver of its proof is."""
+    nodes = request.nodes.get(job.kind, Nodes())
+    named = any("driver}" in line or "$driver" in line for line in (*nodes.directives, *nodes.setup))
     return replace(
         nodes,
-        gpus=proof.gpus or nodes.gpus,
-        directives=tuple(line.replace("{driver}", proof.driver) for line in nodes.directives),
-        driver="" if any("driver}" in line or "$driver" in line for line in (*nodes.directives, *nodes.setup))
-        else proof.driver,
-    )  # fmt: skip
-
-
-def _slurm(job: Job, nodes: Nodes) -> Iterator[str]:
-    options = {
-        "partition": nodes.partition, "account": nodes.account, "time": nodes.time,
-        "cpus-per-task": nodes.cores, "mem": nodes.memory, "gres": nodes.gpus and f"gpu:{nodes.gpus}",
-        "constraint": nodes.driver,
-    }  # fmt: skip
-    lines = (
-        f"--job-name={job.name}", "--nodes=1 --ntasks=1", "--requeue --open-mode=append",
-        f"--signal=B:USR1@{nodes.grace}",
-        *(f"--{option}={value}" for option, value in options.items() if value), *nodes.directives,
-    )  # fmt: skip
-    yield from (f"#SBATCH {line}" for line in lines)
-
-
-def _pbs(job: Job, nodes: Nodes) -> Iterator[str]:
-    options = {"-q ": nodes.partition, "-A ": nodes.account}
-    if nodes.seconds:
-        minutes, seconds = divmod(nodes.seconds, 60)
-        options["-l walltime="] = f"{minutes // 60:02}:{minutes % 60:02}:{seconds:02}"
-    parts = {"ncpus": nodes.cores, "mem": nodes.memory, "ngpus": nodes.gpus, "driver": nodes.driver}
-    select = "".join(f":{name}={value}" for name, value in parts.items() if value)
-    lines = (
-        f"-N {job.name}", "-r y", *(f"{option}{value}" for option, value in options.items() if value),
-        f"-l select=1{select}", *nodes.directives,
-    )  # fmt: skip
-    yield from (f"#PBS {line}" for line in lines)
+        gpus=job.proof.gpus or nodes.gpus,
+        directives=tuple(line.replace("{driver}", job.proof.driver) for line in nodes.directives),
+        driver="" if named else job.proof.driver,
+    )

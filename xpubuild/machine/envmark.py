@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from xpubuild.engine.files import write_atomic
+from xpubuild.engine.files import write_json
 from xpubuild.engine.temporary import DRAFT
 from xpubuild.errors import UsageError
 
@@ -49,7 +49,7 @@ def read_mark(env: Path) -> dict[str, Any] | None:
 
 def write_mark(env: Path, document: Mapping[str, Any]) -> None:
     """Write the mark, whole or not at all."""
-    write_atomic(env / MARK, json.dumps(document, indent=1, sort_keys=True).encode() + b"\n")
+    write_json(env / MARK, document)
 
 
 def require_ours(env: Path) -> None:

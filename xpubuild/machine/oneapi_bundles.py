@@ -9,8 +9,9 @@ from typing import Any
 
 from packaging.specifiers import SpecifierSet
 
-from xpubuild.distribution import family_of, here, install_oneapi, table
+from xpubuild.distribution import family_of, install_oneapi, table
 from xpubuild.errors import ToolchainError
+from xpubuild.machine.system import os_facts, system_of
 from xpubuild.machine.versions import line_of
 from xpubuild.safe_yaml import read_yaml
 
@@ -69,7 +70,7 @@ def component_package(component: str) -> str:
 
 def install_bundle(wanted: str) -> str:
     """Return one sentence on the package that has a compiler meeting ``wanted``."""
-    family = family_of(here().names)
+    family = family_of(system_of(os_facts()).names)
     manager = table()["families"][family]["manager"] if family is not None else "APT, DNF or Zypper"
     return (
         f"install {package_for(wanted)} from Intel's {manager} repository, or pass an installation with "
@@ -79,12 +80,12 @@ def install_bundle(wanted: str) -> str:
 
 def install_commands(wanted: str) -> tuple[str, ...]:
     """Return the commands for the distribution at hand; they add Intel's repository if it is missing."""
-    return install_oneapi([package_for(wanted)], here())
+    return install_oneapi([package_for(wanted)], system_of(os_facts()))
 
 
 def install_components(names: Iterable[str]) -> tuple[str, ...]:
     """Return the commands that install single components."""
-    return install_oneapi(list(dict.fromkeys(map(component_package, names))), here())
+    return install_oneapi(list(dict.fromkeys(map(component_package, names))), system_of(os_facts()))
 
 
 def nothing_found(places: Iterable[tuple[Path, str]], wanted: str) -> ToolchainError:

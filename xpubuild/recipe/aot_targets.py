@@ -97,6 +97,7 @@ def arch_reasons(case: Case) -> Iterator[Reason]:
     for found, todo in wrong:
         wanted = "AOT targets that ocloc knows"
         yield case.reason("arch", "builds", "no", wanted=wanted, found=found, todo=todo, path="arch")
+    yield from _of_components(case, asked)
     mine = case.situation.gpu_targets or TARGETS_OF_FAMILY.get(case.situation.gpu or "", ())
     if wrong or not asked or not mine or set(asked) & set(mine):
         return
@@ -110,6 +111,26 @@ def arch_reasons(case: Case) -> Iterator[Reason]:
         todo=f"use --arch {','.join((*(() if without else asked), mine[0]))}",
         path="arch",
     )  # fmt: skip
+
+
+def _of_components(case: Case, asked: tuple[str, ...]) -> Iterator[Reason]:
+    """Return the components whose build has no name for a target."""
+    families = {target: family for family, own in TARGETS_OF_FAMILY.items() for target in own}
+    for name in case.situation.components or ():
+        tables = case.recipe.components[name].build.arch.values() if name in case.recipe.components else ()
+        unknown = [item for item in asked if item != _NO_AOT and any(item not in words for words in tables)]
+        if unknown:
+            shown = ", ".join(
+                f"{item} (GPUs of the family {families.get(item, 'unknown')})" for item in unknown
+            )
+            known = " or ".join(dict.fromkeys(item for words in tables for item in words))
+            yield case.reason(
+                "arch", "builds", "no",
+                wanted=f"{known} as AOT targets of {name}",
+                found=f"its build does not know {shown}",
+                todo=f"exclude {name}, or use other targets with --arch",
+                path=f"components.{name}.build.arch",
+            )  # fmt: skip
 
 
 def _no_target(case: Case, name: str, asked: tuple[str, ...]) -> tuple[str, str] | None:

@@ -177,7 +177,7 @@ def _at(path: str, tree: Tree) -> str:
 
 def _tags(store: RepositoryStore, url: str) -> dict[Version, str]:
     """Return the commits of releases by version; release candidates are none."""
-    found = remote_tags(url, git=store.git, cancel=store.cancel) if url else {}
+    found = remote_tags(store, url) if url else {}
     return {Version(name[1:]): commit for name, commit in found.items() if _TAG.fullmatch(name)}
 
 

@@ -18,8 +18,8 @@ from xpubuild.recipe.recipe_json import CheckedRecipe, RecipesCheckDocument
 from xpubuild.recipe.tree import check_tree, expected
 from xpubuild.resources import ops_project_dir
 from xpubuild.supply.archives import ENDINGS, file_name
+from xpubuild.supply.depot.entries import is_filename
 from xpubuild.supply.git.embedded import expected_commit
-from xpubuild.supply.index.files import is_filename
 from xpubuild.supply.requirements import hashed_pins
 
 Findings = tuple[list[str], list[str]]

@@ -131,7 +131,7 @@ def _abi(case: Case) -> Iterator[Reason]:
     yield case.reason(
         "cxx11_abi", "builds", "no",
         wanted=f"always C++11 ABI {rule.default}",
-        found=f"{wanted} was requested" + (f"; {rule.note}" if rule.note else ""),
+        found=f"--cxx11-abi {wanted} was requested" + (f"; {rule.note}" if rule.note else ""),
         todo=f"use --cxx11-abi {rule.default}, or a release that honours the switch",
         path="abi",
     )  # fmt: skip

@@ -1,4 +1,6 @@
-"""What a release lacks, refuses or does of its own accord, and with which oneAPI upstream builds it."""
+"""What a release lacks, refuses, does of its own accord or needs much memory for, and with which oneAPI
+upstream builds it.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ from pydantic import Field, model_validator
 from xpubuild.recipe.values import (
     Commit,
     DriverFamily,
+    Gib,
     GpuFamily,
     Index,
     Name,
@@ -52,6 +55,23 @@ class FixedTargets(Strict):
         default_factory=list, description="requested AOT targets with which they are compiled for these"
     )
     instead: str = Field("", description="how to build without them, and what is lost")
+
+
+class LargeUnits(Strict):
+    """Sources of a build that need far more memory than the rest, and on which machines they are compiled."""
+
+    what: str
+    gib_each: Gib = Field(description="memory that most sources need")
+    gib_largest: Gib = Field(description="memory that the largest source needs")
+    targets: tuple[Target, ...] = ("xpu",)
+    gcc: Specifier | None = Field(None, description="host compilers that can compile them")
+
+
+class UnitMemory(Strict):
+    """Memory of certain compilations and links, for as long as none of them was measured."""
+
+    match: str = Field(min_length=1, description="part of the path of the object or library that is made")
+    gib: Gib = Field(description="memory that one of them may need")
 
 
 class Change(Strict):

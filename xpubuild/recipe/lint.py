@@ -12,7 +12,7 @@ from xpubuild.recipe.model import Recipe
 from xpubuild.recipe.switches import Switch, is_on, switches
 
 #: What ``{...}`` in a value may be; ``install.target`` fills them in.
-PLACEHOLDERS = frozenset({"cxx11_abi", "env", "arch", "build", "xpu"})
+PLACEHOLDERS = frozenset({"cxx11_abi", "env", "arch", "build", "xpu", "target"})
 #: In the specifications of conda packages; ``install.conda_environment`` fills them in.
 CONDA_PLACEHOLDERS = frozenset({"python"})
 _PLACEHOLDER = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_-]*)\}")
@@ -120,14 +120,16 @@ def _value_problems(recipe: Recipe, label: str, switch: Switch, value: str) -> I
 
 def placeholder_problems(recipe: Recipe) -> Iterator[str]:
     """Yield what in a recipe looks like a placeholder and is none: key, name and the known names."""
-    tables: dict[str, Mapping[str, object]] = {"env": recipe.env}
+    own = {name: PLACEHOLDERS | component.build.arch.keys() for name, component in recipe.components.items()}
+    tables: list[tuple[str, str, Mapping[str, object]]] = [("env", "", recipe.env)]
     for name, component in recipe.components.items():
-        tables[f"components.{name}.build.env"] = component.build.env
-        tables[f"components.{name}.build.config_settings"] = component.build.config_settings
+        tables.append((f"components.{name}.build.env", name, component.build.env))
+        tables.append((f"components.{name}.build.config_settings", name, component.build.config_settings))
     for variant, over in recipe.variants.items():
-        tables.update({f"variants.{variant}.env.{name}": env for name, env in over.env.items()})
-    values = [(f"{path}.{key}", value) for path, table in tables.items() for key, value in table.items()]
-    yield from _unknown(values, PLACEHOLDERS)
+        tables += [(f"variants.{variant}.env.{name}", name, env) for name, env in over.env.items()]
+    for path, name, table in tables:
+        values = ((f"{path}.{key}", value) for key, value in table.items())
+        yield from _unknown(values, own.get(name, PLACEHOLDERS))
     conda = recipe.toolchain.conda
     packages = enumerate(conda.packages if conda is not None else ())
     yield from _unknown(((f"toolchain.conda.packages.{i}", item) for i, item in packages), CONDA_PLACEHOLDERS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,13 @@ from xpubuild.safe_yaml import read_yaml_strict
 from xpubuild.untrusted import MOST_RECIPE_BYTES, UntrustedError, read_text
 
 _SUFFIX = ".yaml"
+_COMPONENTS = "components"
 _DEEPEST = 8
 _MOST_PROBLEMS = 5
 _UNKNOWN = "extra_forbidden"
 _PATCH = re.compile(r"(\d+\.\d+)\.\d+(?:\.post\d+|rc\d+)?")
+#: What the own file of a component says of a recipe that it is laid over; the rest is about the file.
+_OF_COMPONENTS = (_COMPONENTS, "facts", "costs")
 #: What makes a recipe the recipe that it is; a patch release cannot be of another line or format.
 _FIXED = ("schema", "name", "extends", "abstract", "release", "patches")
 
@@ -50,6 +53,13 @@ def available(besides: Path | None = None) -> dict[str, Path]:
             if besides is None or path.resolve() != besides.resolve():
                 found.setdefault(path.stem, path)
     return found
+
+
+def component_files(folders: Iterable[Path] = ()) -> dict[str, Path]:
+    """Return component name -> its own file, of ``components`` below some folders and the search path."""
+    places = [folder / _COMPONENTS for folder in (*folders, *search_path())]
+    files = [path for place in places if place.is_dir() for path in sorted(place.glob(f"*{_SUFFIX}"))]
+    return {path.stem: path for path in reversed(files)}
 
 
 def line_of(name: str) -> str | None:
@@ -105,15 +115,36 @@ def is_abstract(path: Path) -> bool:
         return False
 
 
-def load(name: str) -> LoadedRecipe:
+def load(name: str, with_: Collection[str] = ()) -> LoadedRecipe:
     """Read, merge with what it extends, and check a recipe; ``name`` may be a patch release of a line.
+
+    Components ``with_`` that it does not have are taken from their own files, where there are such.
 
     Raises:
         RecipeError: not found, not YAML, not a recipe, or a release that its line does not have.
     """
     path = find(name)
     document, folders = _merged(path, depth=0)
-    return validated(_released(document, path, name), path, folders)
+    document, files = _released(document, path, name), component_files(folders) if with_ else {}
+    for component in with_:
+        if component in files and look_up(document, f"{_COMPONENTS}.{component}") is None:
+            over = _of_component(component, files[component])
+            document = carried(document, over, merge(document, over))
+            folders = tuple(dict.fromkeys((*folders, files[component].parent)))
+    return validated(document, path, folders)
+
+
+def _of_component(name: str, path: Path) -> dict[str, Any]:
+    """Return what the own file of a component says; what is wrong in it is reported of the file itself."""
+    load(str(path))
+    document = read_document(path)
+    if list(document.get(_COMPONENTS, ())) != [name]:
+        raise RecipeError(
+            f"the file {path} is not that of the component '{name}'",
+            why="the file of a component has one block below 'components', of the name of the file",
+            fix=f"put everything else into a recipe; see {docs_page('how-to/add-a-component.md')}",
+        )
+    return {key: document[key] for key in _OF_COMPONENTS if key in document}
 
 
 def release_of(loaded: LoadedRecipe, version: str) -> LoadedRecipe:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from xpubuild.recipe.limits import Change, FixedTargets, Loss, Refusal, Toolkit
+from xpubuild.recipe.limits import Change, FixedTargets, LargeUnits, Loss, Refusal, Toolkit, UnitMemory
 from xpubuild.recipe.values import (
     Below,
     Commit,
@@ -97,23 +97,6 @@ class GitSource(Strict):
         return self
 
 
-class LargeUnits(Strict):
-    """Sources of a build that need far more memory than the rest, and on which machines they are compiled."""
-
-    what: str
-    gib_each: Gib = Field(description="memory that most sources need")
-    gib_largest: Gib = Field(description="memory that the largest source needs")
-    targets: tuple[Target, ...] = ("xpu",)
-    gcc: Specifier | None = Field(None, description="host compilers that can compile them")
-
-
-class UnitMemory(Strict):
-    """Memory of certain compilations and links, for as long as none of them was measured."""
-
-    match: str = Field(min_length=1, description="part of the path of the object or library that is made")
-    gib: Gib = Field(description="memory that one of them may need")
-
-
 class Archive(Strict):
     """A file that the build would download itself: fetched and unpacked before it, and handed over."""
 
@@ -137,6 +120,16 @@ class Build(Strict):
     )
     env: dict[Variable, Switch] = Field(
         default_factory=dict, description="environment variables of the build"
+    )
+    arch: dict[Variable, dict[Word, Word]] = Field(
+        default_factory=dict,
+        description="the build's own names of AOT targets: each table is a further placeholder, and a target"
+        " that one of them lacks is refused",
+    )
+    against: list[Below] | None = Field(
+        None,
+        description="requirement files beside pyproject.toml; in a copy of the tree, requirements of both on"
+        " torch, triton, torchvision and torchaudio are answered by what is installed; null: no copy",
     )
     config_settings: dict[str, str] = Field(default_factory=dict, description="PEP 517 config settings")
     archives: dict[Name, Archive] = Field(

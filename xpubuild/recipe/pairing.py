@@ -81,7 +81,7 @@ def _prebuilt_abi(case: Case, name: str, component: Component) -> Iterator[Reaso
         yield case.reason(
             "cxx11_abi", "builds", "no",
             wanted=f"C++11 ABI {component.cxx11_abi}, that of the prebuilt {component.dist}",
-            found=f"the rest is built with {wanted}",
+            found=f"the rest is built with ABI {wanted}",
             todo=f"use --cxx11-abi {component.cxx11_abi}",
             path=f"components.{name}.cxx11_abi",
         )  # fmt: skip

@@ -8,28 +8,33 @@ index of a mirror and in a lock, and another file from the same URL is refused.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import lzma
-import os
 import posixpath
 import shlex
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import field
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from xpubuild.engine.files import explained, write_atomic
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.engine.process import Cancel
+from xpubuild.engine.redact import recordable
 from xpubuild.errors import FetchError, SourceIntegrityError
 from xpubuild.frozen import frozen
-from xpubuild.supply.index.files import RemoteFile
+from xpubuild.supply.depot.bytes import walk
+from xpubuild.supply.depot.entries import Entry
 from xpubuild.supply.index.pipconf import local_path
+
+if TYPE_CHECKING:
+    from xpubuild.supply.depot.folder import Depot
 
 #: What is unpacked for a build, in the folder of the archives.
 LIST = "archives.json"
@@ -41,29 +46,25 @@ _BROKEN = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOF
 
 @frozen
 class Archive:
-    """An archive that a build asks for; ``sha256`` is None where upstream states none.
+    """An archive that a build asks for, or a conda package, which has a ``version``.
 
-    ``folder`` is the folder in it that is passed to the build.
+    ``sha256`` is None where upstream states none. ``folder`` is the folder in it that is passed to the build.
     """
 
     name: str
     url: str
     sha256: str | None = None
     folder: str = "."
+    version: str = ""
 
 
 @frozen
 class Held:
     """An archive that is here, at ``path``, and what it is."""
 
-    archive: Archive
     path: Path
     sha256: str
     size: int
-
-
-#: Returns an archive of a mirror, every byte of it verified, or None.
-Finder = Callable[[Archive], Path | None]
 
 
 def file_name(url: str) -> str:
@@ -73,22 +74,38 @@ def file_name(url: str) -> str:
 
 @frozen
 class Supply:
-    """Where archives come from: ``find`` (a mirror) first, then the cache, then the network.
+    """Where archives come from: the mirror first, then the cache, then the network.
 
     Offline, a URL of a file of this machine stays.
     """
 
     cache: Path
-    find: Finder | None = None
+    mirror: Path | None = None
     offline: bool = False
     cancel: Cancel = field(default_factory=Cancel)
 
+    @functools.cached_property
+    def depot(self) -> Depot | None:
+        """The mirror; None without one.
 
-def remote_file(archive: Archive, component: str = "") -> RemoteFile:
-    """Return an archive as a file to be fetched."""
-    dist = f"{component}.{archive.name}" if component else archive.name
-    name, url = file_name(archive.url), archive.url
-    return RemoteFile(dist, "", name, archive.sha256, None, url, is_archive=True)
+        Raises:
+            FetchError, UsageError, SourceIntegrityError: there is none at its place, or a damaged one.
+        """
+        from xpubuild.supply.depot.folder import Depot  # noqa: PLC0415 - for few
+
+        return Depot.open(self.mirror) if self.mirror is not None else None
+
+
+def archive_entry(entries: Iterable[Entry], archive: Archive) -> Entry | None:
+    """Return the entry of an archive: by its hash, or by where it came from if upstream states none."""
+    shown, sha256 = recordable(archive.url, tokens_in_path=True), archive.sha256
+    found = (
+        entry
+        for entry in entries
+        if entry.kind != "git"
+        and (entry.sha256 == sha256 or (sha256 is None and (entry.kind, entry.url) == ("archive", shown)))
+    )
+    return next(found, None)
 
 
 def look(archive: Archive, supply: Supply) -> Held | None:
@@ -97,15 +114,14 @@ def look(archive: Archive, supply: Supply) -> Held | None:
     Raises:
         SourceIntegrityError: the mirror's copy is damaged.
     """
-    found = supply.find(archive) if supply.find is not None else None
-    if found is not None:
-        return Held(archive, found, file_sha256(found), found.stat().st_size)
+    if supply.depot is not None and (entry := archive_entry(supply.depot.files(), archive)) is not None:
+        return Held(supply.depot.file(entry), entry.sha256, entry.size)
     folder = _folder(archive, supply)
     expected = archive.sha256 or _first(folder)
     here = local_path(archive.url) if archive.sha256 else None
     for place in (folder / file_name(archive.url), here):
         if place is not None and _is_file(place) and file_sha256(place) == expected:
-            return Held(archive, place, expected, place.stat().st_size)
+            return Held(place, expected, place.stat().st_size)
     return None
 
 
@@ -148,22 +164,26 @@ def bring(archive: Archive, supply: Supply, report: Callable[[str], None]) -> He
     from xpubuild.supply.index.transfer import download  # noqa: PLC0415 - requests, for few
 
     report(f"fetching {archive.url}")
-    folder = _folder(archive, supply)
+    folder, name = _folder(archive, supply), file_name(archive.url)
     first = _first(folder)
-    wanted = remote_file(replace(archive, sha256=archive.sha256 or first))
     try:
-        place = download(wanted, folder, cancel=supply.cancel)
+        place = download(archive.url, archive.sha256 or first, folder, name, cancel=supply.cancel)
     except FetchError as error:
         error.fix = "check the network and the proxy settings (HTTPS_PROXY), then run the same command again"
         error.commands = ()
         raise
     except SourceIntegrityError as error:
-        raise _replaced(archive, error, folder if archive.sha256 is None else None) from error
+        error.what = f"{name} is another file than expected"
+        error.fix = "check the proxy; if the file upstream was replaced, correct sha256 in a recipe"
+        if archive.sha256 is None:
+            error.why += ", which came the first time; upstream states no hash of it"
+            error.fix = f"if the file was replaced on purpose, remove {folder}, then create a new lock"
+        raise
     sha256, size = file_sha256(place), place.stat().st_size
     if first is None and archive.sha256 is None:
         text = json.dumps({"url": archive.url, "sha256": sha256, "size": size}, indent=1)
         write_atomic(folder / FIRST, f"{text}\n".encode())
-    return Held(archive, place, sha256, size)
+    return Held(place, sha256, size)
 
 
 def _folder(archive: Archive, supply: Supply) -> Path:
@@ -179,17 +199,6 @@ def _first(folder: Path) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def _replaced(archive: Archive, error: SourceIntegrityError, first: Path | None) -> SourceIntegrityError:
-    if first is None:
-        why, fix = error.why, "check the proxy; if the file upstream was replaced, correct sha256 in a recipe"
-    else:
-        why = f"{error.why}, which came the first time; upstream states no hash of it"
-        fix = f"if the file was replaced on purpose, remove {first}, then create a new lock"
-    return SourceIntegrityError(
-        f"{file_name(archive.url)} is another file than expected", why=why, fix=fix, evidence=error.evidence
-    )
-
-
 def provide(archives: Iterable[Archive], into: Path, supply: Supply, report: Callable[[str], None]) -> None:
     """Unpack every archive into a folder of its name below ``into``, and write the list of what is there.
 
@@ -202,15 +211,15 @@ def provide(archives: Iterable[Archive], into: Path, supply: Supply, report: Cal
     for archive in archives:
         held = bring(archive, supply, report)
         report(f"unpacking {held.path.name}, {held.size} bytes, sha256 {held.sha256}")
-        _unpack(held, into / archive.name)
+        _unpack(archive, held, into / archive.name)
         vouches = "upstream" if archive.sha256 is not None else "first download"
         done.append({"name": archive.name, "url": archive.url, "sha256": held.sha256, "size": held.size,
                      "hash_from": vouches})  # fmt: skip
-    document = {"archives": done, "files": dict(files_below(into))}
+    document = {"archives": done, "files": files_below(into)}
     write_atomic(into / LIST, json.dumps(document, indent=0, sort_keys=True).encode() + b"\n")
 
 
-def _unpack(held: Held, folder: Path) -> None:
+def _unpack(asked: Archive, held: Held, folder: Path) -> None:
     with explained(folder, f"unpacking {held.path.name}"):
         folder.mkdir(parents=True, exist_ok=True)
         try:
@@ -223,35 +232,32 @@ def _unpack(held: Held, folder: Path) -> None:
                     safe: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
                     tar.extractall(folder, **safe)  # noqa: S202
         except _BROKEN as error:
-            raise _unusable(held, str(error)) from error
-    if not folder.joinpath(*PurePosixPath(held.archive.folder).parts).is_dir():
-        raise _unusable(held, f"it has no folder {held.archive.folder}")
+            raise _unusable(asked, held, str(error)) from error
+    if not folder.joinpath(*PurePosixPath(asked.folder).parts).is_dir():
+        raise _unusable(asked, held, f"it has no folder {asked.folder}")
 
 
-def _unusable(held: Held, why: str) -> SourceIntegrityError:
+def _unusable(asked: Archive, held: Held, why: str) -> SourceIntegrityError:
     return SourceIntegrityError(
         f"{held.path} cannot be used",
-        why=f"{why} (from {held.archive.url}, sha256 {held.sha256})",
+        why=f"{why} (from {asked.url}, sha256 {held.sha256})",
         fix="remove it if it is damaged; otherwise correct 'url' or 'folder' of the archive in the recipe",
-        evidence={"archive": held.archive.name, "sha256": held.sha256},
+        evidence={"archive": asked.name, "sha256": held.sha256},
     )
 
 
-def files_below(into: Path) -> Iterator[tuple[str, int]]:
-    """Yield (path below ``into``, size) of every file, in one order."""
-    for folder, below, names in os.walk(into):
-        below.sort()
-        for name in sorted(names):
-            path = Path(folder, name)
-            yield path.relative_to(into).as_posix(), path.lstat().st_size
+def files_below(into: Path) -> dict[str, int]:
+    """Return path below ``into`` -> size of every file and link."""
+    return {path: item.stat(follow_symlinks=False).st_size for path, item in walk(into)}
 
 
 def unpacked_stamp(into: Path) -> int:
     """Return a number that changes when one of the files does, by size or time."""
     total = 0
-    for path, size in files_below(into):
-        changed = (into / path).lstat().st_mtime_ns
-        total = zlib.crc32(f"{path} {size} {changed}".encode("utf-8", "surrogateescape"), total)
+    for path, item in walk(into):
+        status = item.stat(follow_symlinks=False)
+        mark = f"{path} {status.st_size} {status.st_mtime_ns}"
+        total = zlib.crc32(mark.encode("utf-8", "surrogateescape"), total)
     return total
 
 
@@ -281,7 +287,7 @@ class UnpackedProof:
             files, archives = dict(document["files"]), list(document["archives"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise self._broken(LIST, str(error)) from error
-        here = dict(files_below(into))
+        here = files_below(into)
         for path, size in files.items():
             if here.get(path) != size:
                 found = f"it has {here[path]} bytes, not {size}" if path in here else "it is missing"

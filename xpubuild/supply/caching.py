@@ -6,6 +6,8 @@ names are those of its ``core/Statistics.cpp``).
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -67,8 +69,6 @@ class StepCounts:
     families: tuple[FamilyCounts, ...]
 
 
-#: The key of the evidence that has the counts of a step.
-EVIDENCE = "compile_cache"
 _HITS = frozenset({"direct_cache_hit", "preprocessed_cache_hit"})
 #: What is no outcome but explains one, or is about the cache as a whole.
 _DETAILS = re.compile(
@@ -109,13 +109,15 @@ def _family(family: Family, tally: Counter[str]) -> FamilyCounts:
 def _calls(path: Path) -> Iterator[tuple[str, bool]]:
     """Yield the outcome of each call, and whether its object came from the remote storage."""
     counters: list[str] = []
-    for line in (*_lines(path), "# "):
-        if not line.startswith("# "):
-            counters.append(line.strip())
-            continue
-        if counters:
-            yield _outcome(counters), "remote_storage_hit" in counters or "secondary_storage_hit" in counters
-        counters = []
+    with contextlib.suppress(OSError), path.open(encoding="utf-8", errors="replace") as stream:
+        for line in itertools.chain(stream, ["# "]):
+            if not line.startswith("# "):
+                counters.append(line.strip())
+                continue
+            if counters:
+                remote = {"remote_storage_hit", "secondary_storage_hit"}.intersection(counters)
+                yield _outcome(counters), bool(remote)
+            counters = []
 
 
 def _outcome(counters: Sequence[str]) -> str:
@@ -128,21 +130,8 @@ def _outcome(counters: Sequence[str]) -> str:
     return next((name for name in counters if not _DETAILS.fullmatch(name)), "internal_error")
 
 
-def _lines(path: Path) -> Iterator[str]:
-    try:
-        with path.open(encoding="utf-8", errors="replace") as stream:
-            yield from (line.rstrip("\n") for line in stream)
-    except OSError:
-        return
-
-
-def as_evidence(logs: Sequence[tuple[Family, Path]]) -> dict[str, Any]:
-    """Return what a receipt keeps of a step."""
-    return {EVIDENCE: {"program": "ccache", "families": plain(counts_of(logs))}}
-
-
 def rows(records: Sequence[StepRecord], build: Path) -> list[dict[str, Any]]:
-    """Return the counts of each step that compiled: as recorded of one that is done, else so far by its logs.
+    """Return the counts of each step that compiled, in its last attempt.
 
     ``build`` is the folder of the workspace that has the logs.
     """
@@ -152,10 +141,8 @@ def rows(records: Sequence[StepRecord], build: Path) -> list[dict[str, Any]]:
         # An editable install compiles in the step that installs.
         if what != ("wheel" if f"{component}.wheel" in steps else "install"):
             continue
-        kept = [item[EVIDENCE] for item in record.evidence if EVIDENCE in item]
-        # Of a step that runs again or failed, the evidence is that of an earlier attempt.
-        counts = kept if record.status == "done" else [as_evidence(logs_of(component, build))[EVIDENCE]]
-        found += [{"step": record.step, **item} for item in counts if item["families"]]
+        if families := counts_of(logs_of(component, build)):
+            found.append({"step": record.step, "program": "ccache", "families": plain(families)})
     return found
 
 

@@ -52,10 +52,17 @@ def hashed_pins(text: str) -> tuple[HashedPin, ...]:
         entry = bare.partition("--hash")[0].strip()
         if not entry or entry.startswith(("#", "-")):
             continue
-        requirement = _requirement(entry)
+        try:
+            requirement = Requirement(entry)
+        except InvalidRequirement as error:
+            raise _refused(f"'{entry}' in a requirements file is not a requirement", str(error)) from error
+        exact = [item.version for item in requirement.specifier if item.operator in ("==", "===")]
+        if len(exact) != 1:
+            why = "it has no exact version; what is installed must be known beforehand"
+            raise _refused(f"'{requirement}' in a requirements file is not an exact pin", why)
         hashes = frozenset(sha256.lower() for sha256 in _SHA256.findall(bare))
         specifier, marker = requirement.specifier, requirement.marker
-        found.append(HashedPin(requirement.name, _exact(requirement), specifier, marker, hashes))
+        found.append(HashedPin(requirement.name, exact[0], specifier, marker, hashes))
     return tuple(found)
 
 
@@ -63,11 +70,8 @@ def require_hashes(pins: Iterable[HashedPin]) -> None:
     """Raise RecipeError where a pin has no sha256."""
     for pin in pins:
         if not pin.hashes:
-            raise RecipeError(
-                f"{pin.name}=={pin.version} in a requirements file has no sha256",
-                why="a file is only used if its hash is known beforehand",
-                fix="write it as name==version with --hash=sha256:…",
-            )
+            why = "a file is only used if its hash is known beforehand"
+            raise _refused(f"{pin.name}=={pin.version} in a requirements file has no sha256", why)
 
 
 def pinned(text: str, python_version: str) -> tuple[tuple[str, str], ...]:
@@ -99,23 +103,5 @@ def dist_info(name: str, version: str) -> str:
     return f"{name.replace('-', '_').replace('.', '_')}-{version}.dist-info"
 
 
-def _requirement(entry: str) -> Requirement:
-    try:
-        return Requirement(entry)
-    except InvalidRequirement as error:
-        raise RecipeError(
-            f"'{entry}' in a requirements file is not a requirement",
-            why=str(error),
-            fix="write it as name==version with --hash=sha256:…",
-        ) from error
-
-
-def _exact(requirement: Requirement) -> str:
-    pins = [item.version for item in requirement.specifier if item.operator in ("==", "===")]
-    if len(pins) != 1:
-        raise RecipeError(
-            f"'{requirement}' in a requirements file is not an exact pin",
-            why="it has no exact version; what is installed must be known beforehand",
-            fix="write it as name==version with --hash=sha256:…",
-        )
-    return pins[0]
+def _refused(what: str, why: str) -> RecipeError:
+    return RecipeError(what, why=why, fix="write it as name==version with --hash=sha256:…")

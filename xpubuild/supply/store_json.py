@@ -4,39 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 from xpubuild.supply.depot.bytes import Damage
-
-
-class KeptWheel(TypedDict):
-    """A wheel in a store; null is what a damaged record does not state."""
-
-    identity: str
-    """The build identity: sha256 of everything that decided the wheel."""
-    distribution: str
-    version: str | None
-    file: str | None
-    """The name of the wheel's file where it is installed from."""
-    size_bytes: int | None
-    created: str | None
-    """When it was built, by the clock of that machine."""
-    recipe: str | None
-    problem: str
-    """What is wrong with its record; empty where nothing is."""
-
-
-class StoreContents(TypedDict):
-    """A folder with kept wheels."""
-
-    store: str
-    believed: bool
-    """Whether an install takes wheels from it."""
-    why: str
-    """Why not; empty where it does."""
-    writable: bool
-    size_bytes: int
-    wheels: list[KeptWheel]
+from xpubuild.supply.depot.keeping import CollectedFile, StoreContents, StoreSize
 
 
 class StoreDocument(TypedDict):
@@ -45,22 +16,6 @@ class StoreDocument(TypedDict):
     schema: Literal["xpubuild.store/1"]
     """Name and version."""
     stores: list[StoreContents]
-
-
-class StoreSize(TypedDict):
-    """How much is in a store."""
-
-    store: str
-    wheels: int
-    repositories: int
-    files: int
-    """Packages and archives of a mirror."""
-    sets: int
-    """What fetches into a mirror needed."""
-    size_bytes: int
-    """All of these together."""
-    why: NotRequired[str]
-    """Why an install takes nothing from it, such as that it is not there; empty where it does."""
 
 
 class StoreSizeDocument(TypedDict):
@@ -107,15 +62,6 @@ class StoreCopyDocument(TypedDict):
     schema: Literal["xpubuild.store-copy/1"]
     """Name and version."""
     wheels: list[CopiedWheel]
-
-
-class CollectedFile(TypedDict):
-    """A file of a store."""
-
-    path: str
-    size_bytes: int
-    why: str
-    """Why it can go."""
 
 
 class StoreGcDocument(TypedDict):

@@ -26,9 +26,9 @@ _MOST_BYTES = 1 << 20
 _TOO_LONG = "\nThe rest does not fit into a summary; it is in the log of the job.\n"
 
 
-def print_json(document: Mapping[str, Any], stream: TextIO | None = None) -> None:
+def print_json(document: Mapping[str, Any]) -> None:
     """Write exactly one JSON document to standard output."""
-    write_out(json_text(document), stream)
+    write_out(json_text(document))
 
 
 def json_text(document: Mapping[str, Any]) -> str:
@@ -60,17 +60,14 @@ def write_out(text: str | bytes, stream: TextIO | None = None) -> None:
         stream.flush()
     except OSError as error:
         disconnect(stream)
-        if error.errno not in READER_GONE:
-            raise _lost(error) from error
-
-
-def _lost(error: OSError) -> XpuBuildError:
-    kind = NoSpaceError if error.errno in (errno.ENOSPC, errno.EDQUOT) else ToolchainError
-    return kind(
-        "the output could not be written",
-        why=f"standard output: {error.strerror}",
-        fix="write it to another place; what the command did is done and kept",
-    )
+        if error.errno in READER_GONE:
+            return
+        kind = NoSpaceError if error.errno in (errno.ENOSPC, errno.EDQUOT) else ToolchainError
+        raise kind(
+            "the output could not be written",
+            why=f"standard output: {error.strerror}",
+            fix="write it to another place; what the command did is done and kept",
+        ) from error
 
 
 def show(parts: Iterable[Part], stream: TextIO | None = None, env: Mapping[str, str] | None = None) -> None:
@@ -87,12 +84,9 @@ def show(parts: Iterable[Part], stream: TextIO | None = None, env: Mapping[str, 
 
 
 def render_error(
-    error: XpuBuildError,
-    stream: TextIO | None = None,
-    *,
-    github: bool = False,
+    error: XpuBuildError, stream: TextIO | None = None, *, github: bool = False,
     env: Mapping[str, str] | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """Write what happened, why, what to do and to type, the log and its last lines, to standard error.
 
     ``github`` adds an annotation for GitHub Actions. A stream that cannot be written to is not an error.
@@ -100,19 +94,19 @@ def render_error(
     terminal = _terminal(sys.stderr if stream is None else stream, env)
     text = error_text(error, terminal)
     if github:
-        message = "\n".join(part for part in (error.what, error.why, error.fix, *error.commands) if part)
+        message = "\n".join((error.what, *error.reasons().values(), *error.commands))
         text += annotation("error", message, f"xpubuild: {error.code}")
     terminal.try_write(text)
 
 
 def warn(text: str) -> None:
     """Write a warning to standard error, where the events of the command follow it, in the form of these."""
-    terminal = _terminal(sys.stderr, None)
-    if _wants_json_lines():
-        event = Notice(time.time(), "warning", text)
-        terminal.try_write(json.dumps(event.to_json()) + "\n")
-    else:
-        terminal.try_write(clean(f"warning: {text}\n"))
+    # Asked before the options of the command have been read.
+    log_format = os.environ.get("XPUBUILD_LOG_FORMAT")
+    line = clean(f"warning: {text}")
+    if log_format == "jsonl" or any("jsonl" in word for word in sys.argv[1:]):
+        line = json.dumps(Notice(time.time(), "warning", text).to_json())
+    _terminal(sys.stderr, None).try_write(f"{line}\n")
 
 
 def summarise(title: str, parts: Iterable[Part], env: Mapping[str, str] | None = None) -> None:
@@ -136,15 +130,10 @@ def summarise(title: str, parts: Iterable[Part], env: Mapping[str, str] | None =
 
 def summarise_error(error: XpuBuildError, env: Mapping[str, str] | None = None) -> None:
     """Append what happened, why, what to do and to type."""
-    named = (("why", error.why), ("fix", error.fix), ("likely cause", error.likely_cause()))
-    shown = [error.what, *(f"{name}: {text}" for name, text in named if text)]
-    parts = (Sentences(tuple(shown)), Commands(tuple(error.commands), "Next steps"))
+    cause = {"likely cause": error.likely_cause()} if error.likely_cause() else {}
+    shown = (f"{name}: {text}" for name, text in {**error.reasons(), **cause}.items())
+    parts = (Sentences((error.what, *shown)), Commands(error.commands, "Next steps"))
     summarise(f"xpubuild: {error.code} (exit code {error.exit_code})", parts, env)
-
-
-def _wants_json_lines() -> bool:
-    """Whether the events are for a program; asked before the options of the command have been read."""
-    return os.environ.get("XPUBUILD_LOG_FORMAT") == "jsonl" or any("jsonl" in word for word in sys.argv[1:])
 
 
 def _terminal(stream: TextIO | None, env: Mapping[str, str] | None) -> Terminal:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from xpubuild.errors import XpuBuildError
-from xpubuild.ui.parts import Commands, Facts, Part, Sentences, facts, listed, table
+from xpubuild.ui.parts import Commands, Document, Part, Parts, Sentences, facts, listed, table
 from xpubuild.ui.terminal import Terminal, annotation, clean, harmless, one_line, paragraph
 
-Document = Mapping[str, Any]
-Parts = tuple[Part, ...]
 _STYLES = {"fail": ("bold", "red"), "error": ("bold", "red"), "warn": ("bold", "yellow"), "ok": ("green",)}
-_HEADS = {"fail": "red", "warn": "yellow", "ok": "green"}
 #: Failures first, then checks that could not complete, then warnings; -v also shows the rest.
 _BAD = ("fail", "error", "warn")
 _REST = ("ok", "skip")
@@ -28,7 +24,7 @@ _MOST_FINDINGS = 3
 
 def doctor_text(document: Document, terminal: Terminal, *, verbose: bool = False) -> str:
     """Return an ``xpubuild.doctor/1`` document as text that ends with a newline."""
-    lines = [terminal.paint(one_line(document["verdict"]), "bold", _HEADS[document["status"]])]
+    lines = [terminal.paint(one_line(document["verdict"]), "bold", _STYLES[document["status"]][-1])]
     for check in _bad(document):
         lines += ["", *_check(check, terminal)]
     if verbose:
@@ -55,14 +51,18 @@ def _check(check: Document, terminal: Terminal) -> Iterator[str]:
     yield from paragraph(terminal, gap, check["detail"])
     if fix:
         yield from paragraph(terminal, f"{gap}fix: ", fix["summary"], indent=_INDENT)
-        # Never broken into lines: they are copied.
-        for command in fix["commands"]:
-            yield from (f"{gap}  {terminal.paint(line, 'cyan')}" for line in clean(command).split("\n"))
+        yield from _commands(terminal, f"{gap}  ", fix["commands"])
     if check["docs"]:
         page = one_line(check["docs"])
         # The pages of docs/ are in the repository only; the command prints the same text anywhere.
         here = f"more: xpubuild doctor --list -v --only {check['id']}"
         yield gap + terminal.paint(here if page.startswith("docs/") else f"see {page}", "dim")
+
+
+def _commands(terminal: Terminal, gap: str, commands: Iterable[str]) -> Iterator[str]:
+    """Yield the lines of commands, never broken: they are copied."""
+    lines = (line for command in commands for line in clean(command).split("\n"))
+    yield from (f"{gap}{terminal.paint(line, 'cyan')}" for line in lines)
 
 
 def _counted(document: Document, *, verbose: bool) -> str:
@@ -121,7 +121,15 @@ def _explained(document: Document) -> Iterator[Part]:
         about = {"line": first["line"], "failed": f"{first['step']} ({first['kind']})", "text": first["text"]}
         yield facts({**about, "frame": first["frame"], "command": first["command"]}, "First error")
     for number, finding in enumerate(findings, 1):
-        yield _finding(finding, f"Finding {number} of {len(findings)}: {finding['title']}")
+        yield facts({
+            "rule": finding["id"],
+            "confidence": finding["confidence"],
+            "decided by": finding["decided_by"],
+            "line": f"{finding['line']}: {finding['excerpt']}",
+            "cause": finding["cause"],
+            "fix": finding["fix"],
+            "references": " ".join(finding["sources"]),
+        }, f"Finding {number} of {len(findings)}: {finding['title']}")  # fmt: skip
         yield Commands((finding["next_command"],), "Next")
     if first is not None and all(finding["confidence"] == "possible" for finding in findings):
         tried = "the messages of all known failures: no cause is sure" if findings else "all known failures"
@@ -129,18 +137,6 @@ def _explained(document: Document) -> Iterator[Part]:
         yield Commands(tuple(line for line in first["context"] if line.strip()), "Context")
         yield Commands(tuple(document["search_terms"]), "Search for")
         yield Commands(("xpubuild doctor --bundle report.md",), "Report for a question to others")
-
-
-def _finding(finding: Document, title: str) -> Facts:
-    items = {
-        "rule": finding["id"],
-        "confidence": finding["confidence"],
-        "decided by": finding["decided_by"],
-        "line": f"{finding['line']}: {finding['excerpt']}",
-        **{name: finding[name] for name in ("cause", "fix")},
-        "references": " ".join(finding["sources"]),
-    }
-    return facts(items, title)
 
 
 def rules_view(document: Document) -> Parts:
@@ -152,20 +148,13 @@ def rules_view(document: Document) -> Parts:
 def error_text(error: XpuBuildError, terminal: Terminal) -> str:
     """Return what, why, fix, commands to copy, the likely cause, the log and its end, as lines."""
     lines = paragraph(terminal, "error: ", error.what, "bold", "red")
-    for name, text in (("why", error.why), ("fix", error.fix)):
-        if text:
-            lines += paragraph(terminal, f"  {name}: ", text, "bold")
+    for name, text in error.reasons().items():
+        lines += paragraph(terminal, f"  {name}: ", text, "bold")
     if error.commands:
-        lines += ["", "  run:"]
-        # Never broken into lines: they are copied.
-        for command in error.commands:
-            lines += [f"      {terminal.paint(line, 'cyan')}" for line in clean(command).split("\n")]
+        lines += ["", "  run:", *_commands(terminal, "      ", error.commands)]
     lines += _lines_of_tool(error)
     for item in list((error.explanation or {}).get("findings") or ())[:_MOST_FINDINGS]:
-        lines += [
-            "",
-            *paragraph(terminal, f"  cause ({item['confidence']}): ", item["title"], "bold"),
-        ]
+        lines += ["", *paragraph(terminal, f"  cause ({item['confidence']}): ", item["title"], "bold")]
         lines.append(f"    line {item['line']}: {harmless(clean(item['excerpt']))[:_LONGEST_LINE]}")
         for name in ("cause", "fix"):
             lines += paragraph(terminal, f"    {name}: ", item[name])

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
-from rich.console import Console, ConsoleDimensions, Group, OverflowMethod, RenderableType
+from rich.console import ConsoleDimensions, Group, OverflowMethod, RenderableType
 from rich.live import Live
 from rich.text import Text
 
 from xpubuild.engine import events
 from xpubuild.ui import wording
+from xpubuild.ui.rich_parts import console_of
 from xpubuild.ui.terminal import Terminal, one_line
-from xpubuild.ui.wording import Level, shown
+from xpubuild.ui.wording import Level, Running, shown
 
 _STYLES = {
     "done": "green", "up-to-date": "green", "failed": "bold red", "cancelled": "yellow", "ok": "bold green",
@@ -24,17 +24,6 @@ _UNICODE = ({"failed": "✗", "cancelled": "■"}, "✓", "⠋⠙⠹⠸⠼⠴⠦
 _ASCII = ({"failed": "x", "cancelled": "-"}, "+", "|/-\\", "#-", ", ")
 _FRAMES_PER_S = 8
 _DONE = ("done", "up-to-date")
-
-
-@dataclass
-class _Running:
-    """A step that runs since ``began``, in seconds since the epoch."""
-
-    title: str
-    began: float
-    detail: str
-    log: str
-    progress: events.StepProgress | None = None
 
 
 class RichSink:
@@ -55,14 +44,11 @@ class RichSink:
         )
         self._overflow: OverflowMethod = "ellipsis" if terminal.unicode else "crop"
         self._run = events.RunStarted(0.0, "", "", (), ())
-        self._running: dict[str, _Running] = {}
+        self._running: dict[str, Running] = {}
         self._ended: list[str] = []
         self._forecast: events.RunForecast | None = None
         self._above: list[Text] = []
-        self._console = Console(
-            file=terminal.stream, force_terminal=True, color_system="standard" if terminal.color else None,
-            no_color=not terminal.color, legacy_windows=False, highlight=False,
-        )  # fmt: skip
+        self._console = console_of(terminal, terminal.stream)
         self._live = Live(
             console=self._console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False,
             transient=True, get_renderable=self.frame,
@@ -79,7 +65,7 @@ class RichSink:
                 # Whatever ends the program, SIGKILL included, leaves a terminal that needs no repair.
                 self._console.show_cursor(True)
             case events.StepStarted():
-                self._running[event.step] = _Running(event.title, event.time, event.reason, event.log)
+                self._running[event.step] = Running(event.time, event.title, event.log, event.reason)
             case events.StepProgress() if event.step in self._running:
                 self._running[event.step].progress = event
             case events.StepFinished():
@@ -89,7 +75,9 @@ class RichSink:
                 self._forecast = event
             case events.RunFinished():
                 self._say(wording.line(event), _STYLES.get(event.status, "bold yellow"))
-                self._finish()
+                self._running = {}
+                self.tick()
+                self._live.stop()
             case events.Notice() | events.StepOutput() if shown(event, self.level):
                 for line in wording.line(event).rstrip("\n").split("\n"):
                     self._say(line, _STYLES.get(getattr(event, "level", ""), ""))
@@ -115,11 +103,6 @@ class RichSink:
                 self._end(end, step.log)
             self.emit(events.RunFinished(now, "cancelled", now - self._run.time))
 
-    def _finish(self) -> None:
-        self._running = {}
-        self.tick()
-        self._live.stop()
-
     def _end(self, event: events.StepFinished, log: str) -> None:
         """Say how a step ended, of one that failed why and where its log is."""
         self._ended.append(event.status)
@@ -143,7 +126,7 @@ class RichSink:
             yield self._line(f"  {spin} {name}: {step.title}, {wording.clock(now - step.began)}", "cyan")
             yield self._activity(step)
 
-    def _activity(self, step: _Running) -> Text:
+    def _activity(self, step: Running) -> Text:
         """Return what a step works on, or a bar with how much is done."""
         progress = step.progress
         if progress is None or progress.total <= 0:

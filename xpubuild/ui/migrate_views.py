@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
 
-from xpubuild.ui import wording
-from xpubuild.ui.parts import Part, facts, listed
-
-Document = Mapping[str, Any]
+from xpubuild.ui.parts import Document, Part, Parts, facts, listed
 
 
-def migrate_view(document: Document) -> tuple[Part, ...]:
+def migrate_view(document: Document) -> Parts:
     """Return the parts of an ``xpubuild.migrate/1`` document."""
     changed = [item for item in document["files"] if item["state"] == "changed"]
     verb = "changed" if document["written"] else "would change"
@@ -41,7 +37,7 @@ def _by_reason(title: str, findings: Iterable[Document]) -> Iterator[Part]:
         yield facts({"why": why, **rest, **places}, f"{title}: {name}")
 
 
-def proof_view(document: Document) -> tuple[Part, ...]:
+def proof_view(document: Document) -> Parts:
     """Return the parts of an ``xpubuild.migrate-proof/1`` document."""
     found = document["processes"]
     trips = [{**trip, "process": item["process"]} for item in found for trip in item["trips"]]
@@ -52,7 +48,7 @@ def proof_view(document: Document) -> tuple[Part, ...]:
         listed("What ran on the device", found, {
             "process": "process", "torch": "torch", "device": "device",
             ">kernels": lambda item: item["kernels"] if item["profiled"] else "not recorded",
-            ">memory": lambda item: wording.size(item["memory_bytes"]), ">to the host": "to_host",
+            ">memory": "memory_bytes|size", ">to the host": "to_host",
             "error": "error",
         }),
         listed("What asked for CUDA", trips, {

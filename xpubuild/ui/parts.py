@@ -6,6 +6,8 @@ for terminals. What is empty is left out. A table whose words do not fit is a li
 
 from __future__ import annotations
 
+import functools
+import operator
 import re
 import textwrap
 import unicodedata
@@ -13,8 +15,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from xpubuild.frozen import frozen
+from xpubuild.ui import wording
 from xpubuild.ui.terminal import clean, one_line
 
+#: An object of JSON: a document, or a part of one.
+Document = Mapping[str, Any]
+#: Digits of a commit or digest that are shown.
+DIGITS = 12
 _EMPTY = "-"
 #: A table is folded at blanks to this width, where its words are short enough.
 _TABLE_WIDTH = 120
@@ -61,6 +68,7 @@ class Sentences:
 
 
 Part = Table | Facts | Commands | Sentences
+Parts = tuple[Part, ...]
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
@@ -69,12 +77,30 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
     return Table(tuple(columns), tuple((*row, *[""] * (len(columns) - len(row))) for row in texts), title)
 
 
+#: What may follow a key and "|" in a column of ``listed``.
+_FORMS: Mapping[str, Callable[[Any], str]] = {
+    "size": wording.size, "took": wording.duration, "when": wording.when, "short": lambda text: text[:DIGITS],
+}  # fmt: skip
+
+
 def listed(
-    title: str, items: Iterable[Mapping[str, Any]], columns: Mapping[str, str | Callable[[Any], object]]
+    title: str, items: Iterable[Document], columns: Mapping[str, str | Callable[[Any], object]]
 ) -> Table:
-    """Return a table with a row per item; a column shows one key of the item, or what a function returns."""
-    rows = ([item[of] if isinstance(of, str) else of(item) for of in columns.values()] for item in items)
+    """Return a table with a row per item.
+
+    A column shows what a key of the item has (``id``), or a key of that (``verdict.builds``), as it is or in
+    a form (``size_bytes|size``); or what a function returns.
+    """
+    rows = ([_cell(item, of) for of in columns.values()] for item in items)
     return table(title, tuple(columns), rows)
+
+
+def _cell(item: Document, of: str | Callable[[Any], object]) -> object:
+    if not isinstance(of, str):
+        return of(item)
+    path, _, form = of.partition("|")
+    value: Any = functools.reduce(operator.getitem, path.split("."), item)
+    return _FORMS[form](value) if form and value is not None else value
 
 
 def facts(items: Mapping[str, object], title: str = "") -> Facts:
@@ -133,7 +159,7 @@ def _aligned(part: Table) -> list[str]:
     most = _TABLE_WIDTH - 2 * (len(part.columns) - 1)
     widths = widths_of(part, rows, most)
     if len(widths) > 1 and sum(widths) > most:
-        return _records(rows)
+        return plain(by_row(part)).splitlines()
     lines = []
     for row in rows:
         folded = [
@@ -169,17 +195,9 @@ def widths_of(part: Table, rows: Sequence[Sequence[str]], most: int, longest: in
     return widths
 
 
-def _records(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return a line per cell, those below the first of a row indented; cells without text are left out."""
-    head, *rest = rows
-    width = max(map(cells, head)) + 2
-    indents = ["", *["  "] * (len(head) - 1)]
-    return [
-        f"{_padded(indent + name, width)}  {text}"
-        for row in rest
-        for indent, name, text in zip(indents, head, row, strict=True)
-        if not indent or text != _EMPTY
-    ]
+def by_row(part: Table) -> list[Facts]:
+    """Return the rows of a table whose words do not fit, each as names and values."""
+    return [facts(dict(zip(part.headings, row, strict=True))) for row in part.items]
 
 
 def markdown(title: str, parts: Iterable[Part], heading: str = "**{}**") -> str:

@@ -12,11 +12,8 @@ from typing import Any
 
 from xpubuild.recipe.facts import fact_of, leaves, needs_source
 from xpubuild.recipe.order import in_order
-from xpubuild.ui.parts import Commands, Facts, Part, Sentences, Table, facts, listed, table
+from xpubuild.ui.parts import DIGITS, Commands, Document, Parts, Sentences, Table, facts, listed, table
 
-Row = Mapping[str, Any]
-Parts = tuple[Part, ...]
-_DIGITS = 12
 _LABELS = {
     "gpu": "GPU", "gpu_targets": "its AOT targets", "oneapi": "oneAPI", "python": "Python", "gcc": "GCC",
     "host_compiler": "host compiler", "cmake": "CMake", "cxx11_abi": "C++ ABI", "arch": "AOT targets",
@@ -25,10 +22,10 @@ _LABELS = {
 _NEEDS = ("python", "host_compiler", "gcc", "cmake", "oneapi", "oneapi_components", "drivers", "gpus")
 
 
-def recipes_view(entries: Sequence[Row]) -> Parts:
+def recipes_view(entries: Sequence[Document]) -> Parts:
     """Return the table of all recipes: a line for each, narrow enough for 80 columns."""
 
-    def releases(entry: Row) -> list[str]:
+    def releases(entry: Document) -> list[str]:
         return [item for item in (entry.get("release"), *entry.get("patches", ())) if item]
 
     rows = [
@@ -39,7 +36,7 @@ def recipes_view(entries: Sequence[Row]) -> Parts:
     return (table("", ("recipe", "releases", "targets", "description"), rows),)
 
 
-def recipe_summary_view(document: Row, name: str) -> Parts:
+def recipe_summary_view(document: Document, name: str) -> Parts:
     """Return what a recipe builds and needs, on one screen; ``name`` is the name that the user typed."""
     recipe, unknown = document["recipe"], len(document["unknown"])
     open_ = f"{unknown} values could not be determined from upstream; -v lists them."
@@ -67,7 +64,7 @@ def recipe_summary_view(document: Row, name: str) -> Parts:
             "component": "name",
             "distribution": "dist",
             "version": lambda item: item["version"] or (recipe["release"] if item["name"] == "torch" else ""),
-            "commit": lambda item: (item.get("commit") or item.get("ref") or "")[:_DIGITS],
+            "commit": lambda item: (item.get("commit") or item.get("ref") or "")[:DIGITS],
             "build": lambda item: "only with --with" if item["optional"] else "always",
         }),
         Sentences(
@@ -82,13 +79,13 @@ def recipe_summary_view(document: Row, name: str) -> Parts:
     )  # fmt: skip
 
 
-def _condition(item: Row) -> str:
+def _condition(item: Document) -> str:
     conditions = {**item["when"], "driver": item.get("driver"), "gpu": item.get("gpu")}
     parts = [f"{_LABELS.get(name, name)} {text}" for name, text in conditions.items() if text]
     return f" (with {', '.join(parts)})" if parts else ""
 
 
-def recipe_view(document: Row) -> Parts:
+def recipe_view(document: Document) -> Parts:
     """Return all values of a recipe as dotted keys, each with its source on a line below.
 
     Values that upstream has but the recipe does not know are listed as unknown; values that are not set are
@@ -114,12 +111,12 @@ def recipe_view(document: Row) -> Parts:
     )
 
 
-def _origin(fact: Row) -> str:
+def _origin(fact: Document) -> str:
     words = "; ".join(str(fact[key]) for key in ("source", "note") if fact.get(key))
     return f"source: {words or 'none'} (confidence: {fact.get('confidence') or 'unknown'})"
 
 
-def recipes_check_view(document: Row) -> Parts:
+def recipes_check_view(document: Document) -> Parts:
     """Return what was found in recipes."""
     rows = [
         (result["recipe"], f"{kind}{text}")
@@ -134,34 +131,29 @@ def recipes_check_view(document: Row) -> Parts:
     return (table("", ("recipe", "result"), rows),)
 
 
-def bump_view(document: Row, written: str = "") -> Parts:
+def bump_view(document: Document, written: str = "") -> Parts:
     """Return the pins that differ from those upstream, what stays open, and how to go on."""
     changed = [item for item in document["proposals"] if item["changed"]]
     release, same = document["release"], len(document["proposals"]) - len(changed)
-    command = (
-        f"xpubuild recipes check {written}" if written else f"xpubuild recipes bump {release} --output FILE"
-    )
+    command = f"check {written}" if written else f"bump {release} --output FILE"
     counts = f"{len(changed)} pins of {release} differ from recipe {document['base']}, {same} are the same"
     return (
         listed("", changed, {"key": "key", "recipe": "recipe", "upstream": "upstream"}),
         Sentences(tuple(document["open"]), "To be looked up"),
         Sentences((counts,)),
-        Commands((command,), "Next steps"),
+        Commands((f"xpubuild recipes {command}",), "Next steps"),
     )
 
 
-def matrix_view(document: Row) -> Parts:
+def matrix_view(document: Document) -> Parts:
     """Return an ``xpubuild.matrix/1`` document: the answer where a question was asked, else the tables."""
     rows = document["releases"]
     if document["situation"] is not None:
         return _answer(document["situation"], rows)
-    needs = {
-        "oneAPI": "oneapi", "Python": "python", "GCC": "gcc", "CMake": "cmake", "C++": "cxx_standard",
-    }  # fmt: skip
     return (
         listed("Build requirements", rows, {
-            "release": "release",
-            **{name: _needed(key) for name, key in needs.items()},
+            "release": "release", "oneAPI": _needed("oneapi"), "Python": _needed("python"),
+            "GCC": _needed("gcc"), "CMake": _needed("cmake"), "C++": _needed("cxx_standard"),
             "ABI": lambda row: _abi(row["cxx11_abi"]),
         }),
         listed("Builds with this oneAPI", rows, {
@@ -180,7 +172,7 @@ def matrix_view(document: Row) -> Parts:
 
 
 def _needed(key: str) -> Any:
-    def text(row: Row) -> Any:
+    def text(row: Document) -> Any:
         if row[key] in (None, []):
             return "unknown" if f"needs.{key}" in row["unknown"] else "any"
         return row[key]
@@ -188,22 +180,22 @@ def _needed(key: str) -> Any:
     return text
 
 
-def _abi(rule: Row) -> str:
+def _abi(rule: Document) -> str:
     return f"{rule['default']} or {1 - rule['default']}" if rule["honoured"] else str(rule["default"])
 
 
-def _toolkits(row: Row, standing: str) -> str:
+def _toolkits(row: Document, standing: str) -> str:
     return ", ".join(item["oneapi"] for item in row["toolkits"] if item["standing"] == standing)
 
 
-def _components(rows: Sequence[Row]) -> Table:
+def _components(rows: Sequence[Document]) -> Table:
     """Return the versions of the components of each release, with the distribution where it differs."""
     dists: dict[str, set[str]] = {}
     for row in rows:
         for name, component in row["components"].items():
             dists.setdefault(name, set()).add(component["dist"])
 
-    def version(row: Row, name: str) -> str:
+    def version(row: Document, name: str) -> str:
         component = row["components"].get(name)
         if component is None or not component["version"]:
             return "" if component is None else "unknown"
@@ -213,7 +205,7 @@ def _components(rows: Sequence[Row]) -> Table:
     return table("Matching versions", ("release", *dists), cells)
 
 
-def _limitations(rows: Sequence[Row]) -> Table:
+def _limitations(rows: Sequence[Document]) -> Table:
     """Return what is lost or known not to work under which conditions."""
     found: dict[tuple[str, str], list[str]] = {}
     for row in rows:
@@ -232,7 +224,7 @@ def _ranges(names: Sequence[str], every: Sequence[str]) -> str:
     return ", ".join(run[0] if len(run) == 1 else f"{run[-1]} to {run[0]}" for run in runs)
 
 
-def _answer(situation: Row, rows: Sequence[Row]) -> Parts:
+def _answer(situation: Document, rows: Sequence[Document]) -> Parts:
     """Return the verdict in one line, the situation, the releases with their reasons, and where more is."""
     answer = [verdict(rows)]
     without_oneapi = [
@@ -240,13 +232,15 @@ def _answer(situation: Row, rows: Sequence[Row]) -> Parts:
     ]
     if situation["target"] != "cpu" and rows and all(without_oneapi):
         answer.append("for the CPU, no oneAPI is needed: add --target cpu")
+    named = {
+        _LABELS.get(name, name): "none" if value == [] and name in ("oneapi", "python") else value
+        for name, value in situation.items()
+    }
     return (
         Sentences(tuple(answer)),
-        _situation(situation),
+        facts(named, "Host"),
         listed("Here", rows, {
-            "release": "release",
-            "builds": lambda row: row["verdict"]["builds"],
-            "runs": lambda row: row["verdict"]["runs"],
+            "release": "release", "builds": "verdict.builds", "runs": "verdict.runs",
             "with oneAPI": lambda row: _oneapi(row["verdict"]),
             "reasons and missing features": _why,
         }),
@@ -254,16 +248,7 @@ def _answer(situation: Row, rows: Sequence[Row]) -> Parts:
     )  # fmt: skip
 
 
-def _situation(situation: Row) -> Facts:
-    """Return the situation that the verdicts are about."""
-    named = {
-        _LABELS.get(name, name): "none" if value == [] and name in ("oneapi", "python") else value
-        for name, value in situation.items()
-    }
-    return facts(named, "Host")
-
-
-def verdict(rows: Sequence[Row]) -> str:
+def verdict(rows: Sequence[Document]) -> str:
     """Return the answer in one sentence; ``rows`` begin with the newest release, branches come last."""
     builds = [row for row in rows if row["verdict"]["builds"] == "yes"]
     perhaps = [row for row in rows if row["verdict"]["builds"] == "unknown"]
@@ -281,7 +266,7 @@ def verdict(rows: Sequence[Row]) -> str:
     return f"no release builds here: {'; '.join(why) or 'the table has the reason for each release'}"
 
 
-def _newest(builds: Sequence[Row], rows: Sequence[Row]) -> str:
+def _newest(builds: Sequence[Document], rows: Sequence[Document]) -> str:
     """Return the newest release that builds, whether it runs here, and which one does if it does not."""
     # As plan does without a recipe: what has no commit, or is only tolerated, is asked for by name.
     pinned = [row for row in builds if row.get("pinned", True)]
@@ -307,7 +292,7 @@ def _newest(builds: Sequence[Row], rows: Sequence[Row]) -> str:
     return "; ".join((*texts, f"{len(builds)} of {len(rows)} releases build"))
 
 
-def _reasons(row: Row, answer: str, field: str) -> list[str]:
+def _reasons(row: Document, answer: str, field: str) -> list[str]:
     """Return ``field`` of each reason that leaves the build of a release at ``answer``."""
     reasons = row["verdict"]["reasons"]
     return [item[field] for item in reasons if (item["concern"], item["answer"]) == ("builds", answer)]
@@ -318,13 +303,13 @@ def _shared(texts: Sequence[Sequence[str]]) -> list[str]:
     return [text for text in dict.fromkeys(texts[0]) if all(text in others for others in texts)]
 
 
-def _oneapi(verdict: Row) -> str:
+def _oneapi(verdict: Document) -> str:
     """Return the oneAPI and how upstream stands to it; nothing where none would be used."""
     standing = verdict["toolkit"]
     return f"{verdict['oneapi']}: {standing['text']}" if standing else verdict["oneapi"] or ""
 
 
-def _why(row: Row) -> str:
+def _why(row: Document) -> str:
     verdict = row["verdict"]
     reasons = [item for item in verdict["reasons"] if item["concern"] != "note"]
     texts = [_reason(item) for item in [item for item in reasons if item["answer"] == "no"] or reasons]

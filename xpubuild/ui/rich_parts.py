@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator
+from typing import IO
 
 from rich import box
 from rich.console import Console, JustifyMethod, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from xpubuild.ui.parts import Commands, Facts, Part, Sentences, Table, facts, widths_of
+from xpubuild.ui.parts import Commands, Facts, Part, Sentences, Table, by_row, widths_of
 from xpubuild.ui.terminal import Terminal, one_line
 
 #: What is longer than a word, a path for example, is folded rather than drawn without a frame.
@@ -26,14 +27,19 @@ _STATES = {
 }  # fmt: skip
 
 
-def render(parts: Iterable[Part], terminal: Terminal) -> str:
-    """Return the parts as text with colour codes, with an empty line between them."""
-    buffer = io.StringIO()
-    console = Console(
-        file=buffer, force_terminal=True, color_system="standard" if terminal.color else None,
+def console_of(terminal: Terminal, stream: IO[str]) -> Console:
+    """Return a console that writes to a stream what the terminal can show."""
+    return Console(
+        file=stream, force_terminal=True, color_system="standard" if terminal.color else None,
         no_color=not terminal.color, width=max(terminal.size()[0], 20), legacy_windows=False, highlight=False,
         markup=False, emoji=False,
     )  # fmt: skip
+
+
+def render(parts: Iterable[Part], terminal: Terminal) -> str:
+    """Return the parts as text with colour codes, with an empty line between them."""
+    buffer = io.StringIO()
+    console = console_of(terminal, buffer)
     for number, part in enumerate(part for part in parts if part.items):
         if number:
             console.line()
@@ -59,9 +65,9 @@ def _drawn(part: Part, terminal: Terminal) -> Iterator[tuple[RenderableType, boo
             if sum(widths) <= most:
                 yield _table(part, terminal, widths), False
                 return
-            for number, row in enumerate(part.items):
+            for number, row in enumerate(by_row(part)):
                 yield from [(Text(), False)] * bool(number)
-                yield from _drawn(facts(dict(zip(part.headings, row, strict=True))), terminal)
+                yield from _drawn(row, terminal)
         case Facts():
             grid = RichTable.grid(padding=(0, 2))
             grid.add_column(no_wrap=True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TextIO
@@ -14,39 +15,29 @@ from xpubuild.engine.forecast import Estimate, total
 from xpubuild.engine.model import Plan
 from xpubuild.errors import XpuBuildError
 from xpubuild.ui import wording
-from xpubuild.ui.invocation import how_called
-from xpubuild.ui.parts import Commands, Facts, Part, Sentences, Table, facts, listed, table
+from xpubuild.ui.parts import DIGITS, Commands, Document, Parts, Sentences, Table, facts, listed, table
 from xpubuild.ui.supply_views import wheel_table
 from xpubuild.ui.terminal import Terminal, one_line
-from xpubuild.ui.views import cache_table, when
-
-Document = Mapping[str, Any]
-Parts = tuple[Part, ...]
-_DIGITS = 12
-#: Words such as ``done``, ``to do`` or ``stale``, alone or with a reason.
-State = str | tuple[str, str]
-
+from xpubuild.ui.views import cache_table
 
 _PLAN_LABELS = {"abi": "C++ ABI", "cxx11_abi": "C++ ABI", "python": "Python", "lock_digest": "lock digest"}
 
 
 def plan_view(
-    plan: Plan,
-    states: Mapping[str, State],
-    obstacles: Sequence[XpuBuildError] = (),
+    plan: Plan, states: Mapping[str, str], obstacles: Sequence[XpuBuildError] = (),
     estimates: Mapping[str, Estimate] = MappingProxyType({}),
-) -> Parts:
+) -> Parts:  # fmt: skip
     """Return the summary of a plan, the table of its steps, what they take, and what would stop an install.
 
-    ``states`` maps step ids to their state; a step that is not in it is still to do.
+    ``states`` maps step ids to ``done`` or ``to do``, with a reason behind a colon; what it lacks is to do.
     """
     items: dict[str, object] = {"recipe": plan.recipe, **plan.summary}
     items.setdefault("workspace", plan.workspace)
-    items.setdefault("lock_digest", plan.lock_digest[:_DIGITS])
+    items.setdefault("lock_digest", plan.lock_digest[:DIGITS])
     summary = {_PLAN_LABELS.get(name, name.replace("_", " ")): _words(value) for name, value in items.items()}
     rows = [
         (
-            step.id, step.title, _state(states.get(step.id, "to do")), (*step.needs, *step.tools),
+            step.id, step.title, states.get(step.id, "to do"), (*step.needs, *step.tools),
             len(step.commands), wording.memory(step.memory_bytes),
         )
         for step in plan.steps
@@ -57,11 +48,6 @@ def plan_view(
         _guesses(plan, estimates),
         *(part for error in obstacles for part in _obstacle(error)),
     )
-
-
-def _state(state: State) -> str:
-    word, reason = (state, "") if isinstance(state, str) else state
-    return f"{word}: {reason}" if reason else word
 
 
 def _guesses(plan: Plan, estimates: Mapping[str, Estimate]) -> Table:
@@ -83,18 +69,14 @@ def _guesses(plan: Plan, estimates: Mapping[str, Estimate]) -> Table:
         ]
         missing = "without the steps that show ?" if whole.at_least else ""
         rows.append(("together", *least, missing))
-    return table(
-        "What the steps to do will take, about", ("step", ">time", ">download", ">disk", "from"), rows
-    )
+    title = "What the steps to do will take, about"
+    return table(title, ("step", ">time", ">download", ">disk", "from"), rows)
 
 
 def _obstacle(error: XpuBuildError) -> Parts:
-    lines = [
-        error.what,
-        *(f"{name}: {text}" for name, text in (("why", error.why), ("fix", error.fix)) if text),
-    ]
+    lines = (error.what, *(f"{name}: {text}" for name, text in error.reasons().items()))
     title = f"Install would stop before the first step, with exit code {error.exit_code}"
-    return (Sentences(tuple(lines), title), Commands(tuple(error.commands)))
+    return (Sentences(lines, title), Commands(error.commands))
 
 
 def _words(value: object) -> str:
@@ -118,27 +100,20 @@ def final_view(receipt: Document, program: str | None = None) -> Parts:
     folder, program = Path(receipt["workspace"]), program or how_called()
     prebuilt = [item for item in receipt["prebuilt"] if item["step"].split(".")[0] == item["name"]]
     verify = receipt["verify"]
-    failed = (
-        [check for check in verify["checks"] if check["status"] not in ("pass", "skip")] if verify else []
-    )
     return (
         _costs(receipt),
         cache_table(receipt["compile_cache"]),
         wheel_table(receipt["wheels"]),
         # What came along with these is in the receipt only.
-        listed("", prebuilt, {
-            "prebuilt": "name",
-            "version": "version",
-            "sha256": lambda item: (item["sha256"] or "")[:_DIGITS],
-        }),
+        listed("", prebuilt, {"prebuilt": "name", "version": "version", "sha256": "sha256|short"}),
         listed("Missing or different from the plan", receipt["warnings"],
                {"step": "step", "warning": "text"}),
         facts({"verify": _verified(verify) if verify else "not run"}),
-        listed("Failed checks", failed, {"check": "id", "status": "status"}),
+        listed("Failed checks", _bad(verify or {"checks": ()}), {"check": "id", "status": "status"}),
         facts({
             "recipe": receipt["recipe"],
             "status": "partial: some steps were not run" if receipt["status"] == "partial" else "",
-            "lock": receipt["lock_digest"][:_DIGITS],
+            "lock": receipt["lock_digest"][:DIGITS],
             "python": receipt["python"],
             "wheels": folder / "wheels",
             "logs": receipt["logs"],
@@ -171,12 +146,22 @@ def _costs(receipt: Document) -> Table:
 
 
 def _verified(verify: Document) -> str:
-    names = ("passed", "failed", "crashed", "timed_out", "skipped")
-    counts = [
-        f"{verify[name]} {name.replace('_', ' ')}" for name in names
-        if verify[name] or name in ("passed", "failed")
-    ]  # fmt: skip
-    return f"{verify['status']}: {', '.join(counts)}"
+    names = ("passed", "failed", *(name for name in ("crashed", "timed_out", "skipped") if verify[name]))
+    counts = ", ".join(f"{verify[name]} {name.replace('_', ' ')}" for name in names)
+    return f"{verify['status']}: {counts}"
+
+
+def how_called(argv0: str | None = None) -> str:
+    """Return the words, quoted for a shell, that start this xpubuild again, from any folder.
+
+    Suggested commands then work when they are copied.
+    """
+    called = Path(sys.argv[0] if argv0 is None else argv0)
+    if called.name == "__main__.py" or not called.is_file():
+        return f"{shlex.quote(sys.executable)} -m xpubuild"
+    found = shutil.which(called.name)
+    on_path = found is not None and Path(found).absolute() == called.absolute()
+    return shlex.quote(called.name if on_path else str(called.absolute()))
 
 
 def _suggestions(receipt: Document, program: str) -> tuple[str, ...]:
@@ -184,9 +169,8 @@ def _suggestions(receipt: Document, program: str) -> tuple[str, ...]:
     first = f'eval "$({program} env --workspace {place})"'
     if verify and verify["status"] != "pass":
         first = f"{program} status --workspace {place}"
-    handed_out = receipt.get("wheel_dir")
-    install = (handed_out["command"],) if handed_out else ()
-    return (first, f"{program} verify --workspace {place}", *install)
+    handed_out = [receipt["wheel_dir"]["command"]] if receipt.get("wheel_dir") else []
+    return (first, f"{program} verify --workspace {place}", *handed_out)
 
 
 _REHEARSED = {
@@ -206,8 +190,17 @@ def rehearsal_view(document: Document) -> Parts:
     }
     # The document has the switches of upstream's defaults too.
     switches = [item for item in document["switches"] if item["requested"] is not None]
+    cpu = document["target"] == "cpu" and document["verdict"] == "ok"
+    count = f"{document['sycl_files']} in {wording.plural(len(groups), 'group')}"
+    sycl = count if groups else "none"
     return (
-        Facts(tuple(_rehearsed(document)), "Rehearsal"),
+        facts({
+            "verdict": "the build is configured for the CPU" if cpu else _REHEARSED[document["verdict"]],
+            "recipe": f"{document['recipe']}, target {document['target']}",
+            "SYCL files": sycl if document["build"] is not None else "",
+            "build folder": document["build"],
+            "log": document["log"],
+        }, "Rehearsal"),
         listed(f"SYCL commands ({', '.join(sorted(compilers))})", groups, {
             "SYCL files of": "name",
             ">files": lambda group: len(group["sources"]),
@@ -224,34 +217,17 @@ def rehearsal_view(document: Document) -> Parts:
     )  # fmt: skip
 
 
-def _rehearsed(document: Document) -> Iterator[tuple[str, str]]:
-    cpu = document["target"] == "cpu" and document["verdict"] == "ok"
-    yield "verdict", "the build is configured for the CPU" if cpu else _REHEARSED[document["verdict"]]
-    yield "recipe", f"{document['recipe']}, target {document['target']}"
-    if document["build"] is not None:
-        groups = len(document["sycl_groups"])
-        yield (
-            "SYCL files",
-            f"{document['sycl_files']} in {wording.plural(groups, 'group')}" if groups else "none",
-        )
-        yield "build folder", document["build"]
-    yield "log", document["log"]
-
-
 def _standard(group: Document) -> str:
     host, device = group["host_standard"], group["device_standard"]
-    if device is not None and device != host:
-        return f"{host or 'default'}, device {device}"
-    return host or "default"
+    other = f", device {device}" if device not in (None, host) else ""
+    return f"{host or 'default'}{other}"
 
 
 class CheckPrinter:
     """Writes ``[3/28] pass aten.sort 0.1 s`` to standard error as each check ends."""
 
     def __init__(self, *, total: int, quiet: bool = False, stream: TextIO | None = None) -> None:
-        self._total = total
-        self._done = 0
-        self._quiet = quiet
+        self._total, self._done, self._quiet = total, 0, quiet
         self._stream = sys.stderr if stream is None else stream
 
     def emit(self, result: Any) -> None:
@@ -290,10 +266,7 @@ def verify_view(document: Document, *, quiet: bool = False) -> Parts:
     warnings = ((check["id"], warning) for check in checks for warning in check.get("warnings", ()))
     tables = (
         listed("Checks", checks, {
-            "check": "id",
-            "result": "status",
-            ">time": lambda check: wording.duration(check["duration_s"]),
-            "detail": "detail",
+            "check": "id", "result": "status", ">time": "duration_s|took", "detail": "detail",
         }),
         table("Warnings", ("check", "warning"), warnings),
     )  # fmt: skip
@@ -302,13 +275,13 @@ def verify_view(document: Document, *, quiet: bool = False) -> Parts:
 
 def verify_summary_view(document: Document) -> Parts:
     """Return the result, what did not pass, and the parts of ``verify_view``, for a page."""
-    bad = [check for check in document["checks"] if check["status"] not in ("pass", "skip")]
     *tables, result = verify_view(document)
-    return (
-        result,
-        listed("Not passed", bad, {"check": "id", "result": "status", "detail": "detail"}),
-        *tables,
-    )
+    columns = {"check": "id", "result": "status", "detail": "detail"}
+    return (result, listed("Not passed", _bad(document), columns), *tables)
+
+
+def _bad(verify: Document) -> list[Document]:
+    return [check for check in verify["checks"] if check["status"] not in ("pass", "skip")]
 
 
 def verify_checks_view(document: Document) -> Parts:
@@ -326,15 +299,16 @@ def test_view(document: Document) -> Parts:
             (set(document["known"]), "Failures of the accepted run, too"),
         )
     )
-    accepted = document["accepted"]
+    accepted, earlier = document["accepted"], "no run was accepted yet"
+    if accepted:
+        earlier = f"the accepted run of {wording.when(accepted['when'])}, torch {accepted['torch']}"
     counts = ", ".join(f"{count} {outcome}" for outcome, count in sorted(document["summary"].items()))
     return (
         *tables,
         Sentences(tuple(document["fixed"]), "Failed in the accepted run, pass now"),
         facts({
             "result": f"{document['status']} ({counts})",
-            "compared with": f"the accepted run of {when(accepted['when'])}, torch {accepted['torch']}"
-            if accepted else "no run was accepted yet",
+            "compared with": earlier,
             "torch": document["torch"],
             "device": document["device"],
             "devices": document["lanes"] if document["lanes"] > 1 else "",
@@ -350,10 +324,7 @@ def bisect_view(document: Document) -> Parts:
     evidence = [step for step in document["steps"] if step["commit"] == first]
     return (
         listed("Commits", document["steps"], {
-            "commit": lambda step: step["commit"][:_DIGITS],
-            "result": "verdict",
-            ">time": lambda step: wording.duration(step["seconds"]),
-            "detail": "why",
+            "commit": "commit|short", "result": "verdict", ">time": "seconds|took", "detail": "why",
         }),
         facts({
             "component": f"{document['component']} ({document['url']})",

@@ -12,18 +12,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from types import TracebackType
 from typing import TextIO
 
 from xpubuild.engine import events
 from xpubuild.engine.progress import is_counter
-from xpubuild.errors import UsageError
 from xpubuild.ui import wording
 from xpubuild.ui.terminal import Terminal, annotation, clean, disconnect, flag, fold, harmless, one_line
-from xpubuild.ui.wording import Level, shown
+from xpubuild.ui.wording import Level, Running, shown
 
-KINDS = ("rich", "plain", "github", "jsonl")
 #: Lines of output that GithubSink keeps per step; the whole is in the step's log.
 _KEPT_LINES = 5000
 # CI services end a job that says nothing for 10 minutes, and linking device code can take longer than that.
@@ -32,16 +28,6 @@ _COLORS = {
     **dict.fromkeys(("done", "ok"), "green"), **dict.fromkeys(("failed", "error"), "red"),
     **dict.fromkeys(("cancelled", "warning"), "yellow"),
 }  # fmt: skip
-
-
-@dataclass
-class _Running:
-    """A step that runs, and when it spoke last: every 10 s at first, then every 60 s."""
-
-    began: float
-    spoke: float
-    log: str = ""
-    detail: str = ""
 
 
 class PlainSink:
@@ -55,7 +41,7 @@ class PlainSink:
     ) -> None:
         self.terminal, self.level, self._clock = terminal, level, clock
         self._began: float | None = None
-        self._running: dict[str, _Running] = {}
+        self._running: dict[str, Running] = {}
         self._next_forecast = 0.0
 
     def emit(self, event: events.Event) -> None:
@@ -63,7 +49,7 @@ class PlainSink:
         if self._began is None:
             self._began = event.time
         if isinstance(event, events.StepStarted):
-            self._running[event.step] = _Running(event.time, event.time, event.log)
+            self._running[event.step] = Running(event.time, log=event.log, spoke=event.time)
         if self._due(event) and shown(event, self.level):
             self.tell(event)
         if isinstance(event, events.StepFinished):
@@ -72,8 +58,9 @@ class PlainSink:
     def _due(self, event: events.Event) -> bool:
         """Whether it is time to show this; counts are shown rarely."""
         if isinstance(event, events.StepProgress):
-            step = self._running.setdefault(event.step, _Running(event.time, event.time))
+            step = self._running.setdefault(event.step, Running(event.time, spoke=event.time))
             step.detail = event.detail
+            # Every 10 s at first, then every 60 s.
             if event.time - step.spoke < min(max((event.time - step.began) / 10, 10.0), 60.0):
                 return False
             step.spoke = event.time
@@ -202,9 +189,7 @@ class SerialSink:
     def __enter__(self) -> SerialSink:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def emit(self, event: events.Event) -> None:
@@ -256,13 +241,9 @@ class SerialSink:
 
 
 def make_sink(
-    kind: str | None,
-    stream: TextIO | None = None,
-    env: Mapping[str, str] | None = None,
-    *,
-    quiet: bool = False,
-    verbose: bool = False,
-) -> SerialSink:
+    kind: str | None, stream: TextIO | None = None, env: Mapping[str, str] | None = None, *,
+    quiet: bool = False, verbose: bool = False,
+) -> SerialSink:  # fmt: skip
     """Return the sink for ``--log-format``; None chooses by the stream and the environment.
 
     ``stream`` is standard error and ``env`` the process's own environment by default. ``quiet`` leaves
@@ -270,9 +251,6 @@ def make_sink(
 
     ``rich`` needs a terminal that can move its cursor and becomes ``plain`` without one or with ``--quiet``.
     NO_COLOR asks for no escape sequences and CI says that nobody watches, so both mean plain lines.
-
-    Raises:
-        UsageError: the kind is not one of ``KINDS``.
     """
     stream, env = sys.stderr if stream is None else stream, os.environ if env is None else env
     level = Level.QUIET if quiet else Level.VERBOSE if verbose else Level.NORMAL
@@ -280,18 +258,9 @@ def make_sink(
     if kind is None and terminal.live and not env.get("NO_COLOR") and not flag(env, "CI"):
         kind = "rich"
     kind = kind or ("github" if env.get("GITHUB_ACTIONS") == "true" else "plain")
-    if kind not in KINDS:
-        raise UsageError(
-            f"unknown log format '{kind}'",
-            why=f"known formats: {', '.join(KINDS)}",
-            fix="pass one of these to --log-format, or omit the option",
-        )
-    inner: events.Sink = PlainSink(terminal, level)
-    if kind == "jsonl":
-        inner = JsonLinesSink(terminal, level)
-    elif kind == "github":
-        inner = GithubSink(terminal, level)
-    elif kind == "rich" and terminal.live and level is not Level.QUIET:
+    others: dict[str, Callable[..., events.Sink]] = {"jsonl": JsonLinesSink, "github": GithubSink}
+    inner = others.get(kind, PlainSink)(terminal, level)
+    if kind == "rich" and terminal.live and level is not Level.QUIET:
         # Importing rich takes longer than many runs of xpubuild; only this sink needs it.
         from xpubuild.ui.live import RichSink  # noqa: PLC0415
 

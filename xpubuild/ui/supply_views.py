@@ -9,21 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from xpubuild.ui import wording
-from xpubuild.ui.parts import Part, Sentences, Table, facts, listed, table
+from xpubuild.ui.parts import DIGITS, Document, Part, Parts, Sentences, Table, facts, listed, table
 from xpubuild.ui.terminal import Terminal, one_line
-
-Document = Mapping[str, Any]
-Parts = tuple[Part, ...]
-_DIGITS = 12
 
 
 def wheel_table(wheels: Iterable[Document]) -> Table:
     """Return name, version, size, digest, ABI found and audit result of each wheel of a receipt."""
     return listed("Wheels", wheels, {
-        "wheel": "name",
-        "version": "version",
-        ">size": lambda wheel: wording.size(wheel["size"]),
-        "sha256": lambda wheel: wheel["sha256"][:_DIGITS],
+        "wheel": "name", "version": "version", ">size": "size|size", "sha256": "sha256|short",
         "C++ ABI": lambda wheel: "none" if wheel["abi"] is None else wheel["abi"],
         "audit": lambda wheel: audit_result(wheel["findings"]),
     })  # fmt: skip
@@ -41,10 +34,8 @@ def audit_view(reports: Sequence[Document]) -> Parts:
     objects = [item for report in reports for item in report["objects"]]
     return (
         listed("", reports, {
-            "wheel": lambda wheel: f"{wheel['name']} {wheel['version']}",
-            "result": "status",
-            ">size": lambda wheel: wording.size(wheel["size"]),
-            "sha256": lambda wheel: wheel["sha256"][:_DIGITS],
+            "wheel": lambda wheel: f"{wheel['name']} {wheel['version']}", "result": "status",
+            ">size": "size|size", "sha256": "sha256|short",
         }),
         listed("", objects, {
             "object": "path",
@@ -53,9 +44,7 @@ def audit_view(reports: Sequence[Document]) -> Parts:
             "needs": lambda item: " ".join(item["needed"]),
         }),
         listed("Device code", [item for item in objects if item.get("device_code")], {
-            "object": "path",
-            ">kernels": lambda item: item["device_code"]["kernels"],
-            ">as SPIR-V": lambda item: item["device_code"]["spirv"],
+            "object": "path", ">kernels": "device_code.kernels", ">as SPIR-V": "device_code.spirv",
             "native code": lambda item: ", ".join(
                 f"{count} for {gpu}" for gpu, count in item["device_code"]["native"].items()
             ) or "none",
@@ -77,10 +66,8 @@ def repair_view(wheels: Sequence[Document]) -> Parts:
     ]
     return (
         listed("", wheels, {
-            "wheel": lambda wheel: Path(wheel["wheel"]).name,
-            "platform": "platform",
-            "audit before": lambda wheel: wheel["before"]["status"],
-            "after": lambda wheel: wheel["after"]["status"],
+            "wheel": lambda wheel: Path(wheel["wheel"]).name, "platform": "platform",
+            "audit before": "before.status", "after": "after.status",
         }),
         listed("Required", pins, {
             "requires": lambda pin: f"{pin['name']}=={pin['version']}",
@@ -104,11 +91,8 @@ def fetch_view(document: Document) -> Parts:
             "repaired": [item["path"] for item in document["damaged"]],
             "total": _amount(summary, ""),
         }),
-        listed("New", [item for item in document["files"] if item["new"]], {
-            "file": "name",
-            ">size": lambda item: wording.size(item["size"]),
-            "sha256": lambda item: item["sha256"][:_DIGITS],
-        }),
+        listed("New", [item for item in document["files"] if item["new"]],
+               {"file": "name", ">size": "size|size", "sha256": "sha256|short"}),
     )  # fmt: skip
 
 
@@ -117,11 +101,8 @@ def _amount(summary: Document, prefix: str) -> str:
     if not repositories and not files:
         return "nothing"
     size = wording.size(summary[f"{prefix}bytes"])
-    return f"{_repositories(repositories)}, {wording.plural(files, 'file')}, {size}"
-
-
-def _repositories(count: int) -> str:
-    return "1 repository" if count == 1 else f"{count} repositories"
+    kept = "1 repository" if repositories == 1 else f"{repositories} repositories"
+    return f"{kept}, {wording.plural(files, 'file')}, {size}"
 
 
 def fetch_progress(*, quiet: bool) -> Callable[[str], None]:
@@ -140,7 +121,7 @@ def lock_written_view(document: Document) -> Parts:
         facts({
             "lock": f"{document['file']} ({'written' if document['changed'] else 'unchanged'})",
             "recipe": document["recipe"],
-            "digest": document["lock"][:_DIGITS],
+            "digest": document["lock"][:DIGITS],
             "repositories": document["repositories"],
             "archives": document["archives"] or "",
             "requirements": document["pins"],
@@ -153,7 +134,7 @@ def lock_verified_view(document: Document) -> Parts:
     return (
         facts({
             "recipe": document["recipe"],
-            "digest": document["lock"][:_DIGITS],
+            "digest": document["lock"][:DIGITS],
             "policy": document["policy"],
             "result": document["status"],
         }),
@@ -186,12 +167,9 @@ def store_view(document: Document) -> Parts:
             "size": wording.size(store["size_bytes"]),
         }))  # fmt: skip
         parts.append(listed("", store["wheels"], {
-            "identity": lambda row: row["identity"][:_DIGITS],
-            "distribution": "distribution",
-            "version": lambda row: row["version"] or row["problem"],
-            ">size": lambda row: "" if row["size_bytes"] is None else wording.size(row["size_bytes"]),
-            "built": "created",
-            "recipe": "recipe",
+            "identity": "identity|short", "distribution": "distribution",
+            "version": lambda row: row["version"] or row["problem"], ">size": "size_bytes|size",
+            "built": "created", "recipe": "recipe",
         }))  # fmt: skip
     return tuple(parts)
 
@@ -199,8 +177,8 @@ def store_view(document: Document) -> Parts:
 def store_size_view(document: Document) -> Parts:
     """Return the parts of an ``xpubuild.store-size/1`` document."""
     counts = {f">{name}": name for name in ("wheels", "repositories", "files", "sets")}
-    size = {">size": lambda row: wording.size(row["size_bytes"])}
-    return (listed("", document["stores"], {"store": "store", **counts, **size, "not used because": "why"}),)
+    columns = {"store": "store", **counts, ">size": "size_bytes|size", "not used because": "why"}
+    return (listed("", document["stores"], columns),)
 
 
 def store_check_view(document: Document) -> Parts:
@@ -215,10 +193,8 @@ def store_copy_view(document: Document) -> Parts:
     """Return the parts of an ``xpubuild.store-copy/1`` document."""
     return (
         listed("", document["wheels"], {
-            "wheel": lambda row: row["file"] or row["name"],
-            "store": "store",
-            "kept": lambda row: "yes" if row["kept"] else "no",
-            "why not": "why",
+            "wheel": lambda row: row["file"] or row["name"], "store": "store",
+            "kept": lambda row: "yes" if row["kept"] else "no", "why not": "why",
         }),
         Sentences(() if document["wheels"] else ("There is nothing to copy.",)),
     )  # fmt: skip

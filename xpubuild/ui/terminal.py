@@ -30,11 +30,6 @@ def flag(env: Mapping[str, str], name: str) -> bool:
     return env.get(name, "").strip().lower() not in _FALSE
 
 
-def is_terminal(stream: TextIO) -> bool:
-    """Whether the stream is open and ends at a terminal."""
-    return not stream.closed and stream.isatty()
-
-
 def clean(text: str) -> str:
     """Return text of a foreign program without escape sequences and control characters.
 
@@ -127,7 +122,7 @@ class Terminal:
 
         NO_COLOR (any value) wins over FORCE_COLOR; TERM=dumb forbids both colour and a live picture.
         """
-        terminal = is_terminal(stream)
+        terminal = not stream.closed and stream.isatty()
         dumb = env.get("TERM", "") in ("dumb", "unknown")
         # A terminal without TERM is one we know nothing about.
         able = terminal and not dumb and "TERM" in env

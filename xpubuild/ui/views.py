@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from xpubuild.ui import wording
-from xpubuild.ui.parts import Commands, Facts, Part, Sentences, Table, facts, listed, table
+from xpubuild.ui.parts import Commands, Document, Facts, Parts, Sentences, Table, facts, listed, table
 
-Document = Mapping[str, Any]
-Parts = tuple[Part, ...]
 _MOST_PATHS = 20
 
 
@@ -26,20 +24,16 @@ def status_view(document: Document) -> Parts:
             "in use": f"by process {held.get('pid')} ({held.get('command')})" if held else "no",
         }),
         listed("Steps", document["steps"], {
-            "step": "id",
-            "status": lambda step: _state(step["status"], held),
-            ">time": lambda step: "" if step["duration_s"] is None else wording.duration(step["duration_s"]),
-            "when": lambda step: when(step["started"]),
+            "step": "id", "status": lambda step: _state(step["status"], held),
+            ">time": "duration_s|took", "when": "started|when",
             "detail": lambda step: step["detail"] or (
                 f"from the store {step['store']}" if step.get("store") else ""
             ),
         }),
         cache_table(document["compile_cache"]),
         listed("Last runs", document["runs"][-5:], {
-            "run": "id",
-            "recipe": "recipe",
-            "status": lambda run: _state(run["status"] or "running", run in last),
-            "when": lambda run: when(run["started"]),
+            "run": "id", "recipe": "recipe",
+            "status": lambda run: _state(run["status"] or "running", run in last), "when": "started|when",
         }),
     )  # fmt: skip
 
@@ -49,25 +43,15 @@ def _state(word: str, held: object) -> str:
     return "interrupted" if word == "cancelled" or (word == "running" and not held) else word
 
 
-def when(moment: float) -> str:
-    """Return a moment (seconds since the epoch) as people write it, in local time."""
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
-
-
 def cache_table(steps: Iterable[Document]) -> Table:
     """Return what compile caches hit: one row per step and family of the ``compile_cache`` of a document."""
     items = [
         {"step": step["step"], "program": step["program"], **it} for step in steps for it in step["families"]
     ]
     return listed("Compile cache", items, {
-        "step": "step",
-        "compile cache": "program",
-        "family": "family",
-        ">calls": "calls",
-        ">hits": lambda item: f"{item['hits']} ({share(item)})",
-        ">missed": "misses",
-        ">not cached": "not_cached",
-        "why not": why,
+        "step": "step", "compile cache": "program", "family": "family", ">calls": "calls",
+        ">hits": lambda item: f"{item['hits']} ({share(item)})", ">missed": "misses",
+        ">not cached": "not_cached", "why not": why,
     })  # fmt: skip
 
 
@@ -94,13 +78,11 @@ def overview_view(document: Document) -> Parts:
         Sentences(() if document["workspaces"] else ("There is no workspace.",)),
         listed("Workspaces", document["workspaces"], {
             "workspace": "name", "recipe": "recipe", "torch": "torch", "state": "state",
-            ">size": lambda row: wording.size(row["size_bytes"]),
+            ">size": "size_bytes|size",
             "last used": lambda row: _age(row["last_used"]),
             "last verify": lambda row: f"{row['verify']}, {_age(row['verified'])}" if row["verify"] else "",
         }),
-        listed("Caches", document["caches"], {
-            "cache": "name", ">size": lambda row: wording.size(row["size_bytes"]), "folder": "path",
-        }),
+        listed("Caches", document["caches"], {"cache": "name", ">size": "size_bytes|size", "folder": "path"}),
     )  # fmt: skip
 
 
@@ -125,7 +107,7 @@ def clean_view(document: Document) -> Parts:
 
 
 def many_view(document: Document) -> Parts:
-    """Return the parts of an ``xpubuild.clean-many/1`` or ``xpubuild.store-gc/1`` document."""
+    """Return the parts of an ``xpubuild.store-gc/1`` document."""
     remove, keep = ("remove", "keep") if document["dry_run"] else ("removed", "kept")
     rows = [
         (row["path"], wording.size(row["size_bytes"]), remove, row.get("why")) for row in document["removed"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import dataclass
 from enum import IntEnum, auto
 
 from xpubuild.engine import events
@@ -52,6 +54,15 @@ def clock(seconds: float) -> str:
     return f"{whole // _HOUR}:{whole % _HOUR // _MINUTE:02d}:{whole % _MINUTE:02d}"
 
 
+def when(moment: float, form: str = "%Y-%m-%d %H:%M:%S") -> str:
+    """Return a moment (seconds since the epoch) as people write it, in local time."""
+    try:
+        return time.strftime(form, time.localtime(moment))
+    except (OverflowError, ValueError, OSError):
+        # What a damaged clock has written is no day of any year.
+        return "unknown"
+
+
 def size(count: float) -> str:
     """Return a number of bytes in decimal units, as disks and downloads are labelled: ``12.3 MB``."""
     return _scaled(count, 1000, _DECIMAL)
@@ -67,11 +78,7 @@ def _scaled(count: float, step: int, units: tuple[str, ...]) -> str:
     while value >= step - 0.5 and unit < len(units) - 1:
         value /= step
         unit += 1
-    return f"{value:.0f} {units[unit]}" if unit == 0 else f"{_short(value)} {units[unit]}"
-
-
-def _short(value: float) -> str:
-    return f"{value:.0f}" if value >= _BELOW_HUNDRED else f"{value:.1f}"
+    return f"{value:.{0 if unit == 0 or value >= _BELOW_HUNDRED else 1}f} {units[unit]}"
 
 
 def counted(done: int, total: int, unit: str) -> str:
@@ -94,6 +101,18 @@ class Level(IntEnum):
     QUIET = auto()
     NORMAL = auto()
     VERBOSE = auto()
+
+
+@dataclass
+class Running:
+    """A step that runs: since when, its log, what it does, and when a line about it was written last."""
+
+    began: float
+    title: str = ""
+    log: str = ""
+    detail: str = ""
+    spoke: float = 0.0
+    progress: events.StepProgress | None = None
 
 
 def shown(event: events.Event, level: Level) -> bool:

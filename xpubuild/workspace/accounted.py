@@ -10,7 +10,7 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -133,33 +133,31 @@ def _owners(paths: set[str], top: str) -> dict[tuple[str, str], set[str]]:
     """Return (folder, import name) -> files of packages, or their folders, with that name."""
     owners = dict[tuple[str, str], set[str]]()
     for path in paths:
-        is_file = True
-        while path.startswith(f"{top}/"):
-            folder, _, name = path.rpartition("/")
-            names = owners.setdefault((folder, _module(name, is_file=is_file)), set())
-            if name in names:
-                break
-            names.add(name)
-            path, is_file = folder, False  # noqa: PLW2901
+        for folder, module, name in _levels(path, top):
+            owners.setdefault((folder, module), set()).add(name)
     return owners
 
 
 def _hidden_by(path: str, top: str, owners: Mapping[tuple[str, str], set[str]]) -> str:
     """Return the file or folder of a package that has the import name of another one; "" for none."""
-    folder = top
-    for name in path[len(folder) + 1 :].split("/"):
-        here = f"{folder}/{name}"
-        names = owners.get((folder, _module(name, is_file=here == path)), set())
+    for folder, module, name in _levels(path, top):
+        names = owners.get((folder, module), set())
         if names and name not in names:
             return f"{folder}/{min(names)}"
-        folder = here
     return ""
 
 
-def _module(name: str, *, is_file: bool) -> str:
-    """Return the name that imports a file or folder; if nothing can, a name that no module has."""
-    stem, dot, _ = name.partition(".")
-    return stem if (name.endswith(_IMPORTED) if is_file else not dot) else f"{name}/"
+def _levels(path: str, top: str) -> Iterator[tuple[str, str, str]]:
+    """Yield for a file below ``top``, and each folder above it there: its folder, its import name, its name.
+
+    What nothing can import has a name that no module has.
+    """
+    folder, parts = top, path.removeprefix(f"{top}/").split("/") if path.startswith(f"{top}/") else []
+    for number, name in enumerate(parts, 1):
+        stem, dot, _ = name.partition(".")
+        can = name.endswith(_IMPORTED) if number == len(parts) else not dot
+        yield folder, stem if can else f"{name}/", name
+        folder = f"{folder}/{name}"
 
 
 def add_unaccounted(site_packages: Path, known: Recorded | None, found: Found) -> None:

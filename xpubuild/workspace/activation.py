@@ -73,21 +73,19 @@ def _captured(root: Path, receipt: Mapping[str, Any]) -> EnvDiff:
         raise _damaged(Layout(root).receipt, str(error)) from error
 
 
-def _own(root: Path, caller: Mapping[str, str]) -> dict[str, str]:
-    env = Layout(root).env
-    return {**needed_locale(env, caller), "VIRTUAL_ENV": str(env), ENTERED: str(root)}
-
-
-def difference(root: Path, receipt: Mapping[str, Any], *, oneapi: bool = True) -> EnvDiff:
-    """Return what entering the workspace changes, whatever was set before: for module systems.
+def difference(
+    root: Path, receipt: Mapping[str, Any], caller: Mapping[str, str] | None = None, *, oneapi: bool = True
+) -> EnvDiff:
+    """Return what entering the workspace changes; without a caller whatever was set before, as for modules.
 
     Without ``oneapi`` only what is the workspace's own: modules of the site have the rest.
     """
-    base = _captured(root, receipt) if oneapi else EnvDiff()
+    base, env = _captured(root, receipt) if oneapi else EnvDiff(), Layout(root).env
     path = base.paths.get("PATH", PathChange())
-    first = (str(Layout(root).env / "bin"), *path.prepend)
+    first = (str(env / "bin"), *path.prepend)
+    own = {**needed_locale(env, caller or {}), "VIRTUAL_ENV": str(env), ENTERED: str(root)}
     return EnvDiff(
-        set={**base.set, **_own(root, {})},
+        set={**base.set, **own},
         unset=(*base.unset, "PYTHONHOME"),
         paths={**base.paths, "PATH": PathChange(first, path.append, path.remove)},
     )
@@ -98,11 +96,8 @@ def assignments(root: Path, caller: Mapping[str, str]) -> dict[str, str | None]:
 
     The workspace's programs come first on PATH, once, however often it is entered.
     """
-    changes = envdiff.assignments(_captured(root, read_receipt(root)), caller)
-    own = str(Layout(root).env / "bin")
-    path = changes.get("PATH") or caller.get("PATH", os.defpath)
-    rest = [item for item in path.split(os.pathsep) if item != own]
-    return {**changes, **_own(root, caller), "PATH": os.pathsep.join([own, *rest]), "PYTHONHOME": None}
+    caller = {"PATH": os.defpath, **caller}
+    return envdiff.assignments(difference(root, read_receipt(root), caller), caller)
 
 
 def environment(root: Path, caller: Mapping[str, str]) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections import Counter
 from pathlib import Path
@@ -28,13 +27,14 @@ from xpubuild.engine.process import Cancel
 from xpubuild.engine.reporter import Teller
 from xpubuild.engine.state import published_hashes
 from xpubuild.engine.temporary import scratch_folder
-from xpubuild.errors import AuditError, SourceIntegrityError, XpuBuildError
+from xpubuild.errors import AuditError, SourceIntegrityError, UsageError, XpuBuildError
 from xpubuild.machine.envmark import altered
 from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.edits import read_built
 from xpubuild.supply.git.git import Git
 from xpubuild.supply.git.worktree import Missing, Repository, find_git_dir, finished_ns, inspect, walk
 from xpubuild.workspace.accounted import Damage, Found, Recorded, add_missing, add_unaccounted, recorded
+from xpubuild.workspace.activation import read_receipt
 from xpubuild.workspace.layout import Layout
 from xpubuild.workspace.moved import require_in_place
 from xpubuild.workspace.shared import closed
@@ -87,7 +87,13 @@ def check_workspace(root: Path, cache: Path, sink: Sink, cancel: Cancel, *, open
                 _environment(site, found, cancel, recorded(layout, journal))
         with teller.doing(*parts[1]):
             _wheels(layout, journal, found, site)
-            _receipt(layout, found)
+            if layout.receipt.exists():
+                try:
+                    read_receipt(root)
+                except UsageError as error:
+                    found.add(
+                        "receipt", layout.receipt.name, layout.receipt, f"it cannot be read: {error.why}"
+                    )
             for place, why in closed(root):
                 if opens or sharing().is_set:
                     found.add("permissions", place.name, place, why)
@@ -203,16 +209,6 @@ def _installed_as_built(wheel: Path, site_packages: Path, found: Found) -> None:
         found.add("package", name, site_packages, f"not the wheel that was built: {problems[0]}")
 
 
-def _receipt(layout: Layout, found: Found) -> None:
-    """Look whether the receipt, where there is one, can be read."""
-    if not layout.receipt.exists():
-        return
-    try:
-        json.loads(layout.receipt.read_bytes().decode("utf-8"))["wheels"]
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        found.add("receipt", layout.receipt.name, layout.receipt, f"it cannot be read: {error}")
-
-
 def _sources(src: Path, store: RepositoryStore, found: Found, cancel: Cancel) -> None:
     """Hash every file of every checkout, and every object of the repositories that they come from."""
     commits: dict[str, str] = {}
@@ -261,7 +257,7 @@ def _checkout(git: Git, place: Path, item: Repository, found: Found) -> None:
 def _without_the_index(git: Git, item: Repository) -> Repository:
     """Look at a repository with an index that knows no sizes and times."""
     with scratch_folder("check") as folder:
-        git = git.with_env({**git.env, "GIT_INDEX_FILE": f"{folder}/index"})
+        git = Git(git.program, {**git.env, "GIT_INDEX_FILE": f"{folder}/index"})
         answer = git.query(["read-tree", item.head or "HEAD"], git_dir=item.git_dir)
         if not answer.ok:
             raise XpuBuildError(f"git cannot read the commit of {item.work_tree}", why=answer.stderr.strip())

@@ -18,14 +18,15 @@ from xpubuild.engine.lock import held_by, workspace_lock
 from xpubuild.errors import SourceIntegrityError, UsageError, XpuBuildError
 from xpubuild.frozen import frozen
 from xpubuild.supply.git.copies import is_copy
-from xpubuild.supply.git.own_tree import dirty_digest
+from xpubuild.supply.git.git import Git
+from xpubuild.supply.git.own_tree import own_tree
 from xpubuild.supply.git.worktree import is_untouched, read_done
 from xpubuild.workspace.layout import Layout, workspaces_in
 from xpubuild.workspace.moved import require_in_place
 from xpubuild.workspace.overview import disk_usage
 
 if TYPE_CHECKING:
-    from xpubuild.workspace.workspace_json import CleanDocument, CleanManyDocument
+    from xpubuild.workspace.workspace_json import CleanDocument
 
 _RUN_FILES = (
     "receipt.json", "resolved.json", "journal.db", "journal.db-wal", "journal.db-shm", ".lock.owner", ".lock",
@@ -37,7 +38,7 @@ _CACHES = ("git", "archives", "conda", "mirrors", "oneapi")
 
 @frozen
 class Removal:
-    """What will be (or was) removed, and what is kept because it holds the user's edits."""
+    """What will be (or was) removed of a workspace or the caches, and what is kept, with the reason."""
 
     root: Path
     paths: tuple[Path, ...]
@@ -92,32 +93,29 @@ def _keep(root: Path, path: Path) -> str:
         return "it is outside the workspace"
     if (path / ".git").exists() and not is_copy(path):
         try:
-            if dirty_digest(path) is not None:
+            if own_tree(path, git=Git.open()) is not None:
                 return "it has local changes"
-            if _has_commits(path / ".git"):
+            if _has_commits(path):
                 return "it has commits, branches or a stash that xpubuild did not make"
         except SourceIntegrityError as error:
             return "" if is_untouched(path) else error.what
     return ""
 
 
-def _has_commits(git_dir: Path) -> bool:
+def _has_commits(checkout: Path) -> bool:
     """Whether a checkout of xpubuild has another HEAD than the pin, a branch or a stash.
 
     What xpubuild checks out has a detached HEAD and no branches. Whether a branch has anything new does not
     matter: to keep it costs nothing.
     """
+    git_dir = checkout / ".git"
     pin = read_done(git_dir) if git_dir.is_dir() else None
     if pin is None:
         return False
-    packed = git_dir / "packed-refs"
-    refs = packed.read_text("utf-8", "replace") if packed.is_file() else ""
-    return (
-        (git_dir / "HEAD").read_text("utf-8", "replace").strip() != pin
-        or (git_dir / "refs" / "stash").exists()
-        or any(path.is_file() for path in (git_dir / "refs" / "heads").rglob("*"))
-        or any(f" {name}" in refs for name in ("refs/stash", "refs/heads/"))
-    )
+    git = Git.open()
+    head = git.query(["rev-parse", "HEAD"], git_dir=git_dir)
+    refs = git.query(["for-each-ref", "refs/heads", "refs/stash"], git_dir=git_dir)
+    return head.text != pin or not refs.ok or bool(refs.text)
 
 
 def remove(root: Path, steps: Sequence[str] = ()) -> Removal:
@@ -148,26 +146,25 @@ def _remove_workspace(root: Path) -> None:
             root.rmdir()
 
 
-def choose_caches(workspaces: Path, cache: Path) -> CleanManyDocument:
+def plan_caches(workspaces: Path, cache: Path) -> Removal:
     """Return which caches would go; none while one of the ``workspaces`` is in use."""
     found = [path for name in _CACHES if (path := cache / name).is_dir() and not path.is_symlink()]
     busy = next((root for root in workspaces_in(workspaces) if held_by(root)), None)
-    return {
-        "schema": "xpubuild.clean-many/1",
-        "dry_run": True,
-        "removed": [{"path": str(path), "size_bytes": disk_usage(path)} for path in found if busy is None],
-        "kept": [f"{path}: {busy} is in use" for path in found if busy is not None],
-    }
+    if busy is not None:
+        return Removal(cache, (), (), tuple((path, f"{busy} is in use") for path in found))
+    return Removal(cache, tuple(found), (), ())
 
 
-def remove_caches(chosen: CleanManyDocument) -> CleanManyDocument:
+def remove_caches(chosen: Removal) -> Removal:
     """Remove what was chosen; what cannot be removed is kept."""
-    gone, kept = [], [*chosen["kept"]]
-    for row in chosen["removed"]:
+    gone, kept, freed = [], [*chosen.kept], 0
+    for path in chosen.paths:
+        size = disk_usage(path)
         try:
-            remove_tree(Path(row["path"]))
+            remove_tree(path)
         except XpuBuildError as error:
-            kept.append(f"{row['path']}: {error.what}")
+            kept.append((path, error.what))
         else:
-            gone.append(row)
-    return {**chosen, "dry_run": False, "removed": gone, "kept": kept}
+            gone.append(path)
+            freed += size
+    return replace(chosen, paths=tuple(gone), kept=tuple(kept), freed_bytes=freed)

@@ -1,7 +1,8 @@
 """The activation of a workspace as a modulefile: for Lmod in Lua, for Environment Modules (and Lmod) in Tcl.
 
 Every change is one that the module system takes back: ``pushenv`` restores what was there, entries of search
-paths are removed again. ``pushenv`` of Environment Modules came with 5.1; an older one takes ``setenv``.
+paths are removed again. ``pushenv`` of Environment Modules came with 5.1; an older one takes ``setenv``. The
+texts are in ``templates``.
 """
 
 from __future__ import annotations
@@ -36,12 +37,22 @@ def modulefile(root: Path, receipt: Mapping[str, Any], form: str, depends_on: Se
 
     With ``depends_on`` it loads these modules of the site instead of what was captured of oneAPI.
     """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415 - few commands write one
+
     changes = difference(root, receipt, oneapi=not depends_on)
     recipe = str(receipt.get("recipe", ""))
     about = f"PyTorch by xpubuild, recipe {recipe}"
-    help_lines = (about, f"Workspace: {root}", f"Recreate it with: xpubuild install {recipe}")
-    lines = _lua if form == "lmod" else _tcl
-    return "".join(f"{line}\n" for line in lines(changes, about, help_lines, depends_on))
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).with_name("templates")), undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
+        autoescape=False,  # noqa: S701 - no markup; what is not ours is quoted
+    )  # fmt: skip
+    environment.filters["q"] = functools.partial(_quoted, special=_LUA if form == "lmod" else _TCL)
+    return environment.get_template(f"{form}.j2").render(
+        mark=MARK, family=FAMILY, conflict=_CONFLICT, about=about, depends_on=depends_on,
+        shown=(about, f"Workspace: {root}", f"Recreate it with: xpubuild install {recipe}"),
+        unset=sorted(changes.unset), set=sorted(changes.set.items()), entries=list(_entries(changes)),
+    )  # fmt: skip
 
 
 def file_name(receipt: Mapping[str, Any], form: str) -> str:
@@ -49,56 +60,6 @@ def file_name(receipt: Mapping[str, Any], form: str) -> str:
     python = ".".join(str(receipt["summary"]["python"]).split(" ")[0].split(".")[:2])
     name = f"{receipt['recipe']}-py{python}-{receipt['lock_digest'][:_DIGITS]}"
     return f"{name}.lua" if form == "lmod" else name
-
-
-def leads_to(text: str, root: Path) -> bool:
-    """Whether a modulefile, of either form, is that of a workspace."""
-    found = _WORKSPACE.search(text)
-    roots = (_quoted(str(root), special)[1:-1] for special in (_LUA, _TCL))
-    return found is not None and (found[1] or found[2]) in roots
-
-
-def _lua(changes: EnvDiff, about: str, shown: Sequence[str], depends_on: Sequence[str]) -> Iterator[str]:
-    q = functools.partial(_quoted, special=_LUA)
-    yield f"-- {MARK}; it is written again by the next install."
-    yield f"help({q(chr(10).join(shown))})"
-    yield f"whatis({q(about)})"
-    yield f"family({q(FAMILY)})"
-    yield f"conflict({q(_CONFLICT)})"
-    if depends_on:
-        yield f"depends_on({', '.join(map(q, depends_on))})"
-    for name in sorted(changes.unset):
-        yield f"pushenv({q(name)}, false)"
-    for name, value in sorted(changes.set.items()):
-        yield f"pushenv({q(name)}, {q(value)})"
-    for verb, name, entry in _entries(changes):
-        yield f"{verb}_path({q(name)}, {q(entry)})"
-
-
-def _tcl(changes: EnvDiff, about: str, shown: Sequence[str], depends_on: Sequence[str]) -> Iterator[str]:
-    q = functools.partial(_quoted, special=_TCL)
-    yield "#%Module"
-    yield f"# {MARK}; it is written again by the next install."
-    yield "proc ModulesHelp {} {"
-    yield from (f"    puts stderr {q(line)}" for line in shown)
-    yield "}"
-    yield f"module-whatis {q(about)}"
-    yield f"conflict {FAMILY} {_CONFLICT}"
-    if depends_on:
-        names = " ".join(map(q, depends_on))
-        yield f"if {{[info commands depends-on] ne {{}}}} {{ depends-on {names} }} else {{"
-        yield f"    module load {names}"
-        yield "}"
-    # Lmod's reader of Tcl sets a pushed variable again when it unloads.
-    yield "set lmod [expr {[info exists ::ModuleTool] && $::ModuleTool eq {Lmod}}]"
-    yield "set push [expr {!$lmod && [info commands pushenv] ne {} ? {pushenv} : {setenv}}]"
-    for name in sorted(changes.unset):
-        # Empty means unset to those who read it, and what was there comes back.
-        yield f"if {{[info exists ::env({name})]}} {{ $push {name} {{}} }}"
-    for name, value in sorted(changes.set.items()):
-        yield f"$push {name} {q(value)}"
-    for verb, name, entry in _entries(changes):
-        yield f"{verb}-path {name} {q(entry)}"
 
 
 def _entries(changes: EnvDiff) -> Iterator[tuple[str, str, str]]:
@@ -139,14 +100,14 @@ class Modules:
             UsageError: a file that xpubuild did not make, or that leads to another workspace, has this name.
         """
         path = self.folder / FAMILY / file_name(receipt, self.form)
-        text = _text_of_ours(path)
-        if path.exists() and text is None:
+        leads_here = _leads_to(path, root)
+        if path.exists() and leads_here is None:
             raise UsageError(
                 f"{path} is not a modulefile of xpubuild",
                 why="it has no line with 'Made by xpubuild', so it is not overwritten",
                 fix="move it away, or use another folder with --module-dir",
             )
-        if text is not None and not leads_to(text, root):
+        if leads_here is False:
             raise UsageError(
                 f"the modulefile {path} leads to another workspace",
                 why="whoever loads it would get this build instead",
@@ -168,7 +129,8 @@ class Modules:
             make_shared(path.parent, WRITE)
             text = modulefile(root, receipt, self.form, self.depends_on)
             write_atomic(path, text.encode("utf-8", "surrogateescape"))
-            earlier = [item for item in path.parent.iterdir() if item != path and self._replaced(item, root)]
+            others = (item for item in path.parent.glob("[!.]*") if item != path)
+            earlier = [item for item in others if _leads_to(item, root)]
             for item in earlier:
                 item.unlink(missing_ok=True)
             self._set_default(path, {item.name.removesuffix(".lua") for item in earlier})
@@ -176,11 +138,6 @@ class Modules:
         with explained(root, "sharing the workspace that a modulefile leads to"):
             share_workspace(root)
         return path
-
-    @staticmethod
-    def _replaced(path: Path, root: Path) -> bool:
-        text = None if path.name.startswith(".") else _text_of_ours(path)
-        return text is not None and leads_to(text, root)
 
     def _set_default(self, path: Path, earlier: set[str]) -> None:
         """Make it the default if that is asked, or if what it replaces was, and somebody chose no other."""
@@ -193,6 +150,15 @@ class Modules:
             name = path.name.removesuffix(".lua")
             lines = ("#%Module", f"# {MARK}.", f"module-version {FAMILY}/{name} default", "")
             write_atomic(rc, "\n".join(lines).encode())
+
+
+def _leads_to(path: Path, root: Path) -> bool | None:
+    """Whether a modulefile, of either form, is that of a workspace; None for one that is not ours."""
+    if (text := _text_of_ours(path)) is None:
+        return None
+    found = _WORKSPACE.search(text)
+    roots = (_quoted(str(root), special)[1:-1] for special in (_LUA, _TCL))
+    return found is not None and (found[1] or found[2]) in roots
 
 
 def _text_of_ours(path: Path) -> str | None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.lock import held_by
+from xpubuild.engine.places import within
 from xpubuild.errors import UsageError, XpuBuildError
 from xpubuild.workspace.activation import read_receipt
 from xpubuild.workspace.layout import Layout, workspaces_in
@@ -98,16 +98,10 @@ def disk_usage(*paths: Path) -> int:
 
     A file with several names among them counts once.
     """
-    found = (status for path in paths for status in _statuses(path))
-    return sum({(one.st_dev, one.st_ino): one.st_blocks * 512 for one in found}.values())
-
-
-def _statuses(path: Path) -> Iterator[os.stat_result]:
-    if path.is_symlink() or not path.is_dir():
-        with contextlib.suppress(OSError):
-            yield path.lstat()
-        return
-    for folder, folders, names in os.walk(path):
-        for name in (*folders, *names):
+    found: dict[tuple[int, int], int] = {}
+    for path in paths:
+        for item in [path] if path.is_symlink() else within(path):
             with contextlib.suppress(OSError):
-                yield os.lstat(os.path.join(folder, name))  # noqa: PTH118 - a Path of each takes longer
+                status = item.lstat()
+                found[status.st_dev, status.st_ino] = status.st_blocks * 512
+    return sum(found.values())

@@ -76,10 +76,10 @@ def report_document(root: Path, unfit: Unfit) -> dict[str, Any]:
     layout, now = Layout(root), time.time()
     held = bool(held_by(root))
     with Journal(layout.journal, read_only=True) as journal:
-        runs, records, memory = journal.runs(), journal.records(), journal.memory()
-        commands = [{**ran_command(row), "memory": memory.get(row["id"], [])} for row in journal.commands()]
+        runs, records = journal.runs(), journal.records()
+        commands = [{**ran_command(row), "memory": row.get("memory", [])} for row in journal.commands()]
     missing = ["Memory is recorded per command, not per translation unit."]
-    if not memory:
+    if not any(one["memory"] for one in commands):
         missing.append("No memory over time: nothing ran for long.")
 
     def found(path: Path, name: str) -> dict[str, Any]:

@@ -15,29 +15,6 @@ from pathlib import Path
 
 from xpubuild.engine.temporary import new_folder
 
-_BASH = """\
-if [ -f ~/.bashrc ]; then . ~/.bashrc; fi
-eval "$({program} env --format bash --workspace {root})"
-PS1={mark}"$PS1"
-exec {fd}<&-
-"""
-_ZSHENV = """\
-if [ -f {own}/.zshenv ]; then . {own}/.zshenv; fi
-ZDOTDIR={folder}
-"""
-_ZSHRC = """\
-{restore}
-command rm -rf -- {folder}
-if [ -f {own}/.zshrc ]; then . {own}/.zshrc; fi
-eval "$({program} env --format zsh --workspace {root})"
-PROMPT={mark}"$PROMPT"
-"""
-_FISH = """\
-{program} env --format fish --workspace {root} | source
-functions --copy fish_prompt xpubuild_own_prompt
-function fish_prompt; printf '%s' {mark}; xpubuild_own_prompt; end
-"""
-
 
 def users_shell(env: Mapping[str, str]) -> str:
     """Return the user's shell: SHELL, that of the account, or sh."""
@@ -60,14 +37,19 @@ def start(
         case "bash":
             # A file that nothing else can find, open in the program to come.
             fd = os.memfd_create("xpubuild-shell", 0)
-            os.write(fd, _BASH.format(fd=fd, **words).encode("utf-8", "surrogateescape"))
+            os.write(fd, _text("bash", words | {"fd": str(fd)}))
             os.lseek(fd, 0, os.SEEK_SET)
             return (shell, "--rcfile", f"/proc/self/fd/{fd}", "-i"), env
         case "zsh":
             return (shell, "-i"), {**env, "ZDOTDIR": str(_zsh_folder(words, env))}
         case "fish":
-            return (shell, "-i", "-C", _FISH.format(**words)), env
+            return (shell, "-i", "-C", os.fsdecode(_text("fish", words))), env
     return (shell,), env
+
+
+def _text(name: str, words: Mapping[str, str]) -> bytes:
+    text = Path(__file__).with_name("templates").joinpath(f"enter.{name}").read_text("utf-8")
+    return text.format(**words).encode("utf-8", "surrogateescape")
 
 
 def _zsh_folder(words: Mapping[str, str], env: Mapping[str, str]) -> Path:
@@ -79,6 +61,6 @@ def _zsh_folder(words: Mapping[str, str], env: Mapping[str, str]) -> Path:
         "own": shlex.quote(given or env.get("HOME", "/")),
         "restore": f"ZDOTDIR={shlex.quote(given)}" if given else "unset ZDOTDIR",
     }
-    for name, text in ((".zshenv", _ZSHENV), (".zshrc", _ZSHRC)):
-        (folder / name).write_text(text.format(**words), "utf-8", "surrogateescape")
+    for name in ("zshenv", "zshrc"):
+        (folder / f".{name}").write_bytes(_text(name, words))
     return folder

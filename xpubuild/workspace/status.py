@@ -13,9 +13,9 @@ from typing import Any
 from xpubuild.documents import plain
 from xpubuild.engine.forecast import Estimate, total
 from xpubuild.engine.journal import Journal
-from xpubuild.engine.lock import described, held_by
+from xpubuild.engine.lock import began_under, described, held_by
 from xpubuild.engine.model import Plan, Step
-from xpubuild.engine.state import CHANGED, StepState, plan_states, settled_states
+from xpubuild.engine.state import CHANGED, StepState, plan_states, settle
 from xpubuild.errors import XpuBuildError
 from xpubuild.supply.caching import rows
 from xpubuild.supply.depot.record import taken_from
@@ -34,14 +34,23 @@ def standing(plan: Plan) -> tuple[Plan, Mapping[str, StepState]]:
     if not path.is_file():
         return plan, plan_states(plan, None)
     with Journal(path, read_only=True) as journal:
-        owner, elsewhere = held_by(root), made_in(root)
-        states = dict(settled_states(plan, journal, owner))
-        before = last_plan(Layout(root))
-        for name, state in states.items():
+        owner, elsewhere, before = held_by(root), made_in(root), last_plan(Layout(root))
+        states: dict[str, StepState] = {}
+        for step in plan.steps:
+            # What a run would find before it: the same looks, nothing written.
+            try:
+                state = settle(step, plan.fingerprints[step.id], journal, write=False)
+            except XpuBuildError as error:
+                reason = f"install stops here (exit code {error.exit_code}): {error.what}"
+                state = StepState(done=False, reason=reason)
+            record, old = journal.record(step.id), before.get(step.id)
+            if record and record.status == "running" and owner and began_under(owner, record.started):
+                other = ", with other inputs" if record.fingerprint != plan.fingerprints[step.id] else ""
+                state = replace(state, reason=f"is running now, by {described(owner)}{other}")
             # By the plan of the last install: where that is what was done then.
-            record, old = journal.record(name), before.get(name)
-            if state.reason == CHANGED and old and record and old.get("fingerprint") == record.fingerprint:
-                states[name] = replace(state, reason=f"{CHANGED}{_difference(plan, name, before)}")
+            elif state.reason == CHANGED and old and record and old.get("fingerprint") == record.fingerprint:
+                state = replace(state, reason=f"{CHANGED}{_difference(plan, step.id, before)}")
+            states[step.id] = state
     summary = {
         **({"in_use": f"by {described(owner)}"} if owner else {}),
         **({"moved": origin(elsewhere)} if elsewhere is not None else {}),
@@ -106,7 +115,7 @@ def _step(step: Step, fingerprint: str, state: StepState) -> dict[str, Any]:
         "outputs": list(step.outputs),
         "fingerprint": fingerprint,
         "memory_bytes": step.memory_bytes,
-        "state": state.word,
+        "state": "done" if state.done else "to-do",
         "reason": state.reason,
         "store": step.keeper.to_json() if step.keeper is not None else None,
     }

@@ -9,17 +9,21 @@ scripts set for pytest are set here too.
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
+from typing import Any
 
 from xpubuild.errors import UsageError, did_you_mean
 from xpubuild.frozen import frozen
 
 XPU_OPS = "third_party/torch-xpu-ops/test/xpu"
 _LISTS = ("skip_list_common.py", "run_test_with_skip.py", "run_test_with_only.py")
+#: The function that they call, and the parameters of it that count.
+_LAUNCH = ("launch_test", "test_case", "skip_list", "exe_list")
 _SETTERS = ("run_test_with_skip.py", "xpu_test_utils.py")
 _VARIABLE = re.compile(r"\b(PYTORCH_[A-Z_]+)(?:[\"']\]\s*=\s*[\"']|=)1\b")
 #: By device, the files of PyTorch that say most about it.
@@ -102,8 +106,8 @@ def _below(tree: Path, path: Path) -> str:
 
 
 def _of_file(tree: Path, path: Path, nodes: str, device: str) -> Iterator[Unit]:
-    if tree / XPU_OPS in path.parents:
-        base = next(folder for folder in path.parents if folder == tree / XPU_OPS or _has_lists(folder))
+    base = next((base for base in _bases(tree) if base in path.parents), None)
+    if base is not None:
         # Who names one test wants it, whatever the lists say.
         without, only = ((), ()) if nodes else _lists(base).get(path.relative_to(base).as_posix(), ((), ()))
         yield Unit(_below(tree, path), path, base, nodes, without, only, _variables(base))
@@ -112,13 +116,14 @@ def _of_file(tree: Path, path: Path, nodes: str, device: str) -> Iterator[Unit]:
         yield Unit(_below(tree, path), path, path.parent, nodes, env=env)
 
 
-def _has_lists(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in _LISTS)
+def _bases(tree: Path) -> tuple[Path, ...]:
+    """Return the folders of torch-xpu-ops that have scripts with lists, the inner one first."""
+    return (tree / XPU_OPS / "extended", tree / XPU_OPS)
 
 
 def _of_xpu_ops(tree: Path) -> Iterator[Unit]:
     """Yield the files that torch-xpu-ops' own scripts run."""
-    for base in (tree / XPU_OPS, tree / XPU_OPS / "extended"):
+    for base in reversed(_bases(tree)):
         for file, (without, only) in _lists(base).items():
             path = Path(os.path.normpath(base / file))  # some lead to PyTorch's own tests
             if path.is_file():
@@ -128,66 +133,53 @@ def _of_xpu_ops(tree: Path) -> Iterator[Unit]:
 def _lists(base: Path) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
     """Return file -> (what its tests are without, what alone runs), from the scripts of a folder."""
     found: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
-    names: dict[str, object] = {}
+    names: dict[str, Any] = {}
     for script in _LISTS:
-        text = (base / script).read_text("utf-8", "replace") if (base / script).is_file() else ""
-        for node in _parsed(text, base / script):
-            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+        for node in _parsed(base / script):
+            call = getattr(node, "value", None)
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == _LAUNCH[0]:
+                given = dict(zip(_LAUNCH[1:], call.args, strict=False))
+                given |= {word.arg: word.value for word in call.keywords if word.arg}
+                file, without, only = (_literal(given.get(key), names) for key in _LAUNCH[1:])
+                if isinstance(file, str):
+                    found[file] = (_words(without), _words(only))
+            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                 names[node.targets[0].id] = _literal(node.value, names)
-            if isinstance(node, (ast.Assign, ast.AugAssign, ast.Expr)) and isinstance(node.value, ast.Call):
-                found |= _launched(node.value, names)
     skipped = names.get("skip_dict")
     listed = skipped if isinstance(skipped, dict) else {}
     return {**{file: (_words(words), ()) for file, words in listed.items()}, **found}
 
 
-def _parsed(text: str, script: Path) -> list[ast.stmt]:
+def _parsed(script: Path) -> list[ast.stmt]:
     try:
-        return ast.parse(text).body
+        return ast.parse(script.read_text("utf-8", "replace")).body if script.is_file() else []
     except (SyntaxError, ValueError) as error:
         raise UsageError(
             f"{script} is not Python", why=str(error), fix="correct it: it says which tests run"
         ) from error
 
 
-def _launched(
-    call: ast.Call, names: Mapping[str, object]
-) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Return what a call of torch-xpu-ops' ``launch_test`` runs, if it names a file."""
-    file = _literal(call.args[0], names) if call.args else None
-    if not (isinstance(call.func, ast.Name) and call.func.id == "launch_test" and isinstance(file, str)):
-        return {}
-    given = dict(zip(("skip_list", "exe_list"), call.args[1:], strict=False))
-    given |= {word.arg: word.value for word in call.keywords if word.arg}
-    lists = (
-        names.get(node.id) if isinstance(node := given.get(key), ast.Name) else None
-        for key in ("skip_list", "exe_list")
-    )
-    without, only = map(_words, lists)
-    return {file: (without, only)}
-
-
 class _Names(ast.NodeTransformer):
-    """Puts known names into the f-strings of a literal, as the keys of release 2.14 have them."""
+    """Puts known names into a literal, also into f-strings, as the keys of release 2.14 have them."""
 
-    def __init__(self, names: Mapping[str, object]) -> None:
+    def __init__(self, names: Mapping[str, Any]) -> None:
         self._names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        """Return what a name stands for, "" where that is not known."""
+        return ast.Constant(self._names.get(node.id, ""))
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
         """Return the text of an f-string; a part that is no known name is left out."""
-        words = (part.value if isinstance(part, ast.Constant) else self._of(part) for part in node.values)
-        return ast.Constant("".join(map(str, words)))
-
-    def _of(self, part: ast.expr) -> object:
-        value = part.value if isinstance(part, ast.FormattedValue) else None
-        return self._names.get(value.id, "") if isinstance(value, ast.Name) else ""
+        found = (part.value if isinstance(part, ast.FormattedValue) else part for part in node.values)
+        parts = map(self.visit, found)
+        return ast.Constant("".join(str(part.value) for part in parts if isinstance(part, ast.Constant)))
 
 
-def _literal(node: ast.expr, names: Mapping[str, object]) -> object:
-    try:
-        return ast.literal_eval(_Names(names).visit(node))
-    except ValueError:
-        return None
+def _literal(node: ast.expr | None, names: Mapping[str, Any]) -> Any:
+    with contextlib.suppress(ValueError):
+        return ast.literal_eval(_Names(names).visit(node)) if node is not None else None
+    return None
 
 
 def _words(listed: object) -> tuple[str, ...]:

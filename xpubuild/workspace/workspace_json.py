@@ -120,6 +120,7 @@ class CleanDocument(TypedDict):
     schema: Literal["xpubuild.clean/1"]
     """Name and version."""
     workspace: str
+    """With --caches, the folder that they are in."""
     dry_run: bool
     removed: list[str]
     steps: list[str]
@@ -169,24 +170,6 @@ class OverviewDocument(TypedDict):
     folder: str
     workspaces: list[WorkspaceRow]
     caches: list[CacheRow]
-
-
-class RemovedFolder(TypedDict):
-    """A workspace or a cache as a whole."""
-
-    path: str
-    size_bytes: int
-
-
-class CleanManyDocument(TypedDict):
-    """What clean removed, or would remove, of several workspaces or the caches."""
-
-    schema: Literal["xpubuild.clean-many/1"]
-    """Name and version."""
-    dry_run: bool
-    removed: list[RemovedFolder]
-    kept: list[str]
-    """What was not removed, each with the reason: edits, another process, a no at the question."""
 
 
 class PlanCommand(TypedDict):

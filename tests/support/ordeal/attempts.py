@@ -27,8 +27,6 @@ _SAID = 1500
 
 @dataclass
 class Result:
-    """A line of the results."""
-
     seed: int
     kind: str
     verdict: str
@@ -42,7 +40,6 @@ class Result:
 
 
 def kind_of(seed: int, kinds: tuple[str, ...] = tuple(SHARES)) -> str:
-    """Return the kind of attempt that a seed is."""
     return random.Random(seed).choices(kinds, [SHARES[kind] for kind in kinds])[0]  # noqa: S311
 
 
@@ -61,7 +58,6 @@ class Worker:
         return cls(world, folder, measure(world, folder / "good"))
 
     def attempt(self, seed: int, kind: str, plan: str = "small") -> Result:
-        """Make one attempt."""
         trial = Trial(self.world, random.Random(seed + 1), self.folder, self.undisturbed.usual)  # noqa: S311
         started, verdict, reason = time.monotonic(), "", ""
         try:

@@ -76,7 +76,6 @@ def end(trial: Trial) -> None:
 
 
 def power(trial: Trial, disk: Disk) -> None:
-    """Cut the power, up to five times."""
     for _ in range(trial.rng.randint(1, 5)):
         process = trial.start(trial.install_words)
         at = trial.moment(trial.rng.choice((0.3, 0.6, 1.1)))

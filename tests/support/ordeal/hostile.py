@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import shutil
+import sqlite3
+import subprocess
+import zipfile
 from collections.abc import Callable
+from pathlib import Path
 
 import yaml
 
 from support.ordeal.attack import Attack, Finished
-from support.ordeal.hostile_wheel import wheel
-from support.ordeal.hostile_workspace import journal, receipt
 from support.ordeal.inputs import Hostile
 from support.ordeal.judge import CARRIED_ON, CLEAR, LetInError, LostError
 from support.ordeal.trial import Trial
@@ -135,6 +139,139 @@ def environment(attack: Attack) -> str:
     return attack.install(
         attack.trial.world.install[1], "--until", attack.rng.choice(("fast.source", "tiny"))
     )
+
+
+def wheel(attack: Attack) -> str:
+    """A wheel: no change of what it holds passes audit; installed from an index it writes nothing outside."""
+    source = attack.rng.choice(
+        [attack.trial.world.wheel, *(attack.good.trial.workspace / "wheels").glob("*.whl")]
+    )
+    path = attack.trial.place / source.name
+    good = source.read_bytes()
+    path.write_bytes(attack.hostile.flipped(good) if attack.rng.random() < 0.6 else _rezipped(attack, good))
+    accepted = attack.ask("check", path, "--json") == 0
+    if accepted and _members(path.read_bytes()) != _members(good):
+        raise LetInError(f"audit accepts {_members(path.read_bytes())}")
+    index = attack.trial.world.index
+    if source == attack.trial.world.wheel:
+        kept = index.files[source.name]
+        index.files[source.name] = path.read_bytes()
+        try:
+            attack.install(attack.trial.world.install[1], "--until", "tiny")
+        finally:
+            index.files[source.name] = kept
+    return CARRIED_ON if accepted else CLEAR
+
+
+def _members(data: bytes) -> list[tuple[str, int, bytes]]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return sorted(
+            (info.filename, info.external_attr >> 28, archive.read(info)) for info in archive.infolist()
+        )
+
+
+def _rezipped(attack: Attack, good: bytes) -> bytes:
+    made, rng = io.BytesIO(), attack.rng
+    with zipfile.ZipFile(io.BytesIO(good)) as archive, zipfile.ZipFile(made, "w") as target:
+        chosen = rng.choice(archive.infolist())
+        for info in archive.infolist():
+            data = archive.read(info)
+            if info is chosen:
+                name = str(attack.hostile.value()).replace("\0", "")[:20000] or "x"
+                attack.hostile.said = f"member {name[:60]!r} for {info.filename}"
+                if rng.random() < 0.3:
+                    info.external_attr = 0o120777 << 16
+                    data = str(attack.hostile.canary.parent / "planted").encode()
+                elif rng.random() < 0.5:
+                    target.writestr(name.encode("utf-8", "replace").decode(), data)
+                else:
+                    info.filename = name.encode("utf-8", "replace").decode()
+            target.writestr(info, data)
+    return made.getvalue()
+
+
+def _in_workspace(attack: Attack, change: Callable[[Path], None]) -> str:
+    """Change the finished workspace; the same install then carries on, or says what is wrong."""
+    finished = attack.good.trial
+    kept = attack.trial.place / "kept"
+    subprocess.run(["cp", "-a", str(finished.workspace), str(kept)], check=True)
+    try:
+        change(finished.workspace)
+        workspace = str(finished.workspace)
+        for words in (
+            ("status", "--workspace"),
+            ("check",),
+            ("plan", attack.trial.world.install[1], "--workspace"),
+        ):
+            attack.ask(*words, workspace, "--json", trial=finished)
+        _activate(attack, finished)
+        if attack.ask(*finished.install_words, trial=finished):
+            return CLEAR
+        finished.look()
+        return CARRIED_ON
+    finally:
+        shutil.rmtree(finished.workspace)
+        subprocess.run(["cp", "-a", str(kept), str(finished.workspace)], check=True)
+
+
+def _activate(attack: Attack, finished: Trial) -> None:
+    answer = finished.run("env", "--workspace", str(finished.workspace), "--shell", "bash")
+    answer.must_be_clear()
+    if answer.code == 0:
+        subprocess.run(
+            ["sh", "-c", 'eval "$1"', "_", answer.out], capture_output=True, check=False, timeout=60
+        )
+
+
+def journal(attack: Attack) -> str:
+    """The journal: bytes, values of cells, something else in its place."""
+
+    def change(workspace: Path) -> None:
+        path = workspace / "journal.db"
+        choice = attack.rng.random()
+        if choice < 0.5:
+            _change_cell(attack, path)
+        elif choice < 0.9:
+            path.write_bytes(attack.hostile.flipped(path.read_bytes()))
+        else:
+            attack.hostile.said = "a link in its place"
+            path.unlink()
+            path.symlink_to(attack.hostile.canary)
+
+    return _in_workspace(attack, change)
+
+
+def _change_cell(attack: Attack, path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as database, database:
+        tables = [
+            row[0]
+            for row in database.execute("select name from sqlite_master where type = 'table' order by 1")
+        ]
+        table = attack.rng.choice(tables)
+        column = attack.rng.choice([row[1] for row in database.execute(f"pragma table_info({table})")])
+        attack.hostile.said = f"{table}.{column}"
+        value = attack.hostile.value()
+        if (isinstance(value, int) and abs(value) >= 1 << 63) or isinstance(value, list | dict):
+            value = str(value)
+        with contextlib.suppress(sqlite3.Error):  # of a type or a constraint: then nothing is changed
+            value = str(value) if hasattr(value, "isoformat") else value
+            database.execute(f"update {table} set {column} = ?", (value,))  # noqa: S608 - names of its own
+
+
+def receipt(attack: Attack) -> str:
+    """The receipt and the other small documents of a workspace."""
+
+    def change(workspace: Path) -> None:
+        names = ("receipt.json", "receipt.json", "build/plan.json", "env/.xpubuild-env.json",
+                 "env/pyvenv.cfg", "build/held/tiny.txt", ".lock.owner",
+                 "resolved.json", "build/verify.json")  # fmt: skip
+        path = workspace / attack.rng.choice(names)
+        good = path.read_bytes() if path.exists() else b"{}"
+        made = attack.hostile.json(good) if path.suffix == ".json" else attack.hostile.flipped(good)
+        attack.hostile.said = f"{path.name} {attack.hostile.said}"
+        path.write_bytes(made)
+
+    return _in_workspace(attack, change)
 
 
 TARGETS: dict[str, Callable[[Attack], str]] = {

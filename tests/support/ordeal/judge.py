@@ -25,8 +25,6 @@ class LetInError(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """How a command ended."""
-
     words: tuple[str, ...]
     code: int
     out: str
@@ -38,7 +36,6 @@ class Answer:
 
     @property
     def texts(self) -> str:
-        """Everything that it printed."""
         return f"{self.out}\n{self.err}"
 
     def must_be_clear(self, *codes: int) -> None:

@@ -35,7 +35,6 @@ class Quickstart(World):
 
 
 def quickstart(small: World) -> Quickstart:
-    """Return the quickstart."""
     return Quickstart(
         small.folder, small.recipe, small.git, small.index, small.commit, small.wheel,
         install=("install", "quickstart"), imports=_IMPORTS, megabytes=6000,

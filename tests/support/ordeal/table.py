@@ -48,5 +48,4 @@ def table(results: Iterable[Result]) -> str:
 
 
 def failures(results: Iterable[Result]) -> list[Result]:
-    """Return the attempts that show a defect."""
     return [result for result in results if result.verdict in (LOST, LET_IN)]

@@ -58,11 +58,9 @@ class Trial:
 
     @property
     def usual_s(self) -> float:
-        """How long an undisturbed install takes."""
         return self.usual.seconds if self.usual else 5.0
 
     def note(self, text: str) -> None:
-        """Keep what was done, for the one who reads the result."""
         self.notes.append(text)
 
     def moment(self, longest: float = 1.0) -> float:
@@ -70,7 +68,6 @@ class Trial:
         return self.rng.uniform(0.02, longest) * self.usual_s
 
     def start(self, words: Sequence[str], prefix: Sequence[str] = ()) -> subprocess.Popen[str]:
-        """Start a command of xpubuild in a session of its own."""
         out, err = (
             self.place / f"{name}-{len(self.answers)}-{time.monotonic_ns()}" for name in ("out", "err")
         )
@@ -107,7 +104,6 @@ class Trial:
         return answer
 
     def run(self, *words: str, prefix: Sequence[str] = (), limit_s: float | None = None) -> Answer:
-        """Run a command of xpubuild to its end."""
         return self.end(self.start(words, prefix), limit_s)
 
     def kill_all(self, process: subprocess.Popen[str]) -> None:

@@ -66,7 +66,6 @@ def _loopback_up() -> None:
 
 
 def lacking(kind: str) -> list[str]:
-    """Return what this machine lacks for a kind of attempt."""
     return [name for name in _NEEDS.get(kind, ()) if needs.missing(name)]
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from xpubuild.engine.files import explained, remove_tree, write_atomic
+from xpubuild.engine.files import explained, remove_tree, write_atomic, write_json
 from xpubuild.errors import ToolchainError
 from xpubuild.frozen import frozen
 from xpubuild.machine.envmark import MARK, check_name, read_mark, require_ours, write_mark
@@ -114,7 +114,7 @@ def _tidy(env: Path, packages: Sequence[CondaPackage]) -> None:
         if (package := known.get(str(record.get("name")))) is not None:
             record |= {"fn": package.filename, "url": package.url, "channel": f"{package.channel}/"}
             record |= {"md5": package.md5, "requested_specs": []}
-        write_atomic(path, json.dumps(record, indent=1, sort_keys=True).encode() + b"\n")
+        write_json(path, record)
     # conda takes a folder for an environment by this file; rattler writes the time into it.
     write_atomic(meta / "history", b"")
 
@@ -182,7 +182,12 @@ class CondaEnvironmentProof:
         if facts.error or not facts.version.startswith(self.lock.python):
             wrong.append(facts.error or f"its Python is {facts.version}, the lock says {self.lock.python}")
         if wrong:
-            raise _another(self.env, wrong)
+            raise ToolchainError(
+                f"the conda environment {env} does not match the lock",
+                why="; ".join(wrong[:3]),
+                fix="run the same command again: the step that creates it will run again",
+                evidence={"env": self.env, "problems": wrong[:50]},
+            )
         return {
             "python": facts.version,
             "packages": {item.filename: item.sha256 for item in self.lock.packages},
@@ -210,12 +215,3 @@ class CondaEnvironmentProof:
                 evidence={"package": owner, "has": has, "needs": need.version, "by": need.source},
             )
         return {"has": has, "needs": need.version if need else "", "by": need.source if need else ""}
-
-
-def _another(env: str, wrong: Sequence[str]) -> ToolchainError:
-    return ToolchainError(
-        f"the conda environment {env} does not match the lock",
-        why="; ".join(wrong[:3]),
-        fix="run the same command again: the step that creates it will run again",
-        evidence={"env": env, "problems": list(wrong[:50])},
-    )

@@ -113,7 +113,7 @@ class CondaPackage:
     @property
     def archive(self) -> Archive:
         """What is fetched."""
-        return Archive(self.title, self.url, self.sha256)
+        return Archive(self.name, self.url, self.sha256, version=self.version)
 
 
 @frozen

@@ -20,13 +20,7 @@ import yaml
 from xpubuild.engine.process import query
 from xpubuild.engine.redact import Redactor
 from xpubuild.engine.temporary import scratch_folder
-from xpubuild.errors import (
-    FetchError,
-    RecipeError,
-    ToolchainError,
-    UnsatisfiableError,
-    XpuBuildError,
-)
+from xpubuild.errors import FetchError, RecipeError, ToolchainError, UnsatisfiableError, XpuBuildError
 from xpubuild.frozen import frozen
 from xpubuild.supply.conda import traps
 from xpubuild.supply.conda.lockfile import (
@@ -176,9 +170,7 @@ def _by_conda_lock(
 ) -> tuple[CondaPackage, ...] | None:
     """Return the solution of conda-lock; None where it has none: py-rattler then says why there is none."""
     request, virtual, lock = (scratch / name for name in ("environment.yml", "virtual.yml", "conda-lock.yml"))
-    packages = {
-        name: f"{version} {build}" if name == "__archspec" else version for name, version, build in VIRTUAL
-    }
+    packages = {name: version if build == "0" else f"{version} {build}" for name, version, build in VIRTUAL}
     channels = list(wanted.channels)
     asked = {"channels": channels, "dependencies": list(wanted.specs), "platforms": [PLATFORM]}
     for path, document in ((request, asked), (virtual, {"subdirs": {PLATFORM: {"packages": packages}}})):
@@ -200,10 +192,7 @@ def _by_conda_lock(
 def _failed(kind: str, wanted: Wanted, why: str) -> XpuBuildError:
     """Return the error for one of the kinds that ``rattler_child`` knows."""
     kinds: dict[str, tuple[type[XpuBuildError], str]] = {
-        "unsatisfiable": (
-            UnsatisfiableError,
-            "the conda packages that the recipe requires cannot be installed together",
-        ),
+        "unsatisfiable": (UnsatisfiableError, "the recipe's conda packages cannot be installed together"),
         "unreachable": (FetchError, "a conda channel could not be read"),
         "invalid": (RecipeError, "the recipe has invalid conda specifications"),
     }

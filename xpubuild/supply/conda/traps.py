@@ -63,23 +63,16 @@ def refuse(packages: Sequence[CondaPackage]) -> None:
         UnsatisfiableError: there is one.
     """
     for package in packages:
-        if kind_of(package.name):
-            raise _refused(
-                package, sorted(item.name for item in packages if package.name in item.dependencies)
-            )
-
-
-def _refused(package: CondaPackage, askers: Sequence[str]) -> UnsatisfiableError:
-    through = f" (required by {', '.join(askers)})" if askers else ""
-    return UnsatisfiableError(
-        f"the conda package {package.title} must not be in an environment that builds for XPU",
-        why=f"{kind_of(package.name)}{through}",
-        fix=(
-            "remove the package that requires it from toolchain.conda.packages, or install that with pip "
-            "or from the system; compilers come from the host, SYCL from oneAPI, static MKL from pip"
-        ),
-        evidence={"package": package.name, "through": list(askers)},
-    )
+        if (why := kind_of(package.name)) is None:
+            continue
+        askers = sorted(item.name for item in packages if package.name in item.dependencies)
+        raise UnsatisfiableError(
+            f"the conda package {package.title} must not be in an environment that builds for XPU",
+            why=f"{why} (required by {', '.join(askers)})" if askers else why,
+            fix="remove the package that requires it from toolchain.conda.packages, or install that with pip"
+            " or from the system; compilers come from the host, SYCL from oneAPI, static MKL from pip",
+            evidence={"package": package.name, "through": askers},
+        )
 
 
 @frozen
@@ -112,9 +105,8 @@ def machine_need(root: Path = Path("/")) -> CxxNeed | None:
 
 def _needs(root: Path) -> Iterator[CxxNeed]:
     for pattern in (*DRIVER, STDLIB):
-        for path in (
-            path for folder in FOLDERS for path in sorted((root / folder).glob(pattern)) if is_elf(path)
-        ):
+        paths = (path for folder in FOLDERS for path in sorted((root / folder).glob(pattern)))
+        for path in filter(is_elf, paths):
             try:
                 found = read_shared_object(path)
             except AuditError:

@@ -62,13 +62,8 @@ def unlike(record: Record, contents: Contents) -> str:
     for place, found in record.searched.items():
         if _there(place) != found:
             return place
-    for file, sha256 in record.read.items():
-        try:
-            if not Path(file).is_file() or contents.sha256(Path(file)) != sha256:
-                return file
-        except OSError:  # it is here, and this user may not read it
-            return file
-    return ""
+    here = contents.sha256(map(Path, record.read))
+    return next((file for file, sha256 in record.read.items() if here.get(Path(file)) != sha256), "")
 
 
 def build_reads(
@@ -124,11 +119,8 @@ def _deps(folder: Path, manifest: str, ninja: str, environment: Mapping[str, str
             known.add(line.partition(": #deps")[0])
     compiled = re.findall(r"^build (\S+): \w+_COMPILER__", manifest, re.MULTILINE)
     custom = re.findall(r"^build ([^\n:|]+).*: CUSTOM_COMMAND", manifest, re.MULTILINE)
-    if (
-        not answer.ok
-        or set(compiled) - known
-        or any(not item.split()[0].endswith(".util") for item in custom)
-    ):
+    own = any(not item.split()[0].endswith(".util") for item in custom)
+    if not answer.ok or set(compiled) - known or own:
         raise _UnknownError
     return found
 

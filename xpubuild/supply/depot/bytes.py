@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
+import shlex
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from xpubuild.errors import ToolchainError
+from xpubuild.errors import SourceIntegrityError, ToolchainError
 from xpubuild.frozen import frozen
-from xpubuild.supply.depot.entries import FileRecord
+from xpubuild.supply.depot.entries import GIT, FileRecord
 
 #: Gets the number of bytes that were read since the last call.
 Progress = Callable[[int], None]
@@ -32,6 +34,19 @@ class Damage:
         return f"{self.path} {self.what}: {self.why}"
 
 
+def damage_error(path: Path, damages: Sequence[Damage]) -> SourceIntegrityError:
+    """Return the error that names what is damaged in a depot."""
+    count = f" and {len(damages) - 1} more" if len(damages) > 1 else ""
+    first = damages[0]
+    return SourceIntegrityError(
+        f"the mirror {path} is damaged: {first.path} {first.what}{count}",
+        why=first.why,
+        fix="with a network, fetch the same recipe again: only damaged files are downloaded again",
+        commands=(f"xpubuild check {shlex.quote(str(path))}",),
+        evidence={"mirror": str(path), "damaged": [dict(vars(item)) for item in damages]},
+    )
+
+
 def scan(folder: Path) -> list[os.DirEntry[str]]:
     """Return what is in a folder, sorted; nothing where there is no folder.
 
@@ -49,6 +64,16 @@ def scan(folder: Path) -> list[os.DirEntry[str]]:
             why=str(error.strerror),
             fix="correct the permissions of the mirror, or pass another one with --mirror",
         ) from error
+
+
+def places_in(root: Path, folder: str) -> list[str]:
+    """Return what is in a folder of a depot, as paths below that."""
+    return [f"{folder}/{item.name}" for item in scan(root / folder)]
+
+
+def repositories_in(root: Path) -> list[str]:
+    """Return the ids of the repositories in a depot."""
+    return [place for place in places_in(root, GIT) if re.fullmatch(r"[^/]+/[^.].*\.git", place)]
 
 
 def walk(folder: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:

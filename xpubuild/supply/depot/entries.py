@@ -32,6 +32,9 @@ PINS, NAMED = "refs/xpubuild/pins/", "refs/xpubuild/named/"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 #: One component of a path in a depot: nothing hidden, nothing that an option could be taken for.
 _WORD = re.compile(r"(?![.-])[^/\x00-\x1f\x7f\\]{1,200}")
+# Letters that the names of files have (PEP 427, PEP 625, conda's _openmp_mutex); nothing that a path could be
+# made of.
+_FILENAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+!~-]*")
 #: The files of a repository that are named by their content; git reads nothing else but what ``derived`` has.
 OBJECT = re.compile(
     r"objects/pack/pack-(?:[0-9a-f]{40}|[0-9a-f]{64})\.(?:pack|idx|rev)"
@@ -82,8 +85,8 @@ class Entry:
 
     @property
     def id(self) -> str:
-        """The name of the entry in messages and documents."""
-        return git_id(self.name) if self.kind == "git" else file_id(self.sha256)
+        """The folder below the depot that belongs to this entry alone."""
+        return f"{GIT}/{self.name}" if self.kind == "git" else f"{FILES}/{self.sha256}"
 
     @property
     def sha256(self) -> str:
@@ -94,11 +97,6 @@ class Entry:
     def size(self) -> int:
         """All bytes of the entry's files."""
         return sum(record.size for record in self.files)
-
-    @property
-    def folder(self) -> str:
-        """The folder below the depot that belongs to this entry alone."""
-        return f"{GIT}/{self.name}" if self.kind == "git" else f"{FILES}/{self.sha256}"
 
     def derived(self) -> dict[str, bytes]:
         """Return the files of a repository that follow from its pins, by path: other content is damage.
@@ -116,7 +114,7 @@ class Entry:
             **{f"{PINS}{pin}": f"{pin}\n" for pin in self.pins},
             **{f"{NAMED}{ref}": f"{commit}\n" for ref, commit in self.named},
         }
-        return {f"{self.folder}/{inside}": text.encode() for inside, text in texts.items()}
+        return {f"{self.id}/{inside}": text.encode() for inside, text in texts.items()}
 
 
 @frozen
@@ -136,7 +134,7 @@ class RepositoryUse:
     @property
     def id(self) -> str:
         """The id of the entry of its repository."""
-        return git_id(mirror_name(self.url, len(self.commit)))
+        return f"{GIT}/{mirror_name(self.url, len(self.commit))}"
 
 
 @frozen
@@ -201,16 +199,6 @@ def index_of(entries: Iterable[Entry], sets: Iterable[DepotSet]) -> Index:
     return Index({entry.id: entry for entry in entries}, {one.name: one for one in sets})
 
 
-def git_id(name: str) -> str:
-    """Return the id of the entry of a repository's folder."""
-    return f"git-{name}"
-
-
-def file_id(sha256: str) -> str:
-    """Return the id of the entry of a file."""
-    return f"file-{sha256}"
-
-
 def file_entry(name: str, sha256: str, size: int, **known: Any) -> Entry:
     """Return the entry of a file; what ``known`` does not have is taken from its name.
 
@@ -222,6 +210,11 @@ def file_entry(name: str, sha256: str, size: int, **known: Any) -> Entry:
     entry = Entry(name=name, files=(FileRecord(f"{FILES}/{sha256}/{name}", size, sha256),), **words)
     _require_own(entry)
     return entry
+
+
+def is_filename(name: str) -> bool:
+    """Return whether ``name`` can be that of a wheel or archive: no path, not hidden."""
+    return _FILENAME.fullmatch(name) is not None
 
 
 def described(name: str) -> tuple[Kind, str, str]:
@@ -320,9 +313,9 @@ def _require_own(entry: Entry) -> None:
     if not _WORD.fullmatch(entry.name) or not entry.files or not (is_git or len(entry.files) == 1):
         raise EntryError("its name or files are not those of a depot")
     for record in entry.files:
-        inside = record.path.removeprefix(f"{entry.folder}/")
+        inside = record.path.removeprefix(f"{entry.id}/")
         is_own = OBJECT.fullmatch(inside) if is_git else inside == entry.name
-        if record.path != f"{entry.folder}/{inside}" or not is_own:
+        if record.path != f"{entry.id}/{inside}" or not is_own:
             raise EntryError(f"'{record.path}' is not a file of {entry.id}")
         if record.size < 0 or not _SHA256.fullmatch(record.sha256):
             raise EntryError("a file of it has no size or sha256")

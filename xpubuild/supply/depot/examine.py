@@ -13,13 +13,24 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from xpubuild.engine.files import explained, remove_tree, write_changed
+from xpubuild.engine.files import explained, remove_tree
 from xpubuild.engine.process import Cancel
+from xpubuild.engine.temporary import DRAFT
 from xpubuild.errors import SourceIntegrityError
-from xpubuild.supply.depot.bytes import Damage, Progress, compare, compare_text, digest_of, scan, walk
+from xpubuild.supply.depot.bytes import (
+    Damage,
+    Progress,
+    compare,
+    compare_text,
+    damage_error,
+    digest_of,
+    places_in,
+    repositories_in,
+    scan,
+    walk,
+)
 from xpubuild.supply.depot.entries import (
     FILES,
-    GIT,
     INDEX,
     NAMED,
     OBJECT,
@@ -32,12 +43,10 @@ from xpubuild.supply.depot.entries import (
     EntryError,
     FileRecord,
     Index,
-    file_id,
-    git_id,
     index_of,
     read_set,
 )  # fmt: skip
-from xpubuild.supply.depot.folder import Depot, damage_error, page
+from xpubuild.supply.depot.folder import Depot, page, put
 from xpubuild.supply.depot.kept_wheels import FolderStore
 from xpubuild.supply.depot.location import Trust
 from xpubuild.supply.git.bare import BareRepository, RepositoryStore
@@ -62,25 +71,24 @@ def check_depot(
         UsageError, FetchError: there is no depot, or one of another version.
         NoSpaceError, ToolchainError, InterruptedByUserError.
     """
-    asked, found = Cancel() if cancel is None else cancel, list[Damage]()
+    asked, found = Cancel(cancel), list[Damage]()
     if is_indexed(path):
         depot = Depot.open(path, damaged=True)
         if repair:
-            with depot.writing(cancel=cancel):
+            with depot.writing(cancel=asked):
                 depot.publish(relisted(depot, damages(depot, progress=progress), Git.open(), asked))
         found += damages(depot, progress=progress)
     else:
         repositories = RepositoryStore(path, Git.open(), offline=True, cancel=asked)
-        for name in repositories_in(path):
-            if not BareRepository(repositories, "", path / GIT / name).is_sound(lambda _: None):
-                why = "git finds objects that are missing or changed"
-                found.append(Damage(f"{GIT}/{name}", "is damaged", why))
+        for place in repositories_in(path):
+            if not BareRepository(repositories, "", path / place).is_sound(lambda _: None):
+                found.append(Damage(place, "is damaged", "git finds objects that are missing or changed"))
     # Whether built wheels are what their records say; whom to believe is another question.
     store = FolderStore(path, Trust(frozenset({os.path.realpath(path)}), frozenset()))
-    for place, record in store.records():
+    for file, record in store.records():
         asked.stop_here()
         if why := record if isinstance(record, str) else store.wrong(record):
-            found.append(Damage(place.relative_to(path).as_posix(), "is damaged", why))
+            found.append(Damage(file.relative_to(path).as_posix(), "is damaged", why))
     return found
 
 
@@ -153,7 +161,7 @@ def _entry(root: Path, entry: Entry, is_all: bool, progress: Progress | None) ->
     for path, why in wrong.items():
         if why:
             yield Damage(path, "is missing" if why == _GONE else "is damaged", why, entry.id)
-    for path, is_harmless in _foreign(root, entry.folder, wrong):
+    for path, is_harmless in _foreign(root, entry.id, wrong):
         if entry.kind != "git":
             yield Damage(path, "does not belong here", _UNLISTED, entry.id)
         elif is_all or not is_harmless:
@@ -164,12 +172,12 @@ def _entry(root: Path, entry: Entry, is_all: bool, progress: Progress | None) ->
 def _set(root: Path, one: DepotSet, index: Index) -> Iterator[Damage]:
     why = compare_text(root, one.path, one.text())
     if why:
-        yield Damage(one.path, "is damaged", why, one.name)
+        yield Damage(one.path, "is damaged", why, one.path)
     needs = f"an earlier fetch ({one.name}) needs"
     for use in {(use.id, use.commit): use for use in one.repositories}.values():
         if not index.has(use):
             why = f"{needs} commit {use.commit} of {use.url}, which is missing"
-            yield Damage(f"{GIT}/{use.id.partition('-')[2]}", f"lacks {use.commit}", why, use.id)
+            yield Damage(use.id, f"lacks {use.commit}", why, use.id)
     for entry in one.files:
         if entry.id not in index.entries:
             why = f"{needs} the file {entry.name}, which is missing"
@@ -179,19 +187,15 @@ def _set(root: Path, one: DepotSet, index: Index) -> Iterator[Damage]:
 def _unlisted(depot: Depot, index: Index) -> Iterator[Damage]:
     """Yield what is not listed; what a fetch that failed has left is sound, and no damage."""
     root, what = depot.path, ("is not listed", "the index has no entry of it")
-    listed = {one.path for one in index.sets.values()}
-    for item in scan(root / SETS):
-        if f"{SETS}/{item.name}" not in listed:
-            yield Damage(f"{SETS}/{item.name}", *what, item.name)
-    for item in scan(root / FILES):
-        if file_id(item.name) not in index.entries and depot.found_file(item.name) is None:
-            yield Damage(f"{FILES}/{item.name}", *what, file_id(item.name))
-    for name in repositories_in(root):
-        if git_id(name) not in index.entries:
-            known = {f"{GIT}/{name}/{inside}" for inside in ("HEAD", "config", "shallow")}
-            for path, is_harmless in _foreign(root, f"{GIT}/{name}", known):
-                if not is_harmless:
-                    yield Damage(path, *what, git_id(name))
+    listed = {*index.entries, *(one.path for one in index.sets.values())}
+    for place in (*places_in(root, SETS), *places_in(root, FILES)):
+        if place not in listed and depot.found_file(place) is None:
+            yield Damage(place, *what, place)
+    for place in repositories_in(root):
+        if place not in listed:
+            known = {f"{place}/{inside}" for inside in ("HEAD", "config", "shallow")}
+            foreign = (path for path, is_harmless in _foreign(root, place, known) if not is_harmless)
+            yield from (Damage(path, *what, place) for path in foreign)
 
 
 def _foreign(root: Path, folder: str, known: Collection[str]) -> Iterator[tuple[str, bool]]:
@@ -202,7 +206,7 @@ def _foreign(root: Path, folder: str, known: Collection[str]) -> Iterator[tuple[
     """
     for inside, item in walk(root / folder):
         path = f"{folder}/{inside}"
-        is_debris = inside.startswith("objects/") and item.name.startswith(("tmp_", ".tmp-"))
+        is_debris = inside.startswith("objects/") and item.name.startswith(("tmp_", ".tmp-", DRAFT))
         if path not in known and not is_debris:
             yield path, inside.startswith("refs/xpubuild/") or OBJECT.fullmatch(inside) is not None
 
@@ -213,47 +217,44 @@ def relisted(depot: Depot, found: Collection[Damage], git: Git, cancel: Cancel) 
     The caller locks it. Objects, files and sets are named by their content, so nothing else has to be
     trusted. Files with another content, and what could change what git reads, are removed.
     """
-    root, old = depot.path, Index()
-    with contextlib.suppress(SourceIntegrityError):
-        old = depot.index()
+    root, old = depot.path, depot.listed()
     sets = [*_sets(root), *old.sets.values()]
     known = {entry.id: entry for one in sets for entry in one.files} | dict(old.entries)
     broken = {damage.entry for damage in found}
-    entries = [entry for entry in old.entries.values() if entry.id not in broken]
-    listed = {entry.id for entry in entries}
-    for item in scan(root / FILES):
-        if file_id(item.name) in listed:
+    entries = {place: entry for place, entry in old.entries.items() if place not in broken}
+    for place in places_in(root, FILES):
+        if place in entries:
             continue
         cancel.stop_here()
-        entry = depot.found_file(item.name)
+        entry = depot.found_file(place)
         if entry is None:
-            remove_tree(Path(item.path))
+            remove_tree(root / place)
             continue
-        as_known = known.get(entry.id, entry)
-        entries.append(as_known if as_known.name == entry.name else entry)
-        for path, _ in _foreign(root, entry.folder, {entry.files[0].path}):
+        as_known = known.get(place, entry)
+        entries[place] = as_known if as_known.name == entry.name else entry
+        for path, _ in _foreign(root, place, {entry.files[0].path}):
             remove_tree(root / path)
-    for name in repositories_in(root):
-        if git_id(name) not in listed:
-            uses = [use for one in sets for use in one.repositories if use.id == git_id(name)]
-            before = known.get(git_id(name)) or Entry("git", name, (), next((use.url for use in uses), ""))
+    for place in repositories_in(root):
+        if place not in entries:
+            uses = [use for one in sets for use in one.repositories if use.id == place]
+            url = next((use.url for use in uses), "")
+            before = known.get(place) or Entry("git", Path(place).name, (), url)
             pins = (*(use.commit for use in uses), *before.pins)
             named = (*((use.ref, use.commit) for use in uses if use.ref), *before.named)
             rescued = _rescued(root, replace(before, files=(), pins=pins, named=named), git, cancel)
-            entries += [rescued] if rescued is not None else []
-    index = index_of(entries, sets)
-    kept = {one.path for one in index.sets.values()}
-    for item in scan(root / SETS):
-        if f"{SETS}/{item.name}" not in kept:
-            remove_tree(Path(item.path))
+            if rescued is not None:
+                entries[place] = rescued
+    index = index_of(entries.values(), sets)
+    for place in {*places_in(root, SETS)} - {one.path for one in index.sets.values()}:
+        remove_tree(root / place)
     return index
 
 
 def _sets(root: Path) -> Iterator[DepotSet]:
-    for item in scan(root / SETS):
+    for place in places_in(root, SETS):
         with contextlib.suppress(EntryError, UntrustedError, OSError):
-            one = read_set(read_bytes(Path(item.path)))
-            if one.path == f"{SETS}/{item.name}":
+            one = read_set(read_bytes(root / place))
+            if one.path == place:
                 yield one
 
 
@@ -264,8 +265,8 @@ def _rescued(root: Path, sketch: Entry, git: Git, cancel: Cancel) -> Entry | Non
     of them, nothing else has to be trusted. Pins of which an object is lacking go; None where what remains is
     damaged.
     """
-    folder, name = root / sketch.folder, sketch.name
-    pins, named = {*sketch.pins, *pins_in(root, name)}, (*named_in(root, name), *sketch.named)
+    folder, place = root / sketch.id, sketch.id
+    pins, named = {*sketch.pins, *pins_in(root, place)}, (*named_in(root, place), *sketch.named)
     wanted = replace(sketch, pins=tuple(pins), named=named)
     # git needs the settings and the ends of history before it can be asked.
     if list_repository(root, wanted, None) is None:
@@ -285,14 +286,14 @@ def list_repository(root: Path, sketch: Entry, old: Entry | None) -> Entry | Non
     Raises:
         NoSpaceError, ToolchainError: it cannot be read or written.
     """
-    folder = root / sketch.folder
+    folder = root / sketch.id
     known = {record.path: record for record in old.files} if old is not None else {}
     with locked(folder.with_suffix(".lock")), explained(folder, "changing the mirror"):
         inside = [path for path, _ in walk(folder) if OBJECT.fullmatch(path)]
         # A pack and its index are one thing; half of it is a leftover.
         stems = Counter(path.rpartition(".")[0] for path in inside if path.endswith((".pack", ".idx")))
         whole = [path for path in inside if "." not in path or stems[path.rpartition(".")[0]] > 1]
-        paths = [f"{sketch.folder}/{path}" for path in whole]
+        paths = [f"{sketch.id}/{path}" for path in whole]
         records = tuple(known.get(path) or FileRecord(path, *digest_of(root / path)) for path in paths)
         kept = tuple(sorted({*sketch.pins}))
         if not records or not kept:
@@ -306,27 +307,19 @@ def list_repository(root: Path, sketch: Entry, old: Entry | None) -> Entry | Non
 def write_derived(root: Path, entry: Entry) -> None:
     """Write what follows from the pins of a repository, and remove what it must not have; under its lock."""
     wanted = entry.derived()
-    for path, _ in _foreign(root, entry.folder, {*(record.path for record in entry.files), *wanted}):
+    for path, _ in _foreign(root, entry.id, {*(record.path for record in entry.files), *wanted}):
         remove_tree(root / path)
     for path, text in wanted.items():
-        if (root / path).is_dir() and not (root / path).is_symlink():
-            remove_tree(root / path)
-        write_changed(root / path, text)
+        put(root / path, text)
 
 
-def repositories_in(root: Path) -> list[str]:
-    """Return the names of the repositories in a depot."""
-    names = (item.name for item in scan(root / GIT))
-    return [name for name in names if name.endswith(".git") and not name.startswith(".")]
-
-
-def pins_in(root: Path, name: str) -> list[str]:
+def pins_in(root: Path, place: str) -> list[str]:
     """Return the commits that the references of a repository keep."""
-    return [item.name for item in scan(root / GIT / name / PINS) if is_id(item.name)]
+    return [item.name for item in scan(root / place / PINS) if is_id(item.name)]
 
 
-def named_in(root: Path, name: str) -> Iterator[tuple[str, str]]:
+def named_in(root: Path, place: str) -> Iterator[tuple[str, str]]:
     """Yield (tag, commit) of what was looked up."""
-    for ref, _ in walk(root / GIT / name / NAMED):
+    for ref, _ in walk(root / place / NAMED):
         with contextlib.suppress(OSError, UnicodeDecodeError):
-            yield ref, (root / GIT / name / NAMED / ref).read_text("ascii").strip()
+            yield ref, (root / place / NAMED / ref).read_text("ascii").strip()

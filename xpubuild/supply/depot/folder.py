@@ -8,21 +8,18 @@ or nothing of it, also after a kill; what is not listed yet is listed by the nex
 from __future__ import annotations
 
 import contextlib
-import os
 import shlex
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import quote
 
 from xpubuild.engine.files import explained, remove_tree, sync_filesystems, write_changed
 from xpubuild.engine.places import make_shared, share, within
 from xpubuild.engine.process import Cancel
-from xpubuild.engine.redact import recordable
 from xpubuild.engine.temporary import DRAFT
 from xpubuild.errors import FetchError, SourceIntegrityError, UsageError, XpuBuildError
-from xpubuild.supply.archives import Archive, Finder
-from xpubuild.supply.depot.bytes import Damage, compare, digest_of, scan
+from xpubuild.supply.depot.bytes import Damage, compare, damage_error, digest_of, scan
 from xpubuild.supply.depot.entries import (
     FILES,
     GIT,
@@ -35,7 +32,6 @@ from xpubuild.supply.depot.entries import (
     Index,
     OtherVersionError,
     file_entry,
-    file_id,
     read_index,
 )  # fmt: skip
 from xpubuild.supply.git.git import locked
@@ -90,11 +86,12 @@ class Depot:
             if not there & {FILES, SETS, GIT}:
                 write_changed(path / INDEX, Index().text())
         elif not there & {FILES, SETS}:
-            raise _lacks(
-                path,
+            raise FetchError(
                 f"{path} is not a mirror",
-                "the folder is empty" if path.exists() else "the folder does not exist",
-                "fill it on a machine with a network, or pass another folder with --mirror",
+                why="the folder is empty" if path.exists() else "the folder does not exist",
+                fix="fill it on a machine with a network, or pass another folder with --mirror",
+                commands=(f"xpubuild fetch RECIPE --mirror {shlex.quote(str(path))}",),
+                evidence={"reason": "offline", "mirror": str(path)},
             )
         elif not damaged:
             raise damage_error(path, [Damage(INDEX, "is missing", "there is something in the mirror", INDEX)])
@@ -109,13 +106,14 @@ class Depot:
             SourceIntegrityError: the index is damaged or missing.
             UsageError: another version of xpubuild wrote it.
         """
-        place, what = self.path / INDEX, "is damaged"
+        place, what, why = self.path / INDEX, "is damaged", "it is not a regular file"
         try:
             status = place.lstat()
             stamp = (status.st_size, status.st_mtime_ns, status.st_ino)
-            if self._read is None or self._read[0] != stamp:
-                self._read = stamp, read_index(_content(place, status))
-            return self._read[1]
+            if stat.S_ISREG(status.st_mode):
+                if self._read is None or self._read[0] != stamp:
+                    self._read = stamp, read_index(read_bytes(place, MOST_BYTES))
+                return self._read[1]
         except FileNotFoundError:
             what, why = "is missing", "it does not exist"
         except OtherVersionError as error:
@@ -134,21 +132,19 @@ class Depot:
         """
         return self.index().files()
 
-    def file(self, sha256: str) -> Path:
-        """Return a file, every byte of it verified now.
+    def listed(self) -> Index:
+        """Return what the depot lists: nothing where the index is damaged or missing."""
+        try:
+            return self.index()
+        except SourceIntegrityError:
+            return Index()
+
+    def file(self, entry: Entry) -> Path:
+        """Return a file that is listed, every byte of it verified now.
 
         Raises:
-            FetchError: the depot does not list it.
             SourceIntegrityError: it is damaged or was removed; the message names it.
         """
-        entry = self.index().entries.get(file_id(sha256))
-        if entry is None:
-            raise _lacks(
-                self.path,
-                f"the mirror {self.path} has no file with the sha256 {sha256}",
-                "it was not fetched",
-                "fetch the recipe on a machine with a network",
-            )
         record = entry.files[0]
         why = compare(self.path, record)
         if why:
@@ -196,45 +192,36 @@ class Depot:
             NoSpaceError, ToolchainError: the depot cannot be written to.
         """
         for one in index.sets.values():
-            _replace(self.path / one.path, one.text())
+            put(self.path / one.path, one.text())
         if (self.path / PAGE).exists() or any(entry.kind in ("wheel", "sdist") for entry in index.files()):
-            _replace(self.path / PAGE, page(index))
+            put(self.path / PAGE, page(index))
         sync_filesystems([self.path])
-        _replace(self.path / INDEX, index.text())
+        put(self.path / INDEX, index.text())
 
-    def add_file(self, source: Path, entry: Entry) -> Path:
-        """Move a file to the place that its entry names, and return that; ``publish`` lists it.
+    def add_file(self, source: Path) -> Entry:
+        """Move a file to the place that follows from its content, and return its entry; ``publish`` lists it.
 
         ``source`` must be on the file system of the depot.
 
         Raises:
-            SourceIntegrityError: ``source`` has another sha256.
             NoSpaceError, ToolchainError: the depot cannot be written to.
         """
-        target, expected = self.path / entry.files[0].path, entry.sha256
-        with explained(self.path, f"keeping {entry.name}"):
-            if not compare(self.path, entry.files[0]):
-                return target
-            remove_tree(target.parent)
-            _, found = digest_of(source)
-            if found != expected:
-                raise SourceIntegrityError(
-                    f"{entry.name} is not the requested file",
-                    why=f"its sha256 is {found}, expected {expected}",
-                    fix="fetch again; if this error repeats, the server has another file than the locked one",
-                    evidence={"file": entry.name, "found": found, "expected": expected, "url": entry.url},
-                )
-            target.parent.mkdir(parents=True)
-            source.replace(target)
-        return target
+        with explained(self.path, f"keeping {source.name}"):
+            size, sha256 = digest_of(source)
+            entry = file_entry(source.name, sha256, size)
+            if compare(self.path, entry.files[0]):
+                remove_tree(self.path / entry.id)
+                (self.path / entry.id).mkdir(parents=True)
+                source.replace(self.path / entry.files[0].path)
+        return entry
 
-    def found_file(self, sha256: str) -> Entry | None:
+    def found_file(self, place: str) -> Entry | None:
         """Return the entry of a file that is in its place, listed or not; every byte is hashed."""
-        for item in scan(self.path / FILES / sha256):
+        for item in scan(self.path / place):
             with contextlib.suppress(OSError, EntryError):
                 size, digest = digest_of(Path(item.path))
-                if digest == sha256:
-                    return file_entry(item.name, sha256, size)
+                if place == f"{FILES}/{digest}":
+                    return file_entry(item.name, digest, size)
         return None
 
 
@@ -244,15 +231,10 @@ def page(index: Index) -> bytes:
     return links_page((quote(item.files[0].path), item.name, item.sha256) for item in python).encode()
 
 
-def _content(place: Path, status: os.stat_result) -> bytes:
-    if not stat.S_ISREG(status.st_mode):
-        raise EntryError("it is not a regular file")
-    return read_bytes(place, MOST_BYTES)
-
-
-def _replace(path: Path, data: bytes) -> None:
+def put(path: Path, data: bytes) -> None:
+    """Write a file of a depot: a file belongs there, not a way to one."""
     if path.is_symlink() or (path.exists() and not path.is_file()):
-        remove_tree(path)  # a file belongs there, not a way to one
+        remove_tree(path)
     write_changed(path, data)
 
 
@@ -278,50 +260,6 @@ def require_no_links(root: Path) -> None:
                 )
             if item.is_dir(follow_symlinks=False) and (folder != root or item.name == GIT):
                 waiting.append(Path(item.path))
-
-
-def archive_entry(entries: Iterable[Entry], url: str, sha256: str | None) -> Entry | None:
-    """Return the entry of an archive: by its hash, or by where it came from if upstream states none."""
-    shown = recordable(url, tokens_in_path=True)
-    found = (
-        entry
-        for entry in entries
-        if entry.kind != "git"
-        and (entry.sha256 == sha256 or (sha256 is None and (entry.kind, entry.url) == ("archive", shown)))
-    )
-    return next(found, None)
-
-
-def archives_in(place: Path | None) -> Finder | None:
-    """Return what finds archives in the depot at ``place``, each byte verified; None without a depot."""
-    if place is None:
-        return None
-    depot = Depot.open(place)
-
-    def find(archive: Archive) -> Path | None:
-        entry = archive_entry(depot.files(), archive.url, archive.sha256)
-        return depot.file(entry.sha256) if entry is not None else None
-
-    return find
-
-
-def damage_error(path: Path, damages: Sequence[Damage]) -> SourceIntegrityError:
-    """Return the error that names what is damaged in a depot."""
-    count = f" and {len(damages) - 1} more" if len(damages) > 1 else ""
-    first = damages[0]
-    return SourceIntegrityError(
-        f"the mirror {path} is damaged: {first.path} {first.what}{count}",
-        why=first.why,
-        fix="with a network, fetch the same recipe again: only damaged files are downloaded again",
-        commands=(f"xpubuild check {shlex.quote(str(path))}",),
-        evidence={"mirror": str(path), "damaged": [dict(vars(item)) for item in damages]},
-    )
-
-
-def _lacks(path: Path, what: str, why: str, fix: str) -> FetchError:
-    command = f"xpubuild fetch RECIPE --mirror {shlex.quote(str(path))}"
-    evidence = {"reason": "offline", "mirror": str(path)}
-    return FetchError(what, why=why, fix=fix, commands=(command,), evidence=evidence)
 
 
 def _other_version(path: Path, why: str) -> UsageError:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import stat
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from xpubuild.engine.files import fsync_dir
-from xpubuild.engine.temporary import DRAFT, new_draft
+from xpubuild.engine.temporary import DRAFT
 from xpubuild.errors import XpuBuildError
 from xpubuild.frozen import frozen
-from xpubuild.supply.depot.bytes import scan, walk
+from xpubuild.supply.depot.bytes import repositories_in, scan, walk
 from xpubuild.supply.depot.entries import FILES, GIT, SETS
 from xpubuild.supply.depot.kept_wheels import FolderStore
 from xpubuild.supply.depot.record import IDENTITY, RECORD, TAKEN, WHEEL, Record
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 MakeRecord = Callable[[Path, Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]], Record]
 #: A place with kept wheels.
 Store: TypeAlias = "FolderStore | Served"
+_Answer = TypeVar("_Answer")
 
 
 @frozen
@@ -55,7 +55,7 @@ def look_up(stores: Sequence[Store], dist: str, key: str, seconds: float) -> Fou
     given: dict[str, Record | str | None] = {}
 
     def ask(store: Store) -> None:
-        given[store.name] = _answer(store, dist, key)
+        given[store.name] = _answer(store, store.look, dist, key)
 
     for store in (store for store in stores if store.own):
         ask(store)
@@ -75,9 +75,10 @@ def look_up(stores: Sequence[Store], dist: str, key: str, seconds: float) -> Fou
     return Found(unknown=unknown)
 
 
-def _answer(store: Store, dist: str, key: str) -> Record | str | None:
+def _answer(store: Store, ask: Callable[..., _Answer], *about: object) -> _Answer | str:
+    """Return what a store answers, or why it is not used or failed."""
     try:
-        return store.why_not() or store.look(dist, key)
+        return store.why_not() or ask(*about)
     except XpuBuildError as error:
         return f"{error.what}: {error.why}"
     except OSError as error:
@@ -175,100 +176,108 @@ class WheelKeeper:
             return ("the wheel is not kept in the store: what decides it changed while it was built",)
         record, shown = self.record(files[0], evidence, commands), list[str]()
         for store in self.writable:
-            why = self._kept(store, record, files[0])
-            if why:
+            if why := _answer(store, store.keep, record, files[0]):
                 shown.append(f"{files[0].name} is not kept in the store {store.name}: {why}")
         return shown
-
-    def _kept(self, store: FolderStore, record: Record, wheel: Path) -> str:
-        try:
-            return store.why_not() or store.keep(record, wheel)
-        except XpuBuildError as error:
-            return f"{error.what} ({error.why})" if error.why else error.what
-        except OSError as error:
-            return str(error.strerror or error)
 
 
 _DAY_S = 86_400.0
 
 
 @frozen
-class Rubbish:
-    """A file that can go; ``size`` is in bytes."""
+class CollectedFile:
+    """A file of a store."""
 
-    path: Path
-    size: int
+    path: str
+    size_bytes: int
     why: str
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the file as documents have it."""
-        return {"path": str(self.path), "size_bytes": self.size, "why": self.why}
+    """Why it can go."""
 
 
-def contents_document(store: FolderStore) -> dict[str, Any]:
-    """Return a store as ``xpubuild.store/1`` has it."""
-    why = why_not(store)
-    wheels = [] if why else [_row(path, found) for path, found in store.records()]
-    return {
-        "store": store.name,
-        "believed": not why,
-        "why": why,
-        "writable": store.can_write(),
-        "size_bytes": size_of(store),
-        "wheels": wheels,
-    }
+@frozen
+class KeptWheel:
+    """A wheel in a store; null is what a damaged record does not state."""
+
+    identity: str
+    """The build identity: sha256 of everything that decided the wheel."""
+    distribution: str
+    version: str | None
+    file: str | None
+    """The name of the wheel's file where it is installed from."""
+    size_bytes: int | None
+    created: str | None
+    """When it was built, by the clock of that machine."""
+    recipe: str | None
+    problem: str
+    """What is wrong with its record; empty where nothing is."""
 
 
-def why_not(store: FolderStore) -> str:
-    """Return why the store must not be used, or cannot be looked at; "" where it may be."""
-    try:
-        return store.why_not()
-    except OSError as error:
-        return str(error.strerror)
+@frozen
+class StoreContents:
+    """A folder with kept wheels."""
+
+    store: str
+    believed: bool
+    """Whether an install takes wheels from it."""
+    why: str
+    """Why not; empty where it does."""
+    writable: bool
+    size_bytes: int
+    wheels: tuple[KeptWheel, ...]
 
 
-def _row(path: Path, found: Record | str) -> dict[str, Any]:
-    named = {"identity": path.stem, "distribution": path.parent.name}
+@frozen
+class StoreSize:
+    """How much is in a store."""
+
+    store: str
+    wheels: int
+    repositories: int
+    files: int
+    """Packages and archives of a mirror."""
+    sets: int
+    """What fetches into a mirror needed."""
+    size_bytes: int
+    """All of these together."""
+    why: str
+    """Why an install takes nothing from it, such as that it is not there; empty where it does."""
+
+
+def contents_of(store: FolderStore) -> StoreContents:
+    """Return what is in a store; nothing where it is not believed."""
+    why = store.why_not()
+    wheels = () if why else tuple(_row(path, found) for path, found in store.records())
+    return StoreContents(store.name, not why, why, store.can_write(), _size_of(store), wheels)
+
+
+def _row(path: Path, found: Record | str) -> KeptWheel:
+    identity, dist = path.stem, path.parent.name
     if isinstance(found, str):
-        unknown = dict.fromkeys(("version", "file", "size_bytes", "created", "recipe"))
-        return {**named, **unknown, "problem": found}
-    info = {key: found.built.get(key) for key in ("created", "recipe")}
-    return {
-        **named, "version": found.version, "file": found.file, "size_bytes": found.size,
-        **{key: text if isinstance(text, str) and text.isprintable() else None for key, text in info.items()},
-        "problem": "",
-    }  # fmt: skip
+        return KeptWheel(identity, dist, None, None, None, None, None, found)
+    info = (found.built.get(key) for key in ("created", "recipe"))
+    created, recipe = (text if isinstance(text, str) and text.isprintable() else None for text in info)
+    return KeptWheel(identity, dist, found.version, found.file, found.size, created, recipe, "")
 
 
-def size_of(store: FolderStore) -> int:
-    """Return the bytes of all files of a store."""
+def _size_of(store: FolderStore) -> int:
     return sum(status.st_size for folder in store.folders() for _, status in _files(folder))
 
 
-def size_row(store: FolderStore) -> dict[str, Any]:
-    """Return how much a store has of each kind, as ``xpubuild.store-size/1`` has it; sizes are bytes."""
-    root = store.root
-    sizes = [item.stat(follow_symlinks=False).st_size for name in (GIT, FILES, SETS)
-             for _, item in walk(root / name)]  # fmt: skip
-    return {
-        "store": store.name,
-        "wheels": sum(1 for _ in store.records()),
-        "repositories": sum(1 for item in scan(root / GIT) if re.fullmatch(r"[^.].*\.git", item.name)),
-        "files": len(scan(root / FILES)),
-        "sets": len(scan(root / SETS)),
-        "size_bytes": size_of(store) + sum(sizes),
-        "why": why_not(store),
-    }
+def size_of(store: FolderStore) -> StoreSize:
+    """Return how much a store has of each kind; sizes are bytes."""
+    root, wheels = store.root, sum(1 for _ in store.records())
+    others = (item for name in (GIT, FILES, SETS) for _, item in walk(root / name))
+    size = _size_of(store) + sum(item.stat(follow_symlinks=False).st_size for item in others)
+    counts = wheels, len(repositories_in(root)), len(scan(root / FILES)), len(scan(root / SETS))
+    return StoreSize(store.name, *counts, size, store.why_not())
 
 
-def collectable(store: FolderStore, older_s: float) -> list[Rubbish]:
+def collectable(store: FolderStore, older_s: float) -> list[CollectedFile]:
     """Return what was neither kept nor taken for so long (seconds), records first.
 
-    Damage and what a killed process left may go after a day. Only files of this user are collected. Times
-    are compared by the clock of the file system, which wrote them.
+    Damage and what a killed process left may go after a day. Only files of this user are collected.
     """
-    now, me = _now(store), os.geteuid()
-    found: list[Rubbish] = []
+    now, me, found = time.time(), os.geteuid(), list[CollectedFile]()
     for folder in store.folders():
         kept: set[str] = set()
         statuses = {path.name: status for path, status in _files(folder)}
@@ -276,15 +285,15 @@ def collectable(store: FolderStore, older_s: float) -> list[Rubbish]:
         for path, record in store.records(folder.name):
             why = _why_gone(record, ages.get(path.name), older_s)
             if why:
-                found.append(Rubbish(path, statuses[path.name].st_size, why))
+                found.append(CollectedFile(str(path), statuses[path.name].st_size, why))
             elif isinstance(record, Record):
                 kept.add(record.sha256)
         for name, age in ages.items():
             why = _why_left(name, kept)
             if why and age > _DAY_S:
-                found.append(Rubbish(folder / name, statuses[name].st_size, why))
+                found.append(CollectedFile(str(folder / name), statuses[name].st_size, why))
     # A wheel goes after the records, so that nobody finds a record without its wheel for long.
-    return sorted(found, key=lambda item: (item.path.suffix != ".json", str(item.path)))
+    return sorted(found, key=lambda item: (not item.path.endswith(".json"), item.path))
 
 
 def _why_gone(record: Record | str, age: float | None, older_s: float) -> str:
@@ -303,19 +312,19 @@ def _why_left(name: str, kept: Collection[str]) -> str:
     return "no record has it" if match is not None and match["sha256"] not in kept else ""
 
 
-def remove(rubbish: Collection[Rubbish]) -> tuple[list[Rubbish], list[str]]:
+def remove(files: Collection[CollectedFile]) -> tuple[list[CollectedFile], list[str]]:
     """Remove files; return what is gone, and in words what could not be removed."""
-    gone, failed = list[Rubbish](), list[str]()
-    for item in rubbish:
+    gone, failed = list[CollectedFile](), list[str]()
+    for item in files:
         try:
-            item.path.unlink()
+            Path(item.path).unlink()
         except FileNotFoundError:
             continue
         except OSError as error:
             failed.append(f"{item.path}: {error.strerror}")
         else:
             gone.append(item)
-    for folder in {item.path.parent for item in gone}:
+    for folder in {Path(item.path).parent for item in gone}:
         with contextlib.suppress(OSError):
             fsync_dir(folder)
     return gone, failed
@@ -331,13 +340,3 @@ def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
                 status = entry.stat(follow_symlinks=False)
                 if owned and stat.S_ISREG(status.st_mode):
                     yield Path(entry.path), status
-
-
-def _now(store: FolderStore) -> float:
-    """Return the time by the clock that dates the files of a store, which may be that of a server."""
-    with contextlib.suppress(OSError):
-        descriptor, draft = new_draft(store.root)
-        draft.unlink(missing_ok=True)
-        with os.fdopen(descriptor) as stream:
-            return os.fstat(stream.fileno()).st_mtime
-    return time.time()

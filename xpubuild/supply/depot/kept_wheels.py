@@ -24,7 +24,15 @@ from xpubuild.errors import FetchError, SourceIntegrityError, ToolchainError
 from xpubuild.frozen import frozen
 from xpubuild.supply.depot.entries import WHEELS
 from xpubuild.supply.depot.location import Trust
-from xpubuild.supply.depot.record import DISTRIBUTION, MOST_BYTES, RECORD, Record, RecordError, read_record
+from xpubuild.supply.depot.record import (
+    DISTRIBUTION,
+    MOST_BYTES,
+    RECORD,
+    Record,
+    RecordError,
+    read_record,
+    record_path,
+)
 
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS, errno.EXDEV})
 #: What a folder of xpubuild has of the store's own permissions: group and sticky bits, not set-user-id.
@@ -50,19 +58,16 @@ class FolderStore:
         """Return why the store must not be used, "" where it may be.
 
         One that is not there may be on a disk that is not mounted, or misspelt; only the user's own is made.
-
-        Raises:
-            OSError: it cannot be looked at.
         """
         try:
             found = [self.root.stat()]
+            if stat.S_ISDIR(found[0].st_mode):
+                with contextlib.suppress(FileNotFoundError):
+                    found.append((self.root / WHEELS).lstat())
         except FileNotFoundError:
             return "" if self.own else NOT_THERE
-        except NotADirectoryError:
-            return NOT_THERE
-        if stat.S_ISDIR(found[0].st_mode):
-            with contextlib.suppress(FileNotFoundError):
-                found.append((self.root / WHEELS).lstat())
+        except OSError as error:
+            return NOT_THERE if isinstance(error, NotADirectoryError) else str(error.strerror)
         if any(not stat.S_ISDIR(status.st_mode) for status in found):
             return NOT_A_FOLDER
         # The cache has other things too, and is made by the user's umask; the folder of wheels is not.
@@ -95,12 +100,13 @@ class FolderStore:
             SourceIntegrityError: there is something else under its name.
             OSError: the store cannot be read.
         """
-        place = self._place(dist) / f"{key}.json"
+        place = self.root / record_path(dist, key)
         try:
-            with self._opened(place) as (stream, size):
-                if size > MOST_BYTES:
-                    raise self._damaged(place, "it is too large for a record")
-                return read_record(stream.read(MOST_BYTES), dist, key)
+            with self._opened(place) as stream:
+                data = stream.read(MOST_BYTES + 1)
+            if len(data) > MOST_BYTES:
+                raise self._damaged(place, "it is too large for a record")
+            return read_record(data, dist, key)
         except FileNotFoundError:
             return None
         except RecordError as error:
@@ -117,7 +123,7 @@ class FolderStore:
         source, target = self.root / record.wheel_path, into / record.file
         try:
             with (
-                self._opened(source) as (stream, _),
+                self._opened(source) as stream,
                 explained(target, "taking a wheel from the store"),
                 target.open("xb") as out,
             ):
@@ -139,7 +145,7 @@ class FolderStore:
     def wrong(self, record: Record) -> str:
         """Return what is wrong with the wheel of a record, every byte of it hashed; "" for nothing."""
         try:
-            with self._opened(self.root / record.wheel_path) as (stream, _):
+            with self._opened(self.root / record.wheel_path) as stream:
                 found = _pour(stream, None)
         except SourceIntegrityError as error:
             return error.why
@@ -156,7 +162,7 @@ class FolderStore:
             SourceIntegrityError: somebody else's damaged file has the name.
             NoSpaceError, ToolchainError: it cannot be written; nothing of it is to be seen.
         """
-        folder = self._place(record.dist)
+        folder = self.root / WHEELS / record.dist
         with explained(folder, "keeping a wheel in the store"):
             self._make(folder)
             there = self._sound(record.dist, record.identity)
@@ -181,7 +187,7 @@ class FolderStore:
                 return there
         except SourceIntegrityError:
             pass
-        self._give_way(self._place(dist) / f"{key}.json")
+        self._give_way(self.root / record_path(dist, key))
         return None
 
     def _give_way(self, path: Path) -> None:
@@ -203,15 +209,15 @@ class FolderStore:
                 match = RECORD.fullmatch(path.name)
                 if match is None:
                     continue
+                found: Record | str | None
                 try:
                     found = self.look(folder.name, match["identity"])
                 except SourceIntegrityError as error:
-                    yield path, error.why
+                    found = error.why
                 except OSError as error:
-                    yield path, str(error.strerror)
-                else:
-                    if found is not None:
-                        yield path, found
+                    found = str(error.strerror)
+                if found is not None:
+                    yield path, found
 
     def folders(self) -> list[Path]:
         """Return the folders of distributions."""
@@ -223,11 +229,8 @@ class FolderStore:
             )
         return []
 
-    def _place(self, dist: str) -> Path:
-        return self.root / WHEELS / dist
-
     @contextlib.contextmanager
-    def _opened(self, path: Path) -> Iterator[tuple[BinaryIO, int]]:
+    def _opened(self, path: Path) -> Iterator[BinaryIO]:
         """Open a file of the store; a folder or file that is a link, and what is no file, is damage."""
         if path.parent.is_symlink():
             raise self._damaged(path.parent, "it is a link")
@@ -242,9 +245,9 @@ class FolderStore:
             os.close(descriptor)
             raise self._damaged(path, "it is not a file")
         with os.fdopen(descriptor, "rb") as stream:
-            if not self.trust.names(self.root) and not self.trust.believes(status):
+            if not self.trust.names(self.root) and self.trust.why_foreign(status):
                 raise self._damaged(path, "somebody else can change it")
-            yield stream, status.st_size
+            yield stream
 
     def _damaged(self, path: Path, why: str) -> SourceIntegrityError:
         return SourceIntegrityError(
@@ -263,7 +266,6 @@ class FolderStore:
             with contextlib.suppress(FileExistsError):
                 path.mkdir()
                 path.chmod(mode)
-        for path in (folder.parent, folder):
             if path.is_symlink():
                 raise ToolchainError(
                     f"{path} is a link",

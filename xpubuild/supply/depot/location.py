@@ -33,20 +33,11 @@ _ONE_SLASH = re.compile(r"https?:/(?!/)", re.IGNORECASE)
 class Location:
     """Where a mirror is served. ``login`` is "user:password" as it stood in the URL: never shown.
 
-    ``path`` does not end with a slash.
+    ``url`` is what may be shown and written down: without a login, or a slash at its end.
     """
 
-    scheme: str
-    host: str
-    path: str
-    port: int | None = None
+    url: str
     login: str = field(default="", repr=False, compare=False)
-
-    @property
-    def url(self) -> str:
-        """The URL as it may be shown and written down: without a login."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.scheme}://{host}{f':{self.port}' if self.port else ''}{self.path}"
 
     @property
     def link(self) -> str:
@@ -58,35 +49,22 @@ class Location:
         """The name of its copy's folder: the host, and a hash of the URL without any login."""
         # Copies of earlier versions stay beside, until the cache is cleaned.
         digest = hashlib.sha256(f"depot/1 {self.url}".encode("utf-8", "surrogateescape")).hexdigest()
-        return f"{re.sub(r'[^A-Za-z0-9._-]', '-', self.host)}-{digest[:12]}"
+        return f"{re.sub(r'[^A-Za-z0-9._-]', '-', urlsplit(self.url).hostname or '')}-{digest[:12]}"
 
     def __str__(self) -> str:
         return self.url
 
 
-def parse_mirror(text: str) -> Path | Location:
-    """Return the folder, made absolute, or the location that ``--mirror`` names.
+def parse_place(text: str, what: str) -> Path | Location:
+    """Return the folder, made absolute, or the location on a server that ``what`` (--mirror, a store) names.
 
     Raises:
         UsageError: the URL is of a scheme that is not known, or cannot be used; no credential is shown.
     """
-    return _place(text, "--mirror", "a mirror")
-
-
-def parse_store(text: str) -> Path | Location:
-    """Return the folder or the server of a store.
-
-    Raises:
-        UsageError: it is neither.
-    """
-    return _place(text, "a store", "a store")
-
-
-def _place(text: str, what: str, kind: str) -> Path | Location:
     try:
         return _parsed(text)
     except ValueError as error:
-        fix = f"pass a folder, or the URL of {kind}: http://HOST/PATH, https://HOST/PATH or file:///PATH"
+        fix = "pass a folder or a URL: http://HOST/PATH, https://HOST/PATH or file:///PATH"
         raise UsageError(f"{what} cannot be {_shown(text)}", why=str(error), fix=fix) from None
 
 
@@ -113,8 +91,9 @@ def _parsed(text: str) -> Path | Location:
         raise ValueError("it has no host" if not host else "its host is not valid")
     if parts.query or parts.fragment or any(map(str.isspace, text)):
         raise ValueError("the URL of a mirror must not have a query ('?'), a fragment ('#') or a space")
-    login, kept = parts.netloc.rpartition("@")[0], None if port == _PORTS[scheme] else port
-    return Location(scheme, host, parts.path.rstrip("/"), kept, login=login)
+    name = f"[{host}]" if ":" in host else host
+    server = name if port in (None, _PORTS[scheme]) else f"{name}:{port}"
+    return Location(f"{scheme}://{server}{parts.path.rstrip('/')}", parts.netloc.rpartition("@")[0])
 
 
 def _folder(host: str, parts: SplitResult) -> Path:
@@ -143,9 +122,11 @@ class Trust:
         """Whether a store is named in the configuration."""
         return _written(place) in self.stores
 
-    def believes(self, status: os.stat_result) -> bool:
-        """Whether nobody but those who are believed can change what has this status."""
-        return status.st_uid in self.owners and not status.st_mode & WRITABLE_BY_OTHERS
+    def why_foreign(self, status: os.stat_result) -> str:
+        """Return why somebody who is not believed can change what has this status; "" where nobody can."""
+        if status.st_uid not in self.owners:
+            return f"it belongs to the user with the number {status.st_uid}"
+        return "others can write to it" if status.st_mode & WRITABLE_BY_OTHERS else ""
 
     def why_not(self, place: Path | Location, folders: Collection[os.stat_result]) -> str:
         """Return why a store is not believed, "" where it is; ``folders`` are those of a folder store."""
@@ -153,12 +134,8 @@ class Trust:
             return ""
         if isinstance(place, Location):
             return f"it is on a server{_UNNAMED}"
-        for status in folders:
-            if status.st_uid not in self.owners:
-                return f"it belongs to the user with the number {status.st_uid}{_UNNAMED}"
-            if status.st_mode & WRITABLE_BY_OTHERS:
-                return f"others can write to it{_UNNAMED}"
-        return ""
+        why = next(filter(None, map(self.why_foreign, folders)), "")
+        return why and f"{why}{_UNNAMED}"
 
 
 def trust_from(environ: Mapping[str, str]) -> Trust:
@@ -169,7 +146,7 @@ def trust_from(environ: Mapping[str, str]) -> Trust:
     """
     named = filter(None, map(str.strip, environ.get(STORES_VARIABLE, "").split(",")))
     return Trust(
-        frozenset(_written(parse_store(text)) for text in named),
+        frozenset(_written(parse_place(text, "a store")) for text in named),
         frozenset({0, os.geteuid(), *owners(environ.get(OWNERS_VARIABLE, ""))}),
     )
 

@@ -9,12 +9,10 @@ and versions count.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import platform
 import re
 import shutil
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
@@ -23,18 +21,14 @@ from typing import Any
 from xpubuild.artifacts.elf import is_elf
 from xpubuild.artifacts.linkage import system_libraries
 from xpubuild.engine.answers import Answers
-from xpubuild.engine.files import write_atomic
-from xpubuild.engine.fingerprint import digest, file_sha256
-from xpubuild.engine.process import QueryResult
-from xpubuild.errors import ToolchainError, XpuBuildError
+from xpubuild.engine.environment import base_environment
+from xpubuild.engine.fingerprint import digest
+from xpubuild.errors import ToolchainError
 from xpubuild.frozen import frozen
 from xpubuild.machine.ocloc import find_ocloc
-from xpubuild.untrusted import json_value, read_bytes
 
-_SCHEMA = "xpubuild.contents/1"
-#: A file that was changed within this time may be changed again without another time of change.
-_SETTLED_S = 2.0
-_DIGITS = 64
+#: Of a hash, and the seconds in which the compilers of oneAPI (2 GB) are hashed on any disk.
+_DIGITS, _HASHED_S = 64, 1800.0
 _LINKABLE = (".so", ".a")
 _LOADER_CACHE = "/etc/ld.so.cache"
 
@@ -58,38 +52,31 @@ _PIP = ("PIP_CONFIG_SETTINGS", "PIP_GLOBAL_OPTION", "PIP_BUILD_OPTION")
 
 
 class Contents:
-    """Hashes of files, which ``memory`` (a file of the cache) keeps, and what programs say of themselves.
+    """What files contain and what programs say of themselves, remembered in a folder of the cache.
 
     No program can set the time of change (ctime) of a file, so a file with the same one has the same content.
     """
 
     def __init__(self, memory: Path) -> None:
-        self._memory, self._fresh = memory, False
-        self._files: dict[str, list[object]] = {}
-        self._answers = Answers(memory.with_name("answers"))
-        with contextlib.suppress(OSError, ValueError):
-            document = json_value(read_bytes(memory))
-            if isinstance(document, dict) and document.get("schema") == _SCHEMA:
-                found = document.get("files")
-                items = found.items() if isinstance(found, dict) else ()
-                self._files = {key: entry for key, entry in items if isinstance(entry, list) and entry}
+        self._answers = Answers(memory)
 
-    def sha256(self, path: Path) -> str:
-        """Return the sha256 (hex) of the file that a path leads to; "" where none can be read."""
-        try:
-            real = path.resolve()
-            status = real.stat()
-            stamp = [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
-            known = self._files.get(str(real))
-            if known is not None and known[:-1] == stamp and len(str(known[-1])) == _DIGITS:
-                return str(known[-1])
-            found = file_sha256(real)
-        except (OSError, RuntimeError):  # a loop of links
-            return ""
-        if time.time() - status.st_ctime > _SETTLED_S:
-            self._files[str(real)] = [*stamp, found]
-            self._fresh = True
-        return found
+    def sha256(self, paths: Iterable[Path]) -> dict[Path, str]:
+        """Return the sha256 (hex) of the files that paths lead to; what cannot be read is left out.
+
+        Raises:
+            ToolchainError: sha256sum is missing.
+        """
+        real = {path: os.path.realpath(path) for path in paths}
+        files = sorted({file for file in real.values() if os.access(file, os.R_OK) and Path(file).is_file()})
+        if not files:
+            return {}
+        answer = self._answers.probe(
+            ["sha256sum", "--zero", "--", *files], env={"PATH": base_environment()["PATH"]},
+            decides=lambda *_: files, deadline_s=_HASHED_S,
+        )  # fmt: skip
+        # Each is HASH, two blanks, NAME.
+        hashes = {line[_DIGITS + 2 :]: line[:_DIGITS] for line in answer.stdout.split("\0")}
+        return {path: hashes[file] for path, file in real.items() if file in hashes}
 
     def said(self, argv: Sequence[str], environment: Mapping[str, str]) -> str:
         """Return what a program writes to both of its outputs, "" where it fails.
@@ -100,19 +87,10 @@ class Contents:
         Raises:
             ToolchainError: it cannot be started.
         """
-
-        def decides(_: QueryResult, program: Path) -> Sequence[str] | None:
-            return [_LOADER_CACHE] if is_elf(program) else None
-
-        result = self._answers.probe(argv, env=environment, decides=decides)
+        result = self._answers.probe(
+            argv, env=environment, decides=lambda _, program: [_LOADER_CACHE] if is_elf(program) else None
+        )
         return f"{result.stdout}\n{result.stderr}" if result.ok else ""
-
-    def save(self) -> None:
-        """Remember what was hashed; a cache that cannot be written is no failure."""
-        if self._fresh:
-            with contextlib.suppress(XpuBuildError, OSError):
-                write_atomic(self._memory, json.dumps({"schema": _SCHEMA, "files": self._files}).encode())
-            self._fresh = False
 
 
 @frozen
@@ -162,19 +140,16 @@ def machine_inputs(tools: Toolchain, contents: Contents) -> dict[str, Any]:
     if tools.ocloc:
         found["ocloc"] = _ocloc(tools.environment, contents)
     options = {name: value for name in _PIP if (value := tools.environment.get(name))}
-    contents.save()
     return {**found, **({"pip": options} if options else {})}
 
 
 def system_inputs(tools: Toolchain, contents: Contents) -> dict[str, Any]:
     """Return names and sizes of all of the system, for builds of which nobody knows what they read."""
-    found = {
+    return {
         "headers": _named((folder, headers(folder)) for folder in _includes(tools, contents)),
         "libraries": _named((folder, libraries(folder)) for folder in _search(tools, contents)["libraries"]),
         "prefixes": _prefixes(tools.search_path),
     }
-    contents.save()
-    return found
 
 
 def search_places(tools: Toolchain, contents: Contents) -> Places:
@@ -237,18 +212,18 @@ def _compilers(tools: Toolchain, search: Mapping[str, Sequence[Path]], contents:
 def _contents(
     files: Mapping[str, Path], programs: Iterable[Path], environment: Mapping[str, str], contents: Contents
 ) -> dict[str, str]:
-    found = {name: contents.sha256(path) for name, path in files.items()}
+    every = dict(files)
     for program in programs:
-        for name, library in _loaded(program, environment, contents).items():
-            found.setdefault(name, contents.sha256(Path(library)))
-    return {name: value for name, value in sorted(found.items()) if value}
+        every = {**_loaded(program, environment, contents), **every}
+    hashes = contents.sha256(every.values())
+    return {name: hashes[path] for name, path in sorted(every.items()) if path in hashes}
 
 
 def _first(name: str, folders: Iterable[Path]) -> Path | None:
     return next((path for folder in folders if (path := folder / name).is_file()), None)
 
 
-def _loaded(program: Path, environment: Mapping[str, str], contents: Contents) -> dict[str, str]:
+def _loaded(program: Path, environment: Mapping[str, str], contents: Contents) -> dict[str, Path]:
     """Return the libraries that a program loads when it starts, as the loader says (ld.so(8))."""
     try:
         if not is_elf(program):
@@ -256,7 +231,7 @@ def _loaded(program: Path, environment: Mapping[str, str], contents: Contents) -
         shown = contents.said([str(program)], {**environment, "LD_TRACE_LOADED_OBJECTS": "1"})
     except (OSError, ToolchainError):
         return {}
-    return dict(_LOADED.findall(shown))
+    return {name: Path(path) for name, path in _LOADED.findall(shown)}
 
 
 def _interpreter(tools: Toolchain, contents: Contents) -> str:
@@ -279,8 +254,8 @@ def _prefixes(search_path: str) -> dict[str, str]:
 
 def _component(place: Path, contents: Contents) -> dict[str, str]:
     """Return the content of the programs of one of oneAPI's components, and a listing of the rest."""
-    programs = (path for name in ("bin", "bin/compiler") for path in sorted((place / name).glob("*")))
-    hashes = {f"{path.parent.name}/{path.name}": contents.sha256(path) for path in programs if path.is_file()}
+    programs = [path for name in ("bin", "bin/compiler") for path in (place / name).glob("*")]
+    hashes = {f"{path.parent.name}/{path.name}": found for path, found in contents.sha256(programs).items()}
     return {**hashes, **_named((Path(name), headers(place / name)) for name in ("include", "lib", "opt"))}
 
 

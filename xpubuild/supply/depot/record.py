@@ -19,6 +19,7 @@ from typing import Any
 
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
+from xpubuild.documents import built
 from xpubuild.engine.fingerprint import digest
 from xpubuild.engine.model import Plan, Step
 from xpubuild.frozen import frozen
@@ -48,15 +49,12 @@ def build_inputs(
     ``places`` maps paths to their placeholders, such as ``{workspace}``; ``dist`` is the name of
     the distribution, ``machine`` what ``depot.machine`` found.
     """
+    # Steps that only install what another step of the plan built do not affect the wheel.
+    steps = (item for item in _below(plan, step) if not item.id.endswith(".install"))
     return {
         "format": FORMAT,
         "distribution": dist,
-        # Steps that only install what another step of the plan built do not affect the wheel.
-        "steps": {
-            item.id: _decisive(item, places)
-            for item in _below(plan, step)
-            if not item.id.endswith(".install")
-        },
+        "steps": {item.id: _decisive(item, places) for item in steps},
         "machine": dict(machine),
     }
 
@@ -102,13 +100,6 @@ def _moved(value: Any, places: Mapping[str, str]) -> Any:
 def taken_from(evidence: Iterable[Mapping[str, Any]]) -> str | None:
     """Return the store that the wheel of a step was taken from, None where it was built."""
     return next((str(item["store"]) for item in evidence if item.get("proof") == TAKEN), None)
-
-
-#: The fields of a record and their types in JSON.
-_FIELDS = {
-    **dict.fromkeys(("identity", "dist", "file", "sha256"), str), "size": int,
-    **dict.fromkeys(("inputs", "built", "audit"), dict),
-}  # fmt: skip
 
 
 class RecordError(ValueError):
@@ -174,35 +165,17 @@ def read_record(data: bytes, dist: str, key: str) -> Record:
         raise RecordError(f"it is not JSON: {error}") from None
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise RecordError(f"it is not {SCHEMA}")
-    record = _record(document)
+    try:
+        record: Record = built(Record, document)
+    except ValueError as error:
+        raise RecordError(str(error)) from None
+    if record.size < 0 or not _SHA256.fullmatch(record.sha256):
+        raise RecordError("its size or sha256 is none")
     if record.dist != dist or canonicalize_name(_name_of(record.file)) != dist:
         raise RecordError(f"it is of {record.dist}, not of {dist}")
     if record.identity != key or identity(record.inputs) != key:
         raise RecordError("what it says it was made from is not what it is named for")
     return record
-
-
-def _record(document: Mapping[str, Any]) -> Record:
-    for name, kind in _FIELDS.items():
-        if type(document.get(name)) is not kind:
-            raise RecordError(f"its {name} is missing")
-    commands = document.get("commands")
-    listed = commands if isinstance(commands, list) else []
-    record = Record(
-        **{name: document[name] for name in _FIELDS},
-        commands=tuple(item for item in listed if isinstance(item, dict)),
-        read=_texts(document.get("read", {}), "read"),
-        searched=_texts(document.get("searched", {}), "searched"),
-    )
-    if record.size < 0 or not _SHA256.fullmatch(record.sha256):
-        raise RecordError("its size or sha256 is none")
-    return record
-
-
-def _texts(value: object, name: str) -> dict[str, str]:
-    if not isinstance(value, dict) or any(not isinstance(item, str) for item in value.values()):
-        raise RecordError(f"its {name} is not a mapping of text")
-    return value
 
 
 def _name_of(file: str) -> str:

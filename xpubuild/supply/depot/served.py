@@ -8,37 +8,31 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-import requests
-import urllib3
-
 from xpubuild.engine.events import Sink
 from xpubuild.engine.files import explained, remove_tree
 from xpubuild.engine.process import Cancel
-from xpubuild.engine.redact import Redactor
 from xpubuild.engine.reporter import Teller
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import FetchError, SourceIntegrityError, XpuBuildError
 from xpubuild.supply.depot.bytes import compare
 from xpubuild.supply.depot.entries import INDEX, EntryError, FileRecord, Index, index_of, read_index
 from xpubuild.supply.depot.examine import damages, write_derived
-from xpubuild.supply.depot.folder import DOWNLOADS, MOST_BYTES, Depot
+from xpubuild.supply.depot.folder import MOST_BYTES, Depot
 from xpubuild.supply.depot.location import Location, Trust
 from xpubuild.supply.depot.record import Record, RecordError, read_record, record_path
 from xpubuild.supply.git.git import locked
-from xpubuild.supply.index.files import RemoteFile
-from xpubuild.supply.index.transfer import Session, download, explain, in_threads
+from xpubuild.supply.index.transfer import Session, download, in_threads
+from xpubuild.untrusted import UntrustedError, read_bytes
 
 #: Gets how many bytes more are here, and of which file; a negative number when some are discarded.
 Count = Callable[[int, str], None]
 
 _ABSENT, _CLOSED = frozenset({404, 410}), frozenset({401, 403, 407})
 _SERVER_FAILS = 500
-_CHUNK = 1 << 16
 _AGAIN = "run the same command again; what was fetched is kept"
 
 
@@ -56,10 +50,6 @@ class Served:
     def _hasty(self) -> Session:
         # A server that is out of reach must show soon: there may be a copy that is good enough.
         return Session(retries=1)
-
-    @functools.cached_property
-    def _patient(self) -> Session:
-        return Session()
 
     @property
     def name(self) -> str:
@@ -95,7 +85,7 @@ class Served:
         wanted = FileRecord(record.wheel_path, record.size, record.sha256)
         with explained(into, "taking a wheel from the store"), scratch_folder("store", into) as folder:
             self.fetch([wanted], folder, lambda *_: None)
-            return (folder / record.sha256).rename(into / record.file)
+            return (folder / wanted.path).rename(into / record.file)
 
     def index(self) -> Index:
         """Return what the depot lists.
@@ -121,46 +111,45 @@ class Served:
         """Return the content of a small file, None where there is none.
 
         Raises:
-            FetchError: the server does not answer (``is_unreachable``), or refuses.
+            FetchError: the server does not answer (reason: unreachable), or refuses.
         """
-        shown, link = self._links(path)
+        link, name = self._link(path), path.rpartition("/")[2]
+        with scratch_folder("served") as folder:
+            try:
+                file = download(
+                    link, None, folder, name, size=MOST_BYTES, cancel=self._cancel, session=self._hasty
+                )
+                return read_bytes(file, MOST_BYTES)
+            except UntrustedError as error:
+                raise self._lacks(path, str(error)) from None
+            except FetchError as error:
+                status, why = error.evidence["status"], error.why
+        if status in _ABSENT:
+            return None
+        if status in _CLOSED:
+            fix = "put user and password in the URL or in ~/.netrc (NETRC), or fix its permissions"
+            raise self._failed(f"access to the mirror {self.location} was denied", why, fix, "refused")
+        if status is not None and status < _SERVER_FAILS:
+            raise self._lacks(path, why)
+        fix = f"check the name, the network and the proxy (HTTPS_PROXY, NO_PROXY), then {_AGAIN}"
+        raise self._failed(f"the mirror {self.location} cannot be reached", why, fix, "unreachable")
 
-        def ask() -> bytes | None:
-            with self._hasty.ask(link) as response:
-                if response.status_code in _ABSENT:
-                    return None
-                if not response.ok:
-                    raise self._refused(response, path, f"{shown}: answered {response.status_code}")
-                data = bytearray()
-                for chunk in response.raw.stream(_CHUNK, decode_content=False):
-                    data += chunk
-                    if len(data) > MOST_BYTES:
-                        raise self._lacks(path, f"it has more than {MOST_BYTES} bytes")
-                return bytes(data)
-
-        try:
-            return in_threads(lambda _: ask(), [None], self._cancel)[0]
-        except requests.RequestException as error:
-            raise self._unreachable(Redactor()(f"{shown}: {explain(error)}")) from None
-        except urllib3.exceptions.HTTPError as error:
-            raise self._lacks(path, f"the connection was interrupted: {error}") from None
-
-    def fetch(self, records: Sequence[FileRecord], into: Path, count: Count) -> None:
-        """Download each file as ``into/<sha256>``, every byte of it verified; several at a time.
+    def fetch(self, records: Sequence[FileRecord], root: Path, count: Count) -> None:
+        """Download each file to its place below ``root``, every byte of it verified; several at a time.
 
         Raises:
             FetchError: one could not be fetched.
             SourceIntegrityError: one is not what its record says; names it.
             NoSpaceError, ToolchainError, InterruptedByUserError.
         """
+        session = Session()
 
         def fetch(record: FileRecord) -> None:
-            shown, link = self._links(record.path)
-            file = RemoteFile("", "", record.sha256, record.sha256, record.size, shown, origin=link)
+            folder, _, name = record.path.rpartition("/")
             try:
                 download(
-                    file, into, on_bytes=lambda more: count(more, record.path), cancel=self._cancel,
-                    session=self._patient,
+                    self._link(record.path), record.sha256, root / folder, name, size=record.size,
+                    on_bytes=lambda more: count(more, record.path), cancel=self._cancel, session=session,
                 )  # fmt: skip
             except FetchError as error:
                 raise self._lacks(record.path, error.why) from None
@@ -169,25 +158,13 @@ class Served:
 
         in_threads(fetch, records, self._cancel)
 
-    def _refused(self, response: requests.Response, path: str, why: str) -> FetchError:
-        if response.status_code in _CLOSED:
-            fix = "put user and password in the URL or in ~/.netrc (NETRC), or fix its permissions"
-            return self._failed(f"access to the mirror {self.location} was denied", why, fix, "refused")
-        return self._unreachable(why) if response.status_code >= _SERVER_FAILS else self._lacks(path, why)
-
-    def _links(self, path: str) -> tuple[str, str]:
-        below = quote(os.fsencode(path))
-        return f"{self.location.url}/{below}", f"{self.location.link}/{below}"
-
-    def _unreachable(self, why: str) -> FetchError:
-        fix = f"check the name, the network and the proxy (HTTPS_PROXY, NO_PROXY), then {_AGAIN}"
-        return self._failed(f"the mirror {self.location} cannot be reached", why, fix, "unreachable")
+    def _link(self, path: str) -> str:
+        return f"{self.location.link}/{quote(os.fsencode(path))}"
 
     def _lacks(self, path: str, why: str) -> FetchError:
         what = f"{path} could not be fetched from the mirror {self.location}"
-        return self._failed(
-            what, why, f"check the server that serves the mirror, then {_AGAIN}", "not-fetched"
-        )
+        fix = f"check the server that serves the mirror, then {_AGAIN}"
+        return self._failed(what, why, fix, "not-fetched")
 
     def _failed(self, what: str, why: str, fix: str, reason: str) -> FetchError:
         evidence = {"reason": reason, "mirror": self.location.url}
@@ -195,32 +172,25 @@ class Served:
 
     def damaged(self, path: str, why: str) -> SourceIntegrityError:
         """Return the error of a file that is not what the index of the depot says."""
+        damage = {"path": path, "what": "is damaged", "why": why}
         return SourceIntegrityError(
             f"the mirror {self.location} is damaged: {path}",
             why=why,
             fix="repair it on the server: the first command below lists all damage, and a fetch with a "
             "network repairs it; this file was not used",
             commands=("xpubuild check DIR", "xpubuild fetch RECIPE --mirror DIR"),
-            evidence={
-                "mirror": self.location.url,
-                "damaged": [{"path": path, "what": "is damaged", "why": why}],
-            },
+            evidence={"mirror": self.location.url, "damaged": [damage]},
         )
 
 
-def is_unreachable(error: XpuBuildError) -> bool:
-    """Whether an error says that the server did not answer."""
-    return error.evidence.get("reason") == "unreachable"
-
-
 def local_copy(
-    served: Served, into: Path, recipe: str | None, *, sink: Callable[[], Sink], cancel: Cancel | None = None
+    served: Served, into: Path, recipe: str, *, sink: Callable[[], Sink], cancel: Cancel | None = None
 ) -> Path:
     """Make the folder ``into`` a depot with what ``recipe`` needs of a served one; return the folder.
 
-    Where the served depot has no set of the recipe, or None is named, all of it is copied. A server that
-    cannot be reached is a warning where the copy has all that the recipe needs, undamaged. ``sink`` makes one
-    where there is something to show.
+    Where the served depot has no set of the recipe, all of it is copied. A server that cannot be reached is a
+    warning where the copy has all that the recipe needs, undamaged. ``sink`` makes one where there is
+    something to show.
 
     Raises:
         FetchError: the server cannot be reached, there is no depot, or it lacks something.
@@ -231,13 +201,14 @@ def local_copy(
     try:
         index = served.index()
     except FetchError as error:
-        if not is_unreachable(error) or recipe is None or not _is_complete(into, recipe):
+        kept = _part(_here(into), recipe)
+        if error.evidence["reason"] != "unreachable" or not (kept.sets and _has(into, kept)):
             raise
         _notice(sink, f"{error.what} ({error.why}); its local copy is used: {into}", "warning")
         return into
     # What is listed now stays there, also while somebody fetches into the depot.
     wanted = _chosen(served, index, recipe)
-    if not (into.is_dir() and _has(into, wanted)):
+    if not _has(into, wanted):
         depot = Depot.open(into, create=True, damaged=True)
         with depot.writing(cancel=cancel, report=lambda text: _notice(sink, text)):
             if not _has(into, wanted):  # another process may have fetched it meanwhile
@@ -245,41 +216,41 @@ def local_copy(
     return into
 
 
-def _is_complete(root: Path, recipe: str) -> bool:
-    """Whether a copy has sets of a recipe, and all that they need, undamaged."""
+def _here(root: Path) -> Index:
+    """Return what a copy lists; nothing where there is none, or its index is damaged."""
     with contextlib.suppress(XpuBuildError):
-        depot = Depot.open(root)
-        sets = depot.index().of(recipe)
-        return bool(sets) and not damages(depot, set().union(*(one.needs for one in sets)))
-    return False
+        return Depot.open(root).index()
+    return Index()
+
+
+def _part(index: Index, recipe: str) -> Index:
+    """Return the sets of a recipe, and of what they need that which is listed."""
+    sets = index.of(recipe)
+    needed = set().union(*(one.needs for one in sets))
+    return index_of((index.entries[name] for name in needed & index.entries.keys()), sets)
 
 
 def _fill(served: Served, depot: Depot, wanted: Index, index: Index, sink: Callable[[], Sink]) -> None:
-    root, into, entries = depot.path, depot.path / DOWNLOADS, wanted.entries.values()
+    root, entries = depot.path, wanted.entries.values()
     lacking = [record for entry in entries for record in entry.files if compare(root, record)]
-    once = {record.sha256: record for record in lacking}
-    with explained(into, "fetching a mirror"):
-        into.mkdir(exist_ok=True)
+    for record in lacking:
+        remove_tree(root / record.path)  # damaged, or a way to another file
     with contextlib.closing(sink()) as shown:
         teller, url, title = Teller(shown), served.location.url, f"copying from {served.location}"
         with teller.run("mirror", url, [("mirror", title)]), teller.doing("mirror", title):
-            teller.expect(sum(record.size for record in once.values()))
-            served.fetch(list(once.values()), into, teller.count)
+            teller.expect(sum(record.size for record in lacking))
+            served.fetch(lacking, root, teller.count)
     with explained(root, "copying a mirror"):
-        _place(root, into, lacking)
         for entry in entries:
             if entry.kind == "git":
-                with locked((root / entry.folder).with_suffix(".lock")):
+                with locked((root / entry.id).with_suffix(".lock")):
                     write_derived(root, entry)
-    here = Index()
-    with contextlib.suppress(XpuBuildError):  # a damaged one lists what is wanted now
-        here = depot.index()
+    here = depot.listed()
     # What the server does not have any more may need commits that its repositories have lost.
     kept = [one for name, one in here.sets.items() if name in index.sets]
     depot.publish(index_of((*here.entries.values(), *entries), (*kept, *wanted.sets.values())))
     for gone in here.sets.keys() - {one.name for one in kept} - wanted.sets.keys():
         remove_tree(root / here.sets[gone].path)
-    remove_tree(into)
 
 
 def _notice(sink: Callable[[], Sink], text: str, level: str = "info") -> None:
@@ -287,39 +258,21 @@ def _notice(sink: Callable[[], Sink], text: str, level: str = "info") -> None:
         Teller(shown).notice(text, level)
 
 
-def _chosen(served: Served, index: Index, recipe: str | None) -> Index:
+def _chosen(served: Served, index: Index, recipe: str) -> Index:
     """Return the part of an index that the sets of a recipe need; all of it where there are none."""
-    sets = index.of(recipe) if recipe is not None else []
-    for one in sets:
+    part = _part(index, recipe)
+    for one in part.sets.values():
         for use in one.repositories:
             if not index.has(use):
                 raise served.damaged(INDEX, f"{one.name} needs {use.commit} of {use.url}, which it lacks")
-    needed = set().union(*(one.needs for one in sets))
-    for name in sorted(needed - index.entries.keys()):
-        raise served.damaged(INDEX, f"a set needs {name}, which it lacks")
-    return index_of((index.entries[name] for name in needed), sets) if sets else index
+        for name in sorted(one.needs - part.entries.keys()):
+            raise served.damaged(INDEX, f"{one.name} needs {name}, which it lacks")
+    return part if part.sets else index
 
 
 def _has(root: Path, wanted: Index) -> bool:
     """Whether a copy lists all of ``wanted``, undamaged."""
-    with contextlib.suppress(FetchError, SourceIntegrityError):
-        depot = Depot.open(root)
-        here = depot.index()
-        listed = wanted.entries.items() <= here.entries.items() and wanted.sets.items() <= here.sets.items()
-        return listed and not damages(depot, wanted.entries.keys())
-    return False
-
-
-def _place(root: Path, into: Path, lacking: Sequence[FileRecord]) -> None:
-    """Move what was fetched to its places, packs before what leads to them."""
-    placed: dict[str, Path] = {}
-    for record in sorted(lacking, key=lambda item: (item.path.endswith(".idx"), item.path)):
-        target = root / record.path
-        if target.is_dir() and not target.is_symlink():
-            remove_tree(target)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if record.sha256 in placed:
-            shutil.copyfile(placed[record.sha256], target)
-        else:
-            (into / record.sha256).replace(target)
-        placed[record.sha256] = target
+    here = _here(root)
+    listed = wanted.entries.items() <= here.entries.items() and wanted.sets.items() <= here.sets.items()
+    whole = all(one.needs <= wanted.entries.keys() for one in wanted.sets.values())
+    return listed and whole and not damages(Depot(root), wanted.entries.keys())

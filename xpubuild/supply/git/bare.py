@@ -8,19 +8,21 @@ a fetch excludes.
 from __future__ import annotations
 
 import contextlib
+import math
 import shlex
 import tempfile
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from pathlib import Path
 
 from xpubuild.engine.files import explained, remove_tree, write_atomic
-from xpubuild.engine.process import Cancel
-from xpubuild.errors import RecipeError, SourceIntegrityError
+from xpubuild.engine.process import Cancel, ProcessResult
+from xpubuild.errors import RecipeError
 from xpubuild.frozen import frozen
+from xpubuild.supply.depot.bytes import Damage, damage_error
 from xpubuild.supply.git.failures import Failure, diagnose, error_for, require
-from xpubuild.supply.git.git import Git, Report, locked, object_format, pause
-from xpubuild.supply.git.hardening import add_settings
+from xpubuild.supply.git.git import Git, Report, locked, object_format
 from xpubuild.supply.git.pin import is_local, mirror_name
 
 PINS = "refs/xpubuild/pins"
@@ -35,13 +37,20 @@ _LEFTOVERS = (
 )  # fmt: skip
 
 
+_TICK_S = 0.05
+
+
 @frozen
 class Retry:
-    """How often and how long to try. A command that says nothing for ``stall_s`` seconds is stopped."""
+    """How often and how long to try. A command that says nothing for ``stall_s`` seconds is stopped.
+
+    A server is asked for ``answer_s`` seconds where a tag or branch is.
+    """
 
     attempts: int = 4
     first_delay_s: float = 1.0
     stall_s: float = 180.0
+    answer_s: float = 60.0
 
 
 def remove_leftovers(git_dir: Path) -> None:
@@ -91,6 +100,32 @@ class RepositoryStore:
         run = self.git.run(words, git_dir=into, report=report, cancel=self.cancel, hold=hold)
         return None if run.ok else diagnose(run)
 
+    def persist(
+        self, ask: Callable[[], ProcessResult], url: str, report: Report, end: float = math.inf
+    ) -> Failure | None:
+        """Ask a server again while that can help, until ``end`` by the clock; return how it failed at last.
+
+        git itself gives up at the first interrupted connection or 503.
+
+        Raises:
+            InterruptedByUserError: ``cancel`` was set.
+        """
+        delay = self.retry.first_delay_s
+        for attempt in range(1, self.retry.attempts + 1):
+            run = ask()
+            if run.ok:
+                return None
+            failure, next_try = diagnose(run), time.monotonic() + delay
+            if not failure.transient or attempt == self.retry.attempts or next_try > end:
+                return failure
+            count = f"{attempt + 1} of {self.retry.attempts}"
+            report(f"{url}: {failure.reason}; trying again in {delay:g} s ({count})")
+            while time.monotonic() < next_try:
+                self.cancel.stop_here()
+                time.sleep(_TICK_S)
+            delay *= 2
+        return None
+
 
 @frozen
 class BareRepository:
@@ -108,10 +143,10 @@ class BareRepository:
             RecipeError: the id is that of a tag or tree.
             NoSpaceError, SourceIntegrityError, ToolchainError, InterruptedByUserError.
         """
-        with self._locked(report, shared=True):
+        with self.locked(report, shared=True):
             if self.holds(commit):
                 return False
-        with self._locked(report) as fd:
+        with self.locked(report) as fd:
             if self.holds(commit):
                 return False
             self._fill(commit, report, fd)
@@ -126,19 +161,15 @@ class BareRepository:
             FetchError, NoSpaceError, SourceIntegrityError, ToolchainError, InterruptedByUserError.
         """
         for again in (True, False):
-            with self._locked(report, shared=True) as fd:
+            with self.locked(report, shared=True) as fd:
                 failure = self.store.copy(self.path, commit, git_dir, report, (fd, *hold))
             if failure is None:
                 return
             if not again or failure.reason == "no-space" or self.is_sound(report):
                 raise error_for(failure, str(self.path), commit)
-            with self._locked(report) as fd:
+            with self.locked(report) as fd:
                 self._set_aside(report)
                 self._fill(commit, report, fd)
-
-    def locked(self, report: Report) -> contextlib.AbstractContextManager[int]:
-        """Keep everybody out who would change or clean up the mirror, while objects are added to it."""
-        return self._locked(report, shared=True)
 
     def ensure_parents(self, commit: str, *, report: Report) -> None:
         """Make ``commit`` and its parents be here, which ``ensure`` does not fetch.
@@ -146,7 +177,7 @@ class BareRepository:
         Raises:
             FetchError: see ``ensure``.
         """
-        with self._locked(report) as fd:
+        with self.locked(report) as fd:
             if self.store.offline and not is_local(self.url):
                 raise error_for(Failure("offline"), self.url, commit)
             self._make_usable(commit, report)
@@ -157,7 +188,7 @@ class BareRepository:
     def is_sound(self, report: Report) -> bool:
         """Whether git finds every object of the mirror whole."""
         words = ["fsck", "--no-dangling", "--no-reflogs"]
-        with self._locked(report, shared=True) as fd:
+        with self.locked(report, shared=True) as fd:
             return self.store.git.run(words, git_dir=self.path, cancel=self.store.cancel, hold=(fd,)).ok
 
     def holds(self, commit: str) -> bool:
@@ -205,7 +236,9 @@ class BareRepository:
             if failure is not None and failure.reason == "commit" and not self.store.git.parse(place, pinned):
                 continue
             if self.store.offline:
-                raise _damaged_stock(place, self.url, commit, failure or _INCOMPLETE)
+                cause, path = (failure or _INCOMPLETE).cause, f"git/{place.name}"
+                why = f"commit {commit} of {self.url} cannot be read from it: {cause}"
+                raise damage_error(place.parent.parent, [Damage(path, "is damaged", why, path)])
             report(f"{place} is damaged; {self.url} is used instead")
             self._set_aside(report)
         return False
@@ -235,24 +268,18 @@ class BareRepository:
     def _fetch(
         self, options: Sequence[str], refspecs: Sequence[str], report: Report, fd: int
     ) -> Failure | None:
-        """Fetch over the network; git gives up at the first interrupted connection or 503."""
-        retry, delay = self.store.retry, self.store.retry.first_delay_s
-        for attempt in range(1, retry.attempts + 1):
+        """Fetch over the network; return what went wrong."""
+
+        def ask() -> ProcessResult:
             run = self.store.git.run(
                 [*_FETCH, *options, "--", self.url, *refspecs], git_dir=self.path, report=report,
-                cancel=self.store.cancel, stall_s=retry.stall_s, hold=(fd,),
+                cancel=self.store.cancel, stall_s=self.store.retry.stall_s, hold=(fd,),
             )  # fmt: skip
-            if run.ok:
-                return None
-            remove_leftovers(self.path)
-            failure = diagnose(run)
-            if not failure.transient or attempt == retry.attempts:
-                return failure
-            count = f"{attempt + 1} of {retry.attempts}"
-            report(f"{self.url}: {failure.reason}; trying again in {delay:g} s ({count})")
-            pause(delay, self.store.cancel)
-            delay *= 2
-        return None
+            if not run.ok:
+                remove_leftovers(self.path)
+            return run
+
+        return self.store.persist(ask, self.url, report)
 
     def _make_usable(self, commit: str, report: Report) -> bool:
         """Make the mirror, or set one aside that is known to be damaged; return whether it is an old one."""
@@ -269,7 +296,7 @@ class BareRepository:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 if not (self.path.parent / "CACHEDIR.TAG").exists():
                     write_atomic(self.path.parent / "CACHEDIR.TAG", _TAG)
-            make_bare(self.store.git, self.path, commit, [("gc.auto", "0")])
+            make_bare(self.store.git, self.path, commit)
         remove_leftovers(self.path)
         return is_old
 
@@ -295,7 +322,9 @@ class BareRepository:
         return self.store.git.query(args, git_dir=self.path).text
 
     @contextlib.contextmanager
-    def _locked(self, report: Report, *, shared: bool = False) -> Iterator[int]:
+    def locked(self, report: Report, *, shared: bool = False) -> Iterator[int]:
+        """Keep others out; with ``shared`` those who would change or clean up the mirror alone."""
+
         def waiting() -> None:
             report(f"waiting for another xpubuild that uses the mirror of {self.url}")
 
@@ -304,7 +333,7 @@ class BareRepository:
             yield fd
 
 
-def make_bare(git: Git, place: Path, commit: str, settings: Sequence[tuple[str, str]] = ()) -> None:
+def make_bare(git: Git, place: Path, commit: str) -> None:
     """Make an empty bare repository for ids like ``commit``, visible when it is whole; under its lock.
 
     Raises:
@@ -316,21 +345,11 @@ def make_bare(git: Git, place: Path, commit: str, settings: Sequence[tuple[str, 
             remove_tree(leftover)
         made = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
         kind = f"--object-format={object_format(commit)}"
-        answer = git.query(["init", "--quiet", "--bare", "--template=", kind, str(made)])
-        require(answer, f"making the repository {place}")
-        # For a git that still speaks protocol 0, which gives no single commits otherwise.
-        add_settings(made, [("uploadpack.allowAnySHA1InWant", "true"), *settings])
+        for words in (
+            ["init", "--quiet", "--bare", "--template=", kind, str(made)],
+            # For a git that still speaks protocol 0, which gives no single commits otherwise.
+            ["--git-dir", str(made), "config", "uploadpack.allowAnySHA1InWant", "true"],
+            ["--git-dir", str(made), "config", "gc.auto", "0"],
+        ):
+            require(git.query(words), f"making the repository {place}")
         made.rename(place)
-
-
-def _damaged_stock(place: Path, url: str, commit: str, failure: Failure) -> SourceIntegrityError:
-    """Return the error of a stock that cannot give what it should hold."""
-    folder = place.parent.parent
-    return SourceIntegrityError(
-        f"the mirror {folder} is damaged: {place.relative_to(folder)}",
-        why=f"commit {commit} of {url} cannot be read from it: {failure.cause}",
-        fix="with a network, fetch the same recipe again: only damaged files are downloaded again",
-        commands=(f"xpubuild check {shlex.quote(str(folder))}",),
-        evidence={"mirror": str(folder), "repository": place.name, "url": url, "commit": commit,
-                  "git": list(failure.lines)},
-    )  # fmt: skip

@@ -26,7 +26,6 @@ from xpubuild.supply.git.bare import RepositoryStore, Retry, remove_leftovers
 from xpubuild.supply.git.edits import Edit, MoveTraces, find_edits, in_the_way, read_built, refuse
 from xpubuild.supply.git.failures import diagnose, error_for, require
 from xpubuild.supply.git.git import Git, Report, locked, object_format
-from xpubuild.supply.git.hardening import add_settings
 from xpubuild.supply.git.integrity import verify_checkout
 from xpubuild.supply.git.pin import Pin
 from xpubuild.supply.git.submodules import Node, SourceTree, discover, list_tree, visit_all
@@ -43,8 +42,10 @@ from xpubuild.supply.git.worktree import (
 )
 
 #: What keeps the files equal to the blobs also for the git that the user runs in the checkout later.
-_SETTINGS = (("core.autocrlf", "false"), ("core.eol", "lf"), ("core.safecrlf", "false"))
-_ORIGIN = ("remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*")
+_SETTINGS = {
+    "core.autocrlf": "false", "core.eol": "lf", "core.safecrlf": "false",
+    "remote.origin.fetch": "+refs/heads/*:refs/remotes/origin/*",
+}  # fmt: skip
 _OURS = "xpubuild.url"
 _TRASH = "xpubuild-trash"
 
@@ -281,35 +282,30 @@ class _Work:
             # Follow a changed URL, unless the user has pointed origin elsewhere.
             owned, origin = self._get(git_dir, _OURS), self._get(git_dir, "remote.origin.url")
             if owned and owned == origin and owned != node.url:
-                self._set(git_dir, "remote.origin.url", node.url)
-                self._set(git_dir, _OURS, node.url)
+                self._configure(git_dir, {"remote.origin.url": node.url, _OURS: node.url})
         if node.parent is not None and self._get(git_dir, _OURS):
             with self.config:  # siblings write to one file, which git locks without waiting
-                self._set(self._git_dir(node.parent), f"submodule.{node.name}.url", node.url)
+                self._configure(self._git_dir(node.parent), {f"submodule.{node.name}.url": node.url})
 
     def _create(self, node: Node) -> Path:
         work_tree, git_dir = self.top / node.path, self.top / ".git"
         options = ["init", "--quiet", "--template=", f"--object-format={object_format(node.commit)}"]
-        settings = [*_SETTINGS, (_OURS, node.url), _ORIGIN, ("remote.origin.url", node.url)]
+        settings = {**_SETTINGS, _OURS: node.url, "remote.origin.url": node.url}
         with explained(work_tree, "making a checkout"):
             if node.parent is None:
                 self._must([*options, str(work_tree)])
-                add_settings(git_dir, settings)
+                self._configure(git_dir, settings)
                 return git_dir
             # Where git keeps a submodule's repository, with relative paths so that the tree can move.
             git_dir = self._git_dir(node.parent) / "modules" / node.name
-            settings.append(("core.worktree", os.path.relpath(work_tree, git_dir)))
+            settings["core.worktree"] = os.path.relpath(work_tree, git_dir)
             self._require_inside(work_tree)
             work_tree.mkdir(parents=True, exist_ok=True)
             git_dir.mkdir(parents=True, exist_ok=True)
             remove_leftovers(git_dir)  # of an earlier try that was killed; nobody else writes under our lock
-            if (git_dir / "HEAD").exists() and self._get(git_dir, _OURS):  # from an earlier pin
-                for key, value in settings:
-                    self._set(git_dir, key, value)
-            else:
+            if not ((git_dir / "HEAD").exists() and self._get(git_dir, _OURS)):  # none from an earlier pin
                 self._must([*options, "--bare", str(git_dir)])
-                self._set(git_dir, "core.bare", "false")
-                add_settings(git_dir, settings)
+            self._configure(git_dir, {"core.bare": "false", **settings})
             # Last: with this file the submodule is there, and HEAD and configuration have to be.
             link = f"gitdir: {os.path.relpath(git_dir, work_tree)}\n"
             (work_tree / ".git").write_text(link, "utf-8", "surrogateescape")
@@ -349,7 +345,7 @@ class _Work:
             raise error_for(failure, str(work_tree), node.commit)
         raise SourceIntegrityError(
             f"{work_tree} could not be checked out at {node.commit}",
-            why="; ".join(failure.lines) or run.result.describe(),
+            why="; ".join(failure.lines) or run.describe(),
             fix="if you do not need its content, move the folder away and run the same command again",
             evidence={"folder": str(work_tree), "git": list(failure.lines)},
         )
@@ -371,8 +367,9 @@ class _Work:
     def _get(self, git_dir: Path, key: str) -> str:
         return self.store.git.query(["config", "--get", key], git_dir=git_dir).text
 
-    def _set(self, git_dir: Path, key: str, value: str) -> None:
-        self._must(["config", key, value], git_dir)
+    def _configure(self, git_dir: Path, settings: Mapping[str, str]) -> None:
+        for key, value in settings.items():
+            self._must(["config", key, value], git_dir)
 
     def _must(self, args: list[str], git_dir: Path | None = None) -> None:
         require(self.store.git.query(args, git_dir=git_dir), f"making the checkout {self.top}")

@@ -14,13 +14,14 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from xpubuild.engine.files import explained, write_atomic, write_changed
 from xpubuild.engine.redact import recordable
 from xpubuild.errors import SourceIntegrityError
+from xpubuild.supply.git.failures import require
 from xpubuild.supply.git.git import Git, object_format
-from xpubuild.supply.git.hardening import setting
 from xpubuild.supply.git.own_tree import left_out
 from xpubuild.supply.git.serving import ConfigureItem
 from xpubuild.supply.git.submodules import GITLINK
@@ -95,29 +96,23 @@ def _repositories(
         git_dir = find_git_dir(source / place)
         for item in walk(git, source / place, git_dir, submodules=False) if git_dir is not None else ():
             if isinstance(item, Repository):
-                yield Repository(
-                    f"{place}/{item.path}".rstrip("/"),
-                    item.work_tree, item.git_dir, item.head, item.changes, item.entries,
-                )  # fmt: skip
+                yield replace(item, path=f"{place}/{item.path}".rstrip("/"))
 
 
 def _make_repository(git: Git, item: Repository, place: Path) -> None:
     """Make or renew the repository of a copy, at the commit and with the index of the original."""
     common = Path(git.query(["rev-parse", "--git-common-dir"], git_dir=item.git_dir).text)
     common = common if common.is_absolute() else item.git_dir / common
-    for folder in ("objects/info", "refs/heads"):
-        (place / folder).mkdir(parents=True, exist_ok=True)
     head = item.head or "0" * 40
     url = git.query(["config", "--get", "remote.origin.url"], git_dir=item.git_dir).text
-    text = setting("core.bare", "false")
-    text += setting("core.repositoryFormatVersion", "0" if object_format(head) == "sha1" else "1")
-    text += "" if object_format(head) == "sha1" else setting("extensions.objectFormat", "sha256")
-    text += setting("remote.origin.url", recordable(url)) if url else ""
-    for name, content in (
-        ("config", text), ("HEAD", f"{head}\n"),
-        ("objects/info/alternates", f"{common.resolve() / 'objects'}\n"),
-    ):  # fmt: skip
-        write_changed(place / name, content.encode("utf-8", "surrogateescape"))
+    kind = f"--object-format={object_format(head)}"
+    commands = [["init", "--quiet", "--template=", kind, str(place.parent.absolute())]]
+    set_url = ["--git-dir", str(place.absolute()), "config", "remote.origin.url", recordable(url)]
+    for words in [*commands, set_url] if url else commands:
+        require(git.query(words), f"copying {item.work_tree}")
+    alternates = f"{common.resolve() / 'objects'}\n".encode("utf-8", "surrogateescape")
+    write_changed(place / "objects/info/alternates", alternates)
+    write_changed(place / "HEAD", f"{head}\n".encode())
     for name, theirs in (("index", item.git_dir), ("shallow", common)):
         if (theirs / name).is_file():
             _copy(theirs / name, place / name)

@@ -95,12 +95,8 @@ class Built:
 
     def write(self, git_dir: Path) -> None:
         """Note it in a checkout's ``.git``, on the disk."""
-        document = {
-            **vars(self),
-            "made": sorted(self.made),
-            "before": sorted(self.before),
-            "pins": {**self.pins},
-        }
+        names = {"made": sorted(self.made), "before": sorted(self.before)}
+        document = {**vars(self), **names, "pins": dict(self.pins)}
         write_atomic(git_dir / _NOTE, json.dumps(document).encode())
 
 
@@ -257,9 +253,8 @@ def find_edits(
                 if not hidden:
                     continue
                 kind = f"{kind}, hides {hidden}"
-            edits.append(
-                Edit(place, kind, item.place(change.clone.rstrip("/")) if change.clone else item.path)
-            )
+            holder = item.place(change.clone.rstrip("/")) if change.clone else item.path
+            edits.append(Edit(place, kind, holder))
     return edits
 
 

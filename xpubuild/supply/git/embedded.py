@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from xpubuild.engine.files import remove_tree
 from xpubuild.errors import SourceIntegrityError
-from xpubuild.frozen import frozen
 from xpubuild.supply.git.bare import make_bare, remove_leftovers
 from xpubuild.supply.git.failures import require
 from xpubuild.supply.git.git import Git, locked
+from xpubuild.supply.git.pin import Pin
 
 #: The repository that has the others as submodules.
 TOP = "ops"
@@ -26,16 +26,6 @@ _BRANCH = "refs/heads/main"
 _HEADER = re.compile(rb"# v2 git bundle\n([0-9a-f]{40}) refs/heads/main\n\n")
 _LONGEST_HEADER = 200
 _END = "XPUBUILD_END"
-
-
-@frozen
-class EmbeddedRepos:
-    """Where the repositories are: ``commit`` and ``tree`` are the top's, ``repos`` is name -> folder."""
-
-    root_url: str
-    commit: str
-    tree: str
-    repos: Mapping[str, Path]
 
 
 def expected_commit(project: Path, name: str = TOP) -> str:
@@ -60,24 +50,21 @@ def root_url(into: Path) -> str:
     return (into.resolve() / f"{TOP}.git").as_uri()
 
 
-def materialise(project: Path, into: Path, env: Mapping[str, str]) -> EmbeddedRepos:
-    """Write ``into/NAME.git`` for every bundle beside ``project``; complete repositories stay as they are.
+def materialise(project: Path, into: Path) -> Pin:
+    """Write ``into/NAME.git`` for every bundle beside ``project``, and return the pin of the top.
 
-    Safe to call again after a kill and from several processes at once. Earlier commits stay in the
-    repositories, so that an older pin can still be checked out.
+    Complete repositories stay as they are. Safe to call again after a kill and from several processes at
+    once. Earlier commits stay in the repositories, so that an older pin can still be checked out.
 
     Raises:
         SourceIntegrityError: the installation is damaged.
         NoSpaceError, ToolchainError.
     """
-    git, folder = Git.open(env), into.resolve()
-    commit = expected_commit(project)
-    repos = {bundle.stem: folder / f"{bundle.stem}.git" for bundle in _bundles(project)}
+    git, folder, commit = Git.open(), into.resolve(), expected_commit(project)
     with locked(folder / ".lock"):
-        for name, place in repos.items():
-            _write(git, project.parent / f"{name}.bundle", expected_commit(project, name), place)
-    tree = git.parse(repos[TOP], f"{commit}^{{tree}}")
-    return EmbeddedRepos(root_url(into), commit, tree, repos)
+        for bundle in _bundles(project):
+            _write(git, bundle, expected_commit(project, bundle.stem), folder / f"{bundle.stem}.git")
+    return Pin(root_url(into), commit, git.parse(folder / f"{TOP}.git", f"{commit}^{{tree}}"))
 
 
 def _bundles(project: Path) -> list[Path]:

@@ -12,9 +12,10 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
+from xpubuild.engine.process import ProcessResult
 from xpubuild.errors import FetchError, NoSpaceError, SourceIntegrityError, ToolchainError, XpuBuildError
 from xpubuild.frozen import frozen
-from xpubuild.supply.git.git import Answer, GitRun
+from xpubuild.supply.git.git import Answer
 
 _LINES_SHOWN = 8
 _PROGRESS = re.compile(r"\d+% \(\d+/\d+\)|objects: \d+(?:, done\.)?$")
@@ -63,23 +64,23 @@ _TABLE: tuple[tuple[str, bool, str], ...] = (
 )
 
 
-def diagnose(run: GitRun) -> Failure:
+def diagnose(run: ProcessResult) -> Failure:
     """Read what a failed command printed."""
-    if run.stalled:
-        return Failure("timeout", True, _last_words(run.lines), "no output for too long")
-    failure = _read(run.lines)
-    return failure if failure.cause else replace(failure, cause=f"git {run.result.describe()}")
+    if run.cancelled or run.timed_out:
+        return Failure("timeout", True, _last_words(run.tail), "no output for too long")
+    failure = _read(run.tail)
+    return failure if failure.cause else replace(failure, cause=f"git {run.describe()}")
 
 
-def require(answer: Answer, doing: str) -> None:
-    """Raise where a short local command failed; ``doing`` says what it was for.
+def require(answer: Answer, doing: str) -> str:
+    """Return what a short local command printed; raise where it failed. ``doing`` says what it was for.
 
     Raises:
         NoSpaceError: the disk or quota is full.
         ToolchainError: anything else.
     """
     if answer.ok:
-        return
+        return answer.text
     failure = _read(answer.stderr.splitlines())
     if failure.reason == "no-space":
         raise _no_space(doing, failure)

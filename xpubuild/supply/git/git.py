@@ -26,7 +26,7 @@ from xpubuild.engine.lock import take
 from xpubuild.engine.places import another_place
 from xpubuild.engine.process import Cancel, ProcessResult, QueryResult, run
 from xpubuild.engine.redact import Redactor
-from xpubuild.errors import InterruptedByUserError, ToolchainError
+from xpubuild.errors import ToolchainError
 from xpubuild.frozen import frozen
 from xpubuild.supply.git.hardening import git_environment, with_settings, without_filters
 
@@ -40,7 +40,6 @@ _VERSION = re.compile(r"git version (?P<all>(\d+)\.(\d+)(?:\.\d+)*)")
 _IMPORT = threading.Lock()
 # A check of a large repository on a slow disk says nothing for long; fetches pass a shorter time.
 _LOCAL_STALL_S = 3600.0
-_TICK_S = 0.05
 
 
 @frozen
@@ -66,25 +65,11 @@ class _Stall(Cancel):
     """Stops a command that wrote nothing for ``limit_s``, or which the caller cancelled."""
 
     def __init__(self, outer: Cancel | None, limit_s: float) -> None:
-        super().__init__()
-        self.outer, self._limit_s, self.last = outer, limit_s, time.monotonic()
+        super().__init__(outer)
+        self._limit_s, self.last = limit_s, time.monotonic()
 
     def __bool__(self) -> bool:
-        return bool(self.outer) or time.monotonic() - self.last > self._limit_s
-
-
-@frozen
-class GitRun:
-    """How a long git command ended; ``stalled`` where it was stopped because it had gone silent."""
-
-    result: ProcessResult
-    lines: tuple[str, ...]
-    stalled: bool
-
-    @property
-    def ok(self) -> bool:
-        """Whether git ended by itself with status 0."""
-        return self.result.ok
+        return super().__bool__() or time.monotonic() - self.last > self._limit_s
 
 
 class Git:
@@ -109,10 +94,6 @@ class Git:
         program = resolve_executable("git", hardened)
         _require_usable(program, tuple(hardened.items()), answers)
         return cls(program, hardened)
-
-    def with_env(self, env: Mapping[str, str]) -> Git:
-        """Return the same git with another (already hardened) environment."""
-        return Git(self.program, env)
 
     def query(
         self, args: Sequence[str], *, git_dir: Path | None = None, work_tree: Path | None = None
@@ -139,8 +120,10 @@ class Git:
         stall_s: float = _LOCAL_STALL_S,
         deadline_s: float | None = None,
         hold: Sequence[int] = (),
-    ) -> GitRun:
+    ) -> ProcessResult:
         """Run a long command; ``hold`` are lock descriptors that live as long as git does.
+
+        The result is one that was cancelled where git went silent and was stopped.
 
         Raises:
             InterruptedByUserError: ``cancel`` was set.
@@ -158,9 +141,9 @@ class Git:
             cwd=work_tree or git_dir, on_line=on_line, deadline_s=deadline_s, cancel=watch,
             redact=self._redact, hold=hold,
         )  # fmt: skip
-        if cancel:
-            raise stopped()
-        return GitRun(result, result.tail, stalled=result.cancelled or result.timed_out)
+        if cancel is not None:
+            cancel.stop_here()
+        return result
 
     def is_whole(self, git_dir: Path, commit: str) -> bool:
         """Whether a repository has a commit with every object of its tree."""
@@ -243,28 +226,6 @@ def _argument_layer() -> Any:
     return Layer
 
 
-def pause(seconds: float, cancel: Cancel | None) -> None:
-    """Wait before another try.
-
-    Raises:
-        InterruptedByUserError: ``cancel`` was set.
-    """
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if cancel:
-            raise stopped()
-        time.sleep(_TICK_S)
-
-
-def stopped() -> InterruptedByUserError:
-    """Return the error of a run that was asked to stop."""
-    return InterruptedByUserError(
-        "fetching the sources was stopped",
-        why="Ctrl-C or SIGTERM, or another source failed first",
-        fix="run the same command again; what was fetched is kept",
-    )
-
-
 @contextlib.contextmanager
 def locked(
     path: Path,
@@ -283,11 +244,7 @@ def locked(
         ToolchainError: the file system cannot lock, or the file cannot be made.
         NoSpaceError: the disk is full.
     """
-
-    def waiting() -> None:
-        if cancel:
-            raise stopped()
-
+    waiting: Callable[[], None] = cancel.stop_here if cancel is not None else lambda: None
     with explained(path, "locking a source"):
         path.parent.mkdir(parents=True, exist_ok=True)
         # A link would have the file made where it leads to.

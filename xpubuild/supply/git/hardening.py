@@ -1,5 +1,5 @@
 """The environment of every git call: no settings of the caller's repository, no prompt, no hook, known
-protocols; and settings as a configuration file has them.
+protocols.
 
 The user's own git configuration stays in force for what a site needs to reach its servers (credential
 helpers, ``insteadOf``, proxies, certificates, ssh). What could change the tree that a commit gives, run a
@@ -9,9 +9,7 @@ precedence of all files.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 #: The protocols that git may use; ``ext::`` and other remote helpers would run a program of a URL's choice.
 PROTOCOLS = ("https", "http", "ssh", "git", "file")
@@ -101,33 +99,3 @@ def with_settings(env: Mapping[str, str], pairs: Iterable[tuple[str, str]]) -> d
         found |= {f"GIT_CONFIG_KEY_{count}": key, f"GIT_CONFIG_VALUE_{count}": value}
         count += 1
     return {**found, "GIT_CONFIG_COUNT": str(count)}
-
-
-def add_settings(git_dir: Path, pairs: Iterable[tuple[str, str]]) -> None:
-    """Append ``section.variable`` or ``section.name.variable`` settings to a repository's ``config``.
-
-    In one go, for a repository that no other process knows yet: git's lock on the file is not taken.
-
-    Raises:
-        ValueError: a key or value that the format cannot hold.
-    """
-    text = "".join(setting(key, value) for key, value in pairs)
-    with (git_dir / "config").open("a", encoding="utf-8", errors="surrogateescape", newline="") as stream:
-        stream.write(text)
-
-
-def setting(key: str, value: str) -> str:
-    """Return the lines of one setting for a git configuration file.
-
-    Raises:
-        ValueError: a key or value that the format cannot hold.
-    """
-    section, _, rest = key.partition(".")
-    name, _, variable = rest.rpartition(".")
-    if not all(re.fullmatch(r"[A-Za-z][A-Za-z0-9-]*", word) for word in (section, variable)):
-        raise ValueError(f"'{key}' is not the name of a setting")
-    if any(character in text for text in (name, value) for character in "\n\0"):
-        raise ValueError(f"'{key}' cannot be set to {value!r}")
-    name, value = (text.replace("\\", "\\\\").replace('"', '\\"') for text in (name, value))
-    header = f'{section} "{name}"' if name else section
-    return f'[{header}]\n\t{variable} = "{value}"\n'

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,23 +27,20 @@ from xpubuild.supply.git.submodules import read_links
 from xpubuild.supply.git.worktree import IGNORED, Missing, Repository, is_untouched, require_git_dir, walk
 
 
-def verify_checkout(
-    into: Path, pin: Pin, *, env: Mapping[str, str] | None = None, git: Git | None = None
-) -> dict[str, Any]:
+def verify_checkout(into: Path, pin: Pin, *, git: Git | None = None) -> dict[str, Any]:
     """Prove that ``into`` is the tree of ``pin`` and return the evidence.
 
-    The evidence holds ``url``, ``commit``, ``tree``, ``submodules`` (path, url, commit) and ``digest``: the
-    sha256 over ``path NUL mode NUL blob-id NEWLINE`` of every file and submodule of the recursive tree,
-    sorted by the bytes of the path. Nothing else may be in the tree but what builds of xpubuild created.
+    The evidence holds ``url``, ``commit``, ``tree`` and ``submodules`` (path, url, commit). Nothing else may
+    be in the tree but what builds of xpubuild created.
 
     Raises:
         SourceIntegrityError: it is not; the message names the file, submodule or commit.
         ToolchainError: git is missing or too old.
     """
-    git = git or Git.open(env)
+    git = git or Git.open()
     try:
         git_dir = require_git_dir(into)
-        repositories = _bare(git, into, pin, lambda _: read_built(git_dir))
+        repositories = _require_bare(git, into, pin, _look(git, into, pin), read_built(git_dir))
         tree = git.parse(git_dir, f"{pin.commit}^{{tree}}")
         if pin.tree not in (None, tree):
             why = f"its tree is {tree}, but the pin has {pin.tree}"
@@ -60,26 +55,28 @@ def verify_checkout(
         "commit": pin.commit,
         "tree": tree,
         "submodules": _submodules(git, repositories, pin.url) if pin.submodules else [],
-        "digest": _digest(repositories),
     }
 
 
-def _bare(
-    git: Git, into: Path, pin: Pin | None, built: Callable[[Sequence[Repository | Missing]], Built]
+def _look(git: Git, into: Path, pin: Pin | None) -> list[Repository | Missing]:
+    skip, submodules = (pin.skip, pin.submodules) if pin is not None else ((), False)
+    return list(walk(git, into, require_git_dir(into), submodules=submodules, skip=skip))
+
+
+def _require_bare(
+    git: Git, into: Path, pin: Pin | None, found: Sequence[Repository | Missing], built: Built
 ) -> list[Repository]:
     """Return the repositories of the tree; raise where they hold more or less than the pin and a build.
 
     Without a pin, for a tree with edits on purpose, nothing is refused.
     """
-    skip, submodules = (pin.skip, pin.submodules) if pin is not None else ((), False)
-    found = list(walk(git, into, require_git_dir(into), submodules=submodules, skip=skip))
-    repositories, note = [item for item in found if isinstance(item, Repository)], built(found)
+    repositories = [item for item in found if isinstance(item, Repository)]
     if pin is None:
         return repositories
     expected = {"": {pin.commit}}
     for item in repositories:
         expected |= {item.place(link): {commit} for link, commit in item.links().items()}
-    edits = find_edits(git, found, expected=expected, moving=None, built=note)
+    edits = find_edits(git, found, expected=expected, moving=None, built=built)
     if edits:
         raise refuse(into, edits, pin.commit)
     for lost in found:
@@ -101,18 +98,6 @@ def _submodules(git: Git, repositories: Sequence[Repository], url: str) -> list[
             if place in there:  # else the pin skips it
                 found.append({"path": place, "url": link.url, "commit": link.commit})
     return sorted(found, key=lambda entry: entry["path"])
-
-
-def _digest(repositories: Sequence[Repository]) -> str:
-    lines = sorted(
-        (os.fsencode(item.place(entry.path)), entry.mode, entry.oid)
-        for item in repositories
-        for entry in item.entries
-    )
-    total = hashlib.sha256()
-    for path, mode, oid in lines:
-        total.update(path + f"\0{mode}\0{oid}\n".encode("ascii"))
-    return total.hexdigest()
 
 
 @frozen
@@ -160,7 +145,7 @@ def begin_build(
         return  # the tree was looked at for the plan, and nothing is refused
     # What a developer left in a tree in use is no work of a build that ended.
     strict = replace(built, running="") if built.in_place else built
-    found = _bare(git, into, pin, lambda _: strict if kind == WHEEL else built)
+    found = _require_bare(git, into, pin, _look(git, into, pin), strict if kind == WHEEL else built)
     made = {name for name, change in extras(found) if strict.explains(name, change)}
     # What the pin ignores is of no account where developers build in place.
     counted = [name for name, change in extras(found) if notes or kind == WHEEL or change.kind != IGNORED]
@@ -194,28 +179,20 @@ class BuiltTreeProof:
         into = Path(self.into)
         place = self.notes or require_git_dir(into)
         built = read_built(place)
-
-        def evidence() -> dict[str, Any]:
-            names = {"appeared": sorted(built.made)} if self.notes is not None else {}
-            return {BARE: self.pin is not None, "made_in_tree": len(built.made), **names}
-
-        if built.running == IN_USE and self.pin is None:
-            return evidence()
-
-        def made(found: Sequence[Repository | Missing]) -> Built:
-            nonlocal built
+        if built.running != IN_USE or self.pin is not None:
+            git = Git.open()
+            found = _look(git, into, self.pin)
             if self.notes is not None:
                 built = replace(built, made=frozenset(name for name, _ in extras(found)) - built.before)
-                return built
-            built = replace(built, made=built.made_in(found)) if built.running in (WHEEL, EDITABLE) else built
-            return built
-
-        _bare(Git.open(), into, self.pin, made)
-        if built.running == WHEEL:
-            Built(built.made, pins=built.pins).write(place)
-        elif built.running == EDITABLE:
-            replace(built, running=IN_USE, besides=()).write(place)
-        return evidence()
+            elif built.running in (WHEEL, EDITABLE):
+                built = replace(built, made=built.made_in(found))
+            _require_bare(git, into, self.pin, found, built)
+            if built.running == WHEEL:
+                Built(built.made, pins=built.pins).write(place)
+            elif built.running == EDITABLE:
+                replace(built, running=IN_USE, besides=()).write(place)
+        names = {"appeared": sorted(built.made)} if self.notes is not None else {}
+        return {BARE: self.pin is not None, "made_in_tree": len(built.made), **names}
 
 
 def _broken(into: Path, why: str, fix: str) -> SourceIntegrityError:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 
@@ -82,28 +82,14 @@ class OwnTree:
     def summary(self) -> str:
         """Return in words what is built."""
         shown = [*self.files[:_SHOWN], *(["..."] if len(self.files) > _SHOWN else [])]
-        differs = (
-            f"{len(self.files)} paths differ: {', '.join(shown)}" if shown else "nothing differs from it"
-        )
-        return f"{self.top} as it is, {self.base}; {differs}"
+        differs = f"{len(self.files)} paths differ: {', '.join(shown)}"
+        return f"{self.top} as it is, {self.base}; {differs if shown else 'nothing differs from it'}"
 
     def shim(self, tree: Path) -> str:
         """Return the text of the git that builds of it run; ``tree`` is where it is built."""
         kept = [str((tree / item.path).resolve()) for item in self.clones if item.kept]
         places = " | ".join(map(shlex.quote, kept)) or "''"
         return _SHIM.format(places=places, git=shlex.quote(self.git))
-
-
-def dirty_digest(
-    into: Path, *, env: Mapping[str, str] | None = None, skip: Collection[str] = ()
-) -> str | None:
-    """Return the digest of ``own_tree``, None where nothing differs.
-
-    Raises:
-        SourceIntegrityError: ``into`` is not a checkout, or git cannot read it.
-    """
-    found = own_tree(into, git=Git.open(env), skip=skip)
-    return None if found is None else found.digest
 
 
 def own_tree(

@@ -8,6 +8,7 @@ checked out, proved, mirrored and served by what does so for every commit.
 from __future__ import annotations
 
 import hashlib
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -51,12 +52,8 @@ class Change:
     @property
     def key(self) -> str:
         """What the change is, whatever it is called."""
-        kind = "revert" if self.revert else "apply"
-        return (
-            f"{kind} {self.commit}"
-            if self.commit
-            else f"apply sha256:{hashlib.sha256(self.text).hexdigest()}"
-        )
+        what = self.commit or f"sha256:{hashlib.sha256(self.text).hexdigest()}"
+        return f"{'revert' if self.revert else 'apply'} {what}"
 
 
 @frozen
@@ -115,13 +112,12 @@ def patched(
             mirror.ensure(commit, report=report)
             break
     else:
-        with scratch_folder("patch") as folder, mirror.locked(report):
-            todo = (
-                [(Change("the patch of the lock"), locked.encode())]
-                if locked is not None
-                else [(change, _text(store, pin.url, change, folder, report)) for change in changes]
-            )
-            own = git.with_env({**git.env, **IDENTITY, "GIT_INDEX_FILE": str(folder / "index")})
+        with scratch_folder("patch") as folder, mirror.locked(report, shared=True):
+            if locked is not None:
+                todo = [(Change("the patch of the lock"), locked.encode())]
+            else:
+                todo = [(change, _text(store, pin.url, change, folder, report)) for change in changes]
+            own = Git(git.program, {**git.env, **IDENTITY, "GIT_INDEX_FILE": str(folder / "index")})
             _ask(own, mirror.path, "read-tree", pin.commit)
             for change, text in todo:
                 (folder / "patch").write_bytes(text)
@@ -143,9 +139,7 @@ def patched(
             commit = _ask(own, mirror.path, *utf8, "commit-tree", tree, "-p", pin.commit, "-m", message)
             _ask(own, mirror.path, "update-ref", f"{PINS}/{commit}", commit)
     remember(store, pin.url, name, commit)
-    patch = git.query([*_DIFF, pin.commit, commit], git_dir=mirror.path).stdout.decode(
-        "utf-8", "surrogateescape"
-    )
+    patch = os.fsdecode(git.query([*_DIFF, pin.commit, commit], git_dir=mirror.path).stdout)
     tree = git.parse(mirror.path, f"{commit}^{{tree}}")
     return Patched(pin.url, pin.commit, commit, tree, patch, name, message)
 
@@ -186,6 +180,4 @@ def _apply(git: Git, git_dir: Path, pin: Pin, change: Change, file: Path) -> Non
 
 
 def _ask(git: Git, git_dir: Path, *words: str) -> str:
-    answer = git.query(words, git_dir=git_dir)
-    require(answer, "making a patched tree")
-    return answer.text
+    return require(git.query(words, git_dir=git_dir), "making a patched tree")

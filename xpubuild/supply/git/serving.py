@@ -20,14 +20,14 @@ from typing import Any, Protocol
 
 from xpubuild.documents import plain
 from xpubuild.engine.files import write_atomic
-from xpubuild.engine.process import Cancel
+from xpubuild.engine.process import ProcessResult
 from xpubuild.engine.redact import recordable
 from xpubuild.errors import FetchError, RecipeError, SourceIntegrityError
 from xpubuild.frozen import frozen
 from xpubuild.supply.git.bare import RepositoryStore, make_bare
-from xpubuild.supply.git.failures import Failure, diagnose, error_for, require
-from xpubuild.supply.git.git import Git, Report, pause
-from xpubuild.supply.git.hardening import setting, without_filters
+from xpubuild.supply.git.failures import Failure, error_for, require
+from xpubuild.supply.git.git import Git, Report
+from xpubuild.supply.git.hardening import without_filters
 from xpubuild.supply.git.pin import Pin, is_id, is_ref, mirror_name, normalised, problem_with
 from xpubuild.supply.git.submodules import Node, discover
 from xpubuild.supply.git.worktree import require_git_dir
@@ -95,21 +95,22 @@ def configure_time_pins(
     The pin file of the tree counts before the recipe: it is what the build will read. That the two agree is
     proved where the tree is checked out (``recipe.tree``).
     """
-    return [replace(_pin(git, git_dir, commit, item), replaces=item.replaces) for item in items]
-
-
-def _pin(git: Git, git_dir: Path, commit: str, item: ConfigureItem) -> ConfigurePin:
-    stated = None
-    if item.pin_file is not None:
-        answer = git.query(["cat-file", "blob", f"{commit}:{item.pin_file}"], git_dir=git_dir)
-        text = answer.stdout.decode("utf-8", "replace")
-        stated = asked_by(text, item.replaces or item.url) if answer.ok else None
-    if stated is not None and is_id(stated):
-        return ConfigurePin(item.url, stated, None, item.path)
-    if stated is not None and is_ref(stated):
-        return ConfigurePin(item.url, item.commit, stated, item.path)
-    note = f"{item.pin_file or 'the tree'} does not state which commit of {item.url} the build clones"
-    return ConfigurePin(item.url, item.commit, item.ref, item.path, "" if item.commit or item.ref else note)
+    found = []
+    for item in items:
+        pinned, ref = item.commit, item.ref
+        stated: str | None = None
+        if item.pin_file is not None:
+            answer = git.query(["cat-file", "blob", f"{commit}:{item.pin_file}"], git_dir=git_dir)
+            text = answer.stdout.decode("utf-8", "replace")
+            stated = asked_by(text, item.replaces or item.url) if answer.ok else None
+        if stated is not None and is_id(stated):
+            pinned, ref = stated, None
+        elif stated is not None and is_ref(stated):
+            ref = stated
+        note = f"{item.pin_file or 'the tree'} does not state which commit of {item.url} the build clones"
+        note = "" if pinned or ref else note
+        found.append(ConfigurePin(item.url, pinned, ref, item.path, note, item.replaces))
+    return found
 
 
 def asked_by(text: str, url: str) -> str | None:
@@ -168,7 +169,13 @@ def serve_tree(
     for pin in configure_time_pins(store.git, require_git_dir(tree), commit, items):
         if pin.asked_for is None:
             if store.offline:
-                raise _unknown(pin)
+                raise FetchError(
+                    f"{pin.url} is not in the mirror: it is unknown which commit the build will request",
+                    why=pin.note,
+                    fix="write a recipe that extends this one and sets the commit or tag of the repository at"
+                    " source.configure_time, then fetch again",
+                    evidence={"reason": "offline", "url": pin.url},
+                )
             report(f"{pin.note}; the build clones it over the network")
             continue
         pinned = pin.commit or named_commit(store, pin.url, pin.ref or "")
@@ -180,22 +187,15 @@ def serve_tree(
             one = _serve_one(store, node, asked_for, into, report)
             served.append(replace(one, replaces=pin.replaces or "") if node.parent is None else one)
     # Last, and the list after it: what is in the list is there whole.
-    text = _config(served, into, environ, store.git.filters())
-    write_atomic(into / CONFIG, text.encode("utf-8", "surrogateescape"))
+    into.mkdir(parents=True, exist_ok=True)
+    draft = into / f"{CONFIG}.new"
+    draft.unlink(missing_ok=True)
+    for key, value in _config(served, into, environ, store.git.filters()):
+        words = ["config", "--file", str(draft.absolute()), "--add", key, value]
+        require(store.git.query(words), "writing the configuration of git for the build")
+    draft.replace(into / CONFIG)
     write_atomic(into / LIST, json.dumps(plain(served), indent=1).encode() + b"\n")
     return served
-
-
-def _unknown(pin: ConfigurePin) -> FetchError:
-    return FetchError(
-        f"{pin.url} is not in the mirror: it is unknown which commit the build will request",
-        why=pin.note,
-        fix=(
-            "write a recipe that extends this one and sets the commit or tag of this repository at "
-            "source.configure_time, then fetch again"
-        ),
-        evidence={"reason": "offline", "url": pin.url},
-    )
 
 
 def _serve_one(store: RepositoryStore, node: Node, asked_for: str, into: Path, report: Report) -> Served:
@@ -214,7 +214,9 @@ def _serve_one(store: RepositoryStore, node: Node, asked_for: str, into: Path, r
     return Served(node.url, node.commit, tree, asked_for, node.path, git_dir.name)
 
 
-def _config(served: Sequence[Served], into: Path, environ: Mapping[str, str], filters: Sequence[str]) -> str:
+def _config(
+    served: Sequence[Served], into: Path, environ: Mapping[str, str], filters: Sequence[str]
+) -> list[tuple[str, str]]:
     """Return the configuration by which git finds the repositories; the user's own is read first."""
     home, named = environ.get("HOME"), environ.get("GIT_CONFIG_GLOBAL")
     config = environ.get("XDG_CONFIG_HOME") or (f"{home}/.config" if home else "")
@@ -229,8 +231,7 @@ def _config(served: Sequence[Served], into: Path, environ: Mapping[str, str], fi
             bare = normalised(name)
             for url in (name, bare, f"{bare}.git"):
                 folders.setdefault(url, item.folder)
-    pairs += [(f"url.{into / folder}.insteadOf", url) for url, folder in folders.items()]
-    return "".join(setting(key, value) for key, value in pairs)
+    return pairs + [(f"url.{into / folder}.insteadOf", url) for url, folder in folders.items()]
 
 
 @frozen
@@ -280,10 +281,7 @@ def _broken(place: Path, why: str) -> SourceIntegrityError:
     )
 
 
-#: How long a server is asked for the commit of a tag or branch.
-DEADLINE_S = 60.0
-_ATTEMPTS = 3
-_TICK_S = 0.05
+_LEAST_S = 0.05
 _LISTED = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})\t(\S+)")
 NAMED = "refs/xpubuild/named"
 #: A repository's ids are taken to be SHA-1 as long as none of them is known.
@@ -291,13 +289,15 @@ _SOME_ID = "0" * 40
 
 
 def named_commit(store: RepositoryStore, url: str, ref: str) -> str:
-    """Return the commit that ``ref`` of ``url`` is at: as a stock remembers it, else as the server says.
+    """Return the commit that ``ref`` of ``url`` is at: as a stock remembers it, else as the server says now.
 
-    Offline, what the user's own mirror remembers counts too.
+    Offline, what the user's own mirror remembers counts too. A tag counts before a branch of the same name,
+    and of an annotated tag the commit it is about.
 
     Raises:
-        FetchError: offline, and no mirror remembers it; or the server cannot be asked.
+        FetchError: offline, and no mirror remembers it; or the server cannot be asked, or has no such ref.
         RecipeError: ``url`` or ``ref`` is not one that git may be given.
+        InterruptedByUserError: the store's ``cancel`` was set.
     """
     own = [store.mirror(url, _SOME_ID).path] if store.offline else []
     for place in (*store.stocked(url, _SOME_ID), *own):
@@ -305,7 +305,21 @@ def named_commit(store: RepositoryStore, url: str, ref: str) -> str:
             return known
     if store.offline:
         raise error_for(Failure("offline"), url, ref)
-    return remote_commit(url, ref, git=store.git, cancel=store.cancel)
+    names: tuple[str, ...] = (f"refs/tags/{ref}^{{}}", f"refs/tags/{ref}", f"refs/heads/{ref}")
+    if ref.startswith("refs/"):
+        names = (f"{ref}^{{}}", ref)
+    wrong = None if is_ref(ref) else "it is not the name of a tag or branch"
+    found = _listed(store, url, names, f"'{ref}'", wrong)
+    commit = next((found[name] for name in names if name in found), None)
+    if commit is None:
+        raise FetchError(
+            f"{url} has no tag or branch '{ref}'",
+            why="the server does not list it",
+            fix="correct the ref of the source in the recipe",
+            commands=(f"git ls-remote --tags --heads -- {shlex.quote(url)}",),
+            evidence={"reason": "commit", "url": url, "ref": ref},
+        )
+    return commit
 
 
 def remember(store: RepositoryStore, url: str, ref: str, commit: str) -> None:
@@ -319,58 +333,22 @@ def remember(store: RepositoryStore, url: str, ref: str, commit: str) -> None:
     require(answer, f"noting {ref} of {url}")
 
 
-def remote_commit(
-    url: str, ref: str, *, git: Git, cancel: Cancel | None = None, deadline_s: float = DEADLINE_S
-) -> str:
-    """Return the commit that ``ref`` of the repository at ``url`` is at now.
-
-    A tag counts before a branch of the same name, and of an annotated tag the commit it is about.
-
-    Raises:
-        RecipeError: URL or ref is not one that git may be given.
-        FetchError: the server cannot be asked, or has no such tag or branch.
-        InterruptedByUserError: ``cancel`` was set.
-    """
-    names: tuple[str, ...] = (f"refs/tags/{ref}^{{}}", f"refs/tags/{ref}", f"refs/heads/{ref}")
-    if ref.startswith("refs/"):
-        names = (f"{ref}^{{}}", ref)
-    wrong = None if is_ref(ref) else "it is not the name of a tag or branch"
-    found = _listed(git, url, names, f"'{ref}'", cancel=cancel, deadline_s=deadline_s, wrong=wrong)
-    commit = next((found[name] for name in names if name in found), None)
-    if commit is None:
-        raise FetchError(
-            f"{url} has no tag or branch '{ref}'",
-            why="the server does not list it",
-            fix="correct the ref of the source in the recipe",
-            commands=(f"git ls-remote --tags --heads -- {shlex.quote(url)}",),
-            evidence={"reason": "commit", "url": url, "ref": ref},
-        )
-    return commit
-
-
-def remote_tags(url: str, *, git: Git, cancel: Cancel | None = None) -> dict[str, str]:
+def remote_tags(store: RepositoryStore, url: str) -> dict[str, str]:
     """Return the version tags (v and a digit) of the repository at ``url``, each with the commit it is about.
 
     Raises:
         RecipeError: git may not be given the URL.
         FetchError: the server cannot be asked.
-        InterruptedByUserError: ``cancel`` was set.
+        InterruptedByUserError: the store's ``cancel`` was set.
     """
-    found = _listed(git, url, ("refs/tags/v[0-9]*",), "its tags", cancel=cancel)
+    found = _listed(store, url, ("refs/tags/v[0-9]*",), "its tags")
     # Of an annotated tag, the commit follows under its name with ^{}.
     plain = {name: commit for name, commit in found.items() if not name.endswith("^{}")}
     return {name.removeprefix("refs/tags/"): found.get(f"{name}^{{}}", plain[name]) for name in plain}
 
 
 def _listed(
-    git: Git,
-    url: str,
-    names: tuple[str, ...],
-    what: str,
-    *,
-    cancel: Cancel | None,
-    deadline_s: float = DEADLINE_S,
-    wrong: str | None = None,
+    store: RepositoryStore, url: str, names: tuple[str, ...], what: str, wrong: str | None = None
 ) -> dict[str, str]:
     """List the names at the server; a server that is only busy is asked again."""
     reason = problem_with(url) or wrong
@@ -380,16 +358,14 @@ def _listed(
             why=reason,
             fix="correct url and ref of the source in the recipe",
         )
-    end = time.monotonic() + deadline_s
-    for attempt in range(1, _ATTEMPTS + 1):
-        lines: list[str] = []
-        words = ["ls-remote", "--quiet", "--", url, *names]
-        left = max(end - time.monotonic(), _TICK_S)
-        run = git.run(words, report=lines.append, cancel=cancel, deadline_s=left)
-        if run.ok:
-            return {match[2]: match[1] for line in lines if (match := _LISTED.fullmatch(line))}
-        failure = diagnose(run)
-        if not failure.transient or attempt == _ATTEMPTS or time.monotonic() + attempt > end:
-            break
-        pause(attempt, cancel)
-    raise error_for(replace(failure, lines=failure.lines[-3:]), url, what.strip("'"))
+    end, lines = time.monotonic() + store.retry.answer_s, list[str]()
+
+    def ask() -> ProcessResult:
+        lines.clear()
+        words, left = ["ls-remote", "--quiet", "--", url, *names], max(end - time.monotonic(), _LEAST_S)
+        return store.git.run(words, report=lines.append, cancel=store.cancel, deadline_s=left)
+
+    failure = store.persist(ask, url, lambda _: None, end)
+    if failure is not None:
+        raise error_for(replace(failure, lines=failure.lines[-3:]), url, what.strip("'"))
+    return {match[2]: match[1] for line in lines if (match := _LISTED.fullmatch(line))}

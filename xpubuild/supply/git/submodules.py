@@ -11,8 +11,8 @@ import itertools
 import os
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.redact import recordable
@@ -28,7 +28,6 @@ _FILE = ".gitmodules"
 # PyTorch 2.6 has 3 levels and some 80 repositories. A chain made to exhaust a machine ends here.
 _DEEPEST = 12
 _MOST = 1000
-T = TypeVar("T")
 
 
 @frozen
@@ -41,18 +40,11 @@ class TreeEntry:
 
 
 @frozen
-class Link:
-    """A submodule: the commit its parent names, and where that can be found."""
-
-    path: str
-    name: str
-    url: str
-    commit: str
-
-
-@frozen
 class Node:
-    """One repository. ``path`` is its place in the tree, "" for the top; ``name`` is from ``.gitmodules``."""
+    """One repository. ``path`` is its place in the tree, "" for the top; ``name`` is from ``.gitmodules``.
+
+    As ``read_links`` gives it, it is a submodule by itself: ``path`` is its place in its parent.
+    """
 
     path: str
     name: str
@@ -91,7 +83,7 @@ def list_tree(git: Git, git_dir: Path, commit: str) -> tuple[TreeEntry, ...]:
     return tuple(found)
 
 
-def read_links(git: Git, git_dir: Path, commit: str, url: str) -> tuple[Link, ...]:
+def read_links(git: Git, git_dir: Path, commit: str, url: str) -> tuple[Node, ...]:
     """Return the submodules of ``commit``, their URLs resolved against ``url``, the repository's own.
 
     Raises:
@@ -121,7 +113,7 @@ def read_links(git: Git, git_dir: Path, commit: str, url: str) -> tuple[Link, ..
 
 def links_of(
     links: Mapping[str, str], sections: Mapping[str, Mapping[str, str]], url: str, where: str
-) -> tuple[Link, ...]:
+) -> tuple[Node, ...]:
     """Join gitlinks (path -> commit) with the sections of ``.gitmodules`` (name -> keys), checking both.
 
     Raises:
@@ -142,7 +134,7 @@ def links_of(
             raise _refused(where, name, f"its path '{path}' is in a .git folder")
         if name.startswith("-") or {"", ".", ".."}.intersection(words) or not name.isprintable():
             raise _refused(where, name, "its name is outside .git/modules or would be read as an option")
-        found.append(Link(path, name, _resolved(url, sections[name].get("url", ""), where, name), commit))
+        found.append(Node(path, name, _resolved(url, sections[name].get("url", ""), where, name), commit))
     # A name below another: git would put one repository inside the other's.
     for one, other in itertools.pairwise(sorted(f"{link.name}/" for link in found)):
         if other.startswith(one):
@@ -215,9 +207,7 @@ def _children(mirror: BareRepository, node: Node) -> list[Node]:
     if links and node.depth >= _DEEPEST:
         raise _too_many(node, f"its submodules are nested more than {_DEEPEST} deep")
     above = f"{node.path}/" if node.path else ""
-    return [
-        Node(above + link.path, link.name, link.url, link.commit, node.path, node.depth + 1) for link in links
-    ]
+    return [replace(it, path=above + it.path, parent=node.path, depth=node.depth + 1) for it in links]
 
 
 def require_tree(mirror: BareRepository, pin: Pin) -> None:
@@ -251,23 +241,23 @@ def _too_many(what: Pin | Node, why: str) -> SourceIntegrityError:
 
 
 def visit_all(
-    first: T,
-    visit: Callable[[T], Iterable[T]],
+    first: Node,
+    visit: Callable[[Node], Iterable[Node]],
     *,
     jobs: int,
     cancel: Cancel,
-    on_progress: Callable[[int, int, T], None],
-) -> list[T]:
+    on_progress: Callable[[int, int, Node], None],
+) -> list[Node]:
     """Call ``visit`` on ``first`` and on everything it returns; return all, in the order they ended.
 
     ``on_progress`` gets (done, known so far, the one that ended). The first exception sets ``cancel``, waits
     for what still runs, and is raised.
     """
-    ended: list[T] = []
+    ended: list[Node] = []
     with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
-        running: dict[Future[list[T]], T] = {}
+        running: dict[Future[list[Node]], Node] = {}
 
-        def start(item: T) -> None:
+        def start(item: Node) -> None:
             running[pool.submit(lambda: list(visit(item)))] = item
 
         try:

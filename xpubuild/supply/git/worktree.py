@@ -150,7 +150,7 @@ def inspect(git: Git, path: str, work_tree: Path, git_dir: Path) -> Repository:
         changes.append(Change(name.rstrip("/"), kind))
         below = find_git_dir(work_tree / name) if name.endswith("/") else None
         if below is not None:  # a repository that a build has cloned into the tree
-            own = git.with_env({key: value for key, value in git.env.items() if key != "GIT_INDEX_FILE"})
+            own = Git(git.program, {key: value for key, value in git.env.items() if key != "GIT_INDEX_FILE"})
             for nested in walk(own, work_tree / name, below, submodules=False):
                 place = f"{name}{nested.path}/".replace("//", "/")
                 if isinstance(nested, Repository):

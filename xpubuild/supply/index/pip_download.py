@@ -96,11 +96,8 @@ def pip_download(
         if isinstance(error, SourceIntegrityError):
             raise error
     if isinstance(error, (ToolchainError, UnsatisfiableError)):
-        what, more_known = (
-            f"{error.what} (for Python {first.python})",
-            {**error.evidence, "python": first.python},
-        )
-        raise FetchError(what, why=error.why, fix=error.fix, commands=error.commands, evidence=more_known)
+        what, known = f"{error.what} (for Python {first.python})", {**error.evidence, "python": first.python}
+        raise FetchError(what, why=error.why, fix=error.fix, commands=error.commands, evidence=known)
     raise error
 
 

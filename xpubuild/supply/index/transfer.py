@@ -6,14 +6,15 @@ other host. Whoever asked can be stopped all the time.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
-import os
 import re
 import shlex
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, wait
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
@@ -23,19 +24,12 @@ from requests.adapters import HTTPAdapter
 from urllib3.util.retry import Retry
 
 from xpubuild.engine.environment import base_environment
-from xpubuild.engine.files import explained, fsync_dir
+from xpubuild.engine.files import explained, replacing
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.redact import Redactor, recordable
-from xpubuild.engine.temporary import new_draft
-from xpubuild.errors import (
-    FetchError,
-    InterruptedByUserError,
-    RecipeError,
-    SourceIntegrityError,
-    ToolchainError,
-)
-from xpubuild.supply.index.files import RemoteFile, is_filename
+from xpubuild.errors import FetchError, RecipeError, SourceIntegrityError, ToolchainError
+from xpubuild.supply.depot.entries import is_filename
 from xpubuild.supply.index.pipconf import authorities, local_path, pip_settings, switched_on
 
 if TYPE_CHECKING:
@@ -170,8 +164,8 @@ def in_threads(
         threading.Thread(target=serve, daemon=True).start()
     try:
         while True:
-            if cancel:
-                raise _stopped()
+            if cancel is not None:
+                cancel.stop_here()
             done, waiting = wait([future for future, _ in tasks], _LOOK_EVERY_S, FIRST_EXCEPTION)
             for future in done:
                 future.result()
@@ -181,150 +175,132 @@ def in_threads(
         stop.set()
 
 
-def _stopped() -> InterruptedByUserError:
-    return InterruptedByUserError(
-        "a download was stopped", fix="run the same command again; what is whole is kept"
-    )
-
-
 def download(
-    file: RemoteFile,
+    link: str,
+    sha256: str | None,
     into: Path,
+    name: str,
     *,
-    on_bytes: Callable[[int], None] | None = None,
+    size: int | None = None,
+    on_bytes: Callable[[int], None] = lambda _: None,
     cancel: Cancel | None = None,
     session: Session | None = None,
 ) -> Path:
-    """Fetch ``file`` into the folder ``into`` and return its place; one that is there and right is kept.
+    """Fetch a file into a folder and return its place there; one that is there and right is kept.
 
-    ``on_bytes`` gets how many bytes more are here, a negative number where some are discarded, in another
-    thread, one call at a time. A connection that is cut is carried on with. ``session`` is one whose
-    connections are used again.
+    ``link`` may hold a login, which is shown nowhere. ``sha256`` is None where nobody states it, ``size`` the
+    bytes that are known of. ``on_bytes`` gets how many bytes more are here, a negative number where some are
+    discarded, in another thread, one call at a time. A connection that is cut is carried on with. ``session``
+    is one whose connections are used again.
 
     Raises:
         RecipeError: the file's name is none.
         FetchError: it could not be fetched; names file and server.
         SourceIntegrityError: what came has another hash; nothing of it is kept.
-        NoSpaceError, ToolchainError: ``into`` cannot be written.
+        NoSpaceError, ToolchainError: the folder cannot be written.
         InterruptedByUserError: ``cancel`` was set.
     """
-    if not is_filename(file.filename):
+    if not is_filename(name):
         raise RecipeError(
-            f"'{file.filename}' is not the name of a package file",
+            f"'{name}' is not the name of a package file",
             why="it would be outside the download folder, or hidden in it",
             fix="correct the lock or list that has it",
         )
-    place, seen = into / file.filename, 0
-
-    def tell(now: int) -> None:
-        nonlocal seen
-        if on_bytes is not None:
-            on_bytes(now - seen)
-        seen = now
-
-    with explained(into, f"fetching {shlex.quote(file.filename)}"):
-        if file.sha256 and place.is_file() and file_sha256(place) == file.sha256:
-            tell(place.stat().st_size)
+    place = into / name
+    with explained(into, f"fetching {shlex.quote(name)}"):
+        if sha256 and place.is_file() and file_sha256(place) == sha256:
+            on_bytes(place.stat().st_size)
             return place
         into.mkdir(parents=True, exist_ok=True)
-        descriptor, draft = new_draft(into)
-        try:
-            with os.fdopen(descriptor, "r+b") as stream:
-                _receive(file, stream, session or Session(), tell, cancel)
-                stream.flush()
-                os.fsync(descriptor)
-            found, size = file_sha256(draft), draft.stat().st_size
-            if file.sha256 not in (None, found):
-                raise _wrong(file, found, size)
-            draft.chmod(0o644)
-            draft.replace(place)
-        finally:
-            draft.unlink(missing_ok=True)
-        fsync_dir(into)
+        with replacing(place) as stream:
+            transfer = _Transfer(link, name, stream, size, on_bytes, cancel)
+            transfer.perform(session or Session())
+            found, shown = transfer.total.hexdigest(), recordable(link, tokens_in_path=True)
+            if sha256 not in (None, found):
+                raise SourceIntegrityError(
+                    f"{name} is not the file that is pinned",
+                    why=f"{shown} gave {transfer.have} bytes with sha256 {found}; expected {sha256}",
+                    fix="it was replaced or damaged on the server, or by a proxy: correct it there, then"
+                    f" {_AGAIN}",
+                    evidence={"file": name, "url": shown, "expected": sha256, "got": found},
+                )
     return place
 
 
-_Take = Callable[[Iterable[bytes]], None]
+@dataclass
+class _Transfer:
+    """A file on its way into ``stream``; ``total`` is the hash of what it has, ``have`` the bytes of that."""
 
+    link: str
+    name: str
+    stream: BinaryIO
+    size: int | None
+    on_bytes: Callable[[int], None]
+    cancel: Cancel | None
 
-def _receive(
-    file: RemoteFile, stream: BinaryIO, session: Session, tell: Callable[[int], None], cancel: Cancel | None
-) -> None:
-    """Write the whole file: of this machine, or of a server."""
+    def __post_init__(self) -> None:
+        self.total, self.have = hashlib.sha256(), 0
 
-    def take(chunks: Iterable[bytes]) -> None:
+    def perform(self, session: Session) -> None:
+        """Write the whole file: of this machine, or of a server. Tries without progress are counted."""
+        if (path := local_path(self.link)) is not None:
+            try:
+                with path.open("rb") as source:
+                    return self._take(iter(lambda: source.read(_CHUNK), b""))
+            except (FileNotFoundError, PermissionError, IsADirectoryError) as error:
+                raise self._failed(f"{path}: {error.strerror}") from error
+        furthest, vain = 0, 0
+        while True:
+            try:
+                return in_threads(self._ask, [session], self.cancel)[0]
+            except requests.RequestException as error:
+                raise self._failed(explain(error)) from None
+            except (urllib3.exceptions.HTTPError, ConnectionError, TimeoutError) as error:
+                vain = vain + 1 if self.have <= furthest else 0
+                furthest = max(furthest, self.have)
+                if vain > session.retries:
+                    why = f"the connection was cut {vain} times at {furthest} bytes: {error}"
+                    raise self._failed(why) from None
+                time.sleep(min(4.0, _BACKOFF_S * (2**vain - 1)))
+
+    def _take(self, chunks: Iterable[bytes]) -> None:
         for chunk in chunks:
-            if cancel:
-                raise _stopped()
-            stream.write(chunk)
-            tell(stream.tell())
-            if file.size is not None and stream.tell() > file.size:
+            if self.cancel is not None:
+                self.cancel.stop_here()
+            self.stream.write(chunk)
+            self.total.update(chunk)
+            self.have += len(chunk)
+            self.on_bytes(len(chunk))
+            if self.size is not None and self.have > self.size:
                 return  # the hash will say that it is another file
 
-    if (path := local_path(file.link)) is not None:
-        try:
-            with path.open("rb") as source:
-                take(iter(lambda: source.read(_CHUNK), b""))
-        except (FileNotFoundError, PermissionError, IsADirectoryError) as error:
-            raise _failed(file, f"{path}: {error.strerror}") from error
-    else:
-        _receive_all(file, stream, session, take, cancel)
+    def _ask(self, session: Session) -> None:
+        begin = self.have
+        with session.ask(self.link, {"Range": f"bytes={begin}-"} if begin else {}) as response:
+            carried_on = response.headers.get("Content-Range", "").startswith(f"bytes {begin}-")
+            if begin and not (response.status_code == _PARTIAL and carried_on):
+                self.stream.seek(0)
+                self.stream.truncate()
+                self.on_bytes(-begin)
+                self.total, self.have = hashlib.sha256(), 0
+            if response.status_code == _RANGE_REFUSED and begin:
+                raise ConnectionError("the server did not resume the download")
+            if not response.ok:
+                raise self._failed(f"answered {response.status_code} {response.reason}", response.status_code)
+            length = response.headers.get("Content-Length", "")
+            ends = [self.have + int(length)] if length.isdigit() else []
+            ends += [self.size] if self.size is not None else []
+            self._take(response.raw.stream(_CHUNK, decode_content=False))
+            if ends and self.have < min(ends):
+                raise ConnectionError(f"{self.have} of {min(ends)} bytes were received")
 
-
-def _receive_all(
-    file: RemoteFile, stream: BinaryIO, session: Session, take: _Take, cancel: Cancel | None
-) -> None:
-    """Ask a server until the file is whole; tries without progress are counted."""
-    furthest, vain = 0, 0
-    while True:
-        try:
-            return in_threads(lambda _: _ask(file, stream, session, take), [None], cancel)[0]
-        except requests.RequestException as error:
-            raise _failed(file, explain(error)) from None
-        except (urllib3.exceptions.HTTPError, ConnectionError, TimeoutError) as error:
-            vain = vain + 1 if stream.tell() <= furthest else 0
-            furthest = max(furthest, stream.tell())
-            if vain > session.retries:
-                why = f"the connection was cut {vain} times at {furthest} bytes: {error}"
-                raise _failed(file, why) from None
-            time.sleep(min(4.0, _BACKOFF_S * (2**vain - 1)))
-
-
-def _ask(file: RemoteFile, stream: BinaryIO, session: Session, take: _Take) -> None:
-    have = stream.tell()
-    with session.ask(file.link, {"Range": f"bytes={have}-"} if have else {}) as response:
-        carried_on = response.headers.get("Content-Range", "").startswith(f"bytes {have}-")
-        if have and not (response.status_code == _PARTIAL and carried_on):
-            stream.seek(0)
-            stream.truncate()
-        if response.status_code == _RANGE_REFUSED and have:
-            raise ConnectionError("the server did not resume the download")
-        if not response.ok:
-            raise _failed(file, f"answered {response.status_code} {response.reason}")
-        length = response.headers.get("Content-Length", "")
-        whole = stream.tell() + int(length) if length.isdigit() else file.size
-        take(response.raw.stream(_CHUNK, decode_content=False))
-        if whole is not None and stream.tell() < whole:
-            raise ConnectionError(f"{stream.tell()} of {whole} bytes were received")
-
-
-def _failed(file: RemoteFile, why: str) -> FetchError:
-    shown = recordable(file.link, tokens_in_path=True)
-    return FetchError(
-        f"{file.filename} could not be fetched",
-        why=Redactor()(f"{shown}: {why}"),
-        fix="check the network, the proxy (HTTPS_PROXY, NO_PROXY) and the certificates (PIP_CERT), then "
-        f"{_AGAIN}; what is whole is kept",
-        commands=("pip config list",),
-        evidence={"file": file.filename, "url": shown},
-    )
-
-
-def _wrong(file: RemoteFile, found: str, size: int) -> SourceIntegrityError:
-    shown = recordable(file.link, tokens_in_path=True)
-    return SourceIntegrityError(
-        f"{file.filename} is not the file that is pinned",
-        why=f"{shown} gave {size} bytes with sha256 {found}; expected {file.sha256}",
-        fix=f"it was replaced or damaged on the server, or by a proxy: correct it there, then {_AGAIN}",
-        evidence={"file": file.filename, "url": shown, "expected": file.sha256, "got": found},
-    )
+    def _failed(self, why: str, status: int | None = None) -> FetchError:
+        shown = recordable(self.link, tokens_in_path=True)
+        return FetchError(
+            f"{self.name} could not be fetched",
+            why=Redactor()(f"{shown}: {why}"),
+            fix="check the network, the proxy (HTTPS_PROXY, NO_PROXY) and the certificates (PIP_CERT), then "
+            f"{_AGAIN}; what is whole is kept",
+            commands=("pip config list",),
+            evidence={"file": self.name, "url": shown, "status": status},
+        )

@@ -20,7 +20,7 @@ import json
 import os
 import platform
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -43,7 +43,6 @@ from xpubuild.engine.places import WRITABLE_BY_OTHERS
 from xpubuild.engine.process import Cancel, ProcessResult, run
 from xpubuild.engine.redact import Redactor, recordable
 from xpubuild.errors import InterruptedByUserError, ToolchainError
-from xpubuild.frozen import frozen
 from xpubuild.machine.python_environment import env_python
 from xpubuild.supply.index.pipconf import local_path, pip_settings
 from xpubuild.supply.requirements import HashedPin, hashed_pins, marker_environment
@@ -149,7 +148,8 @@ class Installation:
 
         for words, (settings, extra) in itertools.product((("--offline",), ()), places):
             lines.clear()
-            if self._uv((*install, *words), settings, extra, hear).ok:
+            said = translated(settings, self.environment, extra=extra)
+            if self._uv((*install, *words, *said.options), said.environment, hear).ok:
                 if words:
                     self.say("\n".join(lines))
                 return
@@ -157,16 +157,10 @@ class Installation:
         raise ToolchainError("uv could not install the packages", why=why, fix=_PIP_INSTALLS)
 
     def _uv(
-        self,
-        words: tuple[str, ...],
-        settings: Mapping[str, str],
-        extra: tuple[str, ...],
-        hear: Callable[[str], None],
+        self, words: Sequence[str], environment: Mapping[str, str], hear: Callable[[str], None]
     ) -> ProcessResult:
-        translation = translated(settings, self.environment, extra=extra)
-        options = () if words[0] == "cache" else translation.options
-        argv = (self.uv, *words, "--cache-dir", str(self.cache), "--no-config", *options)
-        result = run(argv, env=translation.environment, cwd=self.env, cancel=self.cancel, on_line=hear)
+        argv = (self.uv, *words, "--cache-dir", str(self.cache), "--no-config")
+        result = run(argv, env=environment, cwd=self.env, cancel=self.cancel, on_line=hear)
         if result.cancelled:
             raise InterruptedByUserError("interrupted")
         return result
@@ -187,7 +181,7 @@ class Installation:
         if not damaged:
             return
         self.say(f"damaged in the cache of uv too, and fetched again: {', '.join(damaged)}")
-        cleaned = self._uv(("cache", "clean", *damaged), self._settings, (), self.say)
+        cleaned = self._uv(("cache", "clean", *damaged), self.environment, self.say)
         if not cleaned.ok:
             why = cleaned.tail[-1]
             raise ToolchainError("the cache of uv could not be cleaned", why=why, fix=_PIP_INSTALLS)
@@ -201,15 +195,16 @@ class Installation:
     def _item(self, name: NormalizedName) -> dict[str, object]:
         """Return an item of the report: what was installed, from where, with the hash that uv verified."""
         dist, pin = self._installed().get(name), self._pins[name]
-        wheel = wheel_of(self.cache, dist, pin.hashes) if dist is not None else None
+        wheel = _wheel_of(self.cache, dist, pin.hashes) if dist is not None else None
         if dist is None or wheel is None:
             raise ToolchainError(
                 f"which wheel of {name} uv installed is not known",
                 why="the cache of this uv has another form than those that were tried",
                 fix=f"{_PIP_INSTALLS}; --installer pip takes it from the start",
             )
-        url = wheel.url or next(_local(name, wheel.name, self._settings), "")
-        hashes = {"hash": f"sha256={wheel.sha256}", "hashes": {"sha256": wheel.sha256}}
+        sha256, file, url = wheel
+        url = url or next(_local(name, file, self._settings), "")
+        hashes = {"hash": f"sha256={sha256}", "hashes": {"sha256": sha256}}
         return {
             "download_info": {"url": url, "archive_info": hashes},
             "is_direct": False, "requested": True, "metadata": {"name": dist.name, "version": dist.version},
@@ -259,15 +254,6 @@ _URL = re.compile(rb"https?://[\x21-\x7e]{1,2000}?\.whl")
 _FILE = re.compile(rb"[A-Za-z0-9._+!-]{1,300}\.whl")
 
 
-@frozen
-class Wheel:
-    """A wheel that uv has unpacked: sha256 (hex), file name, and where it came from, "" for a local file."""
-
-    sha256: str
-    name: str
-    url: str
-
-
 def not_ours(cache: Path) -> str:
     """Return why a cache must not be used: somebody else could change what is unpacked in it; "" if it may.
 
@@ -282,26 +268,22 @@ def not_ours(cache: Path) -> str:
     return f"others can write to {cache}" if status.st_mode & WRITABLE_BY_OTHERS else ""
 
 
-def wheel_of(cache: Path, dist: InstalledDist, allowed: Collection[str]) -> Wheel | None:
-    """Return the wheel with one of the ``allowed`` hashes that has the files of a distribution."""
-    for pointer, unpacked in _unpacked(cache, dist):
-        data = pointer.read_bytes()
-        sha256 = next((item for item in sorted(allowed) if item.encode() in data), None)
-        if sha256 is not None and _is_of(dist, unpacked):
-            url, name = _URL.search(data), _FILE.search(data)
-            place = recordable(url[0].decode()) if url else ""
-            return Wheel(sha256, name[0].decode() if name else place.rpartition("/")[2], place)
-    return None
+def _wheel_of(cache: Path, dist: InstalledDist, allowed: Collection[str]) -> tuple[str, str, str] | None:
+    """Return the wheel in the cache with one of the ``allowed`` hashes that has the files of a distribution.
 
-
-def _unpacked(cache: Path, dist: InstalledDist) -> Iterator[tuple[Path, Path]]:
-    """Yield the pointers to wheels of this name and version, each with the folder of the unpacked files."""
+    It is sha256 (hex), file name, and where it came from, "" for a local file.
+    """
     pattern = f"wheels-v*/**/{glob.escape(dist.name)}/{glob.escape(dist.version)}-*"
     for pointer in sorted(cache.glob(pattern)):
         unpacked = pointer.with_name(pointer.name.removesuffix(pointer.suffix))
         small = pointer.suffix in _POINTERS and pointer.is_file() and pointer.stat().st_size < _MOST_BYTES
-        if small and unpacked.is_dir():
-            yield pointer, unpacked
+        data = pointer.read_bytes() if small and unpacked.is_dir() else b""
+        sha256 = next((item for item in sorted(allowed) if item.encode() in data), None)
+        if sha256 is not None and _is_of(dist, unpacked):
+            url, name = _URL.search(data), _FILE.search(data)
+            place = recordable(url[0].decode()) if url else ""
+            return sha256, name[0].decode() if name else place.rpartition("/")[2], place
+    return None
 
 
 def _is_of(dist: InstalledDist, unpacked: Path) -> bool:

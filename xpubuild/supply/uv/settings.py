@@ -75,10 +75,7 @@ def reason_for_pip(settings: Mapping[str, str]) -> str:
 
 
 def translated(
-    settings: Mapping[str, str],
-    environment: Mapping[str, str],
-    *,
-    extra: Sequence[str] = (),
+    settings: Mapping[str, str], environment: Mapping[str, str], *, extra: Sequence[str] = ()
 ) -> Said:
     """Return the options with which uv looks where pip looks, in the way in which pip reaches it.
 
@@ -150,9 +147,8 @@ def _find_links(place: str, hosts: Sequence[str]) -> tuple[str, ...]:
     path = local_path(place)
     if path is not None:
         full = path.expanduser()
-        if not full.exists():
-            return ()
-        return ("--find-links", place if place.startswith("file:") else str(full))
+        named = place if place.startswith("file:") else str(full)
+        return ("--find-links", named) if full.exists() else ()
     if "@" in urlsplit(place).netloc:
         raise ToolchainError(
             "uv is not used: a page of links (find-links) needs a login",

@@ -7,7 +7,6 @@ page's own policy forbids scripts and everything that would be loaded.
 from __future__ import annotations
 
 import shlex
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,12 +15,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from xpubuild.engine.unprintable import without_unprintable
 from xpubuild.ui import wording as show
+from xpubuild.ui.parts import Document
 from xpubuild.ui.report.pictures import build_figures, operator_table, slowest_edges, step_rows
 from xpubuild.ui.views import share, why
 
-Document = Mapping[str, Any]
-#: Results of runs, in the words of ``status``.
-_WORDS = {"ok": "ok", "failed": "failed", "cancelled": "interrupted"}
 #: Word of a status -> how it is drawn, and a sign: not all readers see colours.
 _LOOKS = {
     "good": ("✓", ("done", "complete", "pass", "passed", "ok")),
@@ -41,26 +38,15 @@ def page(document: Document) -> str:
         lstrip_blocks=True, finalize=_visible,
     )  # fmt: skip
     environment.filters |= {
-        "look": look, "sign": lambda status: _LOOKS[look(status)][0], "moment": moment, "figures": figures,
+        "look": look, "sign": lambda status: _LOOKS[look(status)][0], "figures": figures,
+        "moment": lambda seconds: "" if seconds is None else show.when(seconds, "%Y-%m-%d %H:%M:%S %z"),
         "took": lambda seconds: "" if seconds is None else show.duration(seconds), "plural": show.plural,
         "share": share, "why": why, "memory": show.memory, "size": show.size, "shell": shlex.join,
     }  # fmt: skip
-    # An install without a result runs, or was killed.
-    last = document["runs"][-1:] if document["status"] == "running" else ()
-    runs = [
-        {**run, "word": _WORDS.get(run["status"]) or ("running" if run in last else "interrupted")}
-        for run in document["runs"]
-    ]
-    commands = [
-        (step["id"], [item for item in document["commands"] if item["step"] == step["id"]])
-        for step in document["steps"]
-    ]
     return environment.get_template("page.html").render(
-        report=document, style=(_HERE / "page.css").read_text("utf-8"), head=_head(document),
-        step_rows=step_rows(document), figures_of_builds=list(build_figures(document)),
-        slowest=slowest_edges(document), runs=runs, commands=commands,
+        report=document, style=(_HERE / "page.css").read_text("utf-8"), step_rows=step_rows(document),
+        figures_of_builds=list(build_figures(document)), slowest=slowest_edges(document),
         operators=operator_table(document["operators"]) if document["operators"] else None,
-        machine=_machine(document),
     )  # fmt: skip
 
 
@@ -71,59 +57,9 @@ def _visible(value: Any) -> Any:
     return without_unprintable(value).encode("utf-8", "replace").decode()
 
 
-def _head(document: Document) -> list[tuple[str, str]]:
-    """Return the facts that stand first."""
-    steps, verify = document["steps"], document["verify"]
-    done = sum(step["status"] == "done" for step in steps)
-    summary = verify["summary"].items() if verify else ()
-    counts = ", ".join(f"{count} {status}" for status, count in summary if count)
-    facts = [
-        ("recipe", document["recipe"]),
-        ("steps", f"{done} of {len(steps)} done"),
-        ("peak memory", show.memory(max((step["peak_bytes"] for step in steps), default=0))),
-        ("compiled", show.plural(sum(len(build["edges"]) for build in document["builds"]), "ninja edge")),
-        ("wheels built", ", ".join(f"{item['name']} {item['version']}" for item in document["wheels"])),
-        ("verify", f"{verify['status']} ({counts})" if verify else ""),
-        *((name, str(document["summary"].get(name, ""))) for name in ("target", "torch", "jobs")),
-    ]
-    return [(name, value) for name, value in facts if value]
-
-
-def _machine(document: Document) -> list[tuple[str, str]]:
-    """Return what the machine of the build is."""
-    host = document["host"]
-    if host is None:
-        return []
-    system, cpu, memory = host["os"], host["cpu"], host["memory"]
-    programs = [f"{item['name']} {item['version']}" for item in (*host["compilers"], *host["tools"])]
-    facts = [
-        ("system", f"{system['name']}, kernel {system['kernel']}, {system['libc']}"),
-        ("processor", f"{cpu['model']}, {show.plural(cpu['usable'], 'core')} to use"),
-        ("memory", show.memory(memory["total_bytes"] or 0)),
-        ("GPUs", ", ".join(str(gpu.get("name", "GPU")) for gpu in host["gpus"]) or "none"),
-        ("Python", (host["python"]["selected"] or {}).get("version", "")),
-        ("programs", ", ".join(programs)),
-        (
-            "oneAPI",
-            ", ".join(f"{item['name']} {item['version']}" for item in document["oneapi"]) or "not used",
-        ),
-        ("disk", f"{host['disk']['filesystem']}, {show.size(host['disk']['free_bytes'] or 0)} free"),
-    ]
-    return [(name, value) for name, value in facts if value]
-
-
 def look(status: str) -> str:
     """Return the class of a status: good, bad, some, now or none."""
     return next((name for name, (_, words) in _LOOKS.items() if status in words), "none")
-
-
-def moment(seconds: float | None) -> str:
-    """Return local time with its offset; nothing where it is not known."""
-    try:
-        return "" if seconds is None else time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(seconds))
-    except (OverflowError, ValueError, OSError):
-        # What a damaged clock has written is no day of any year.
-        return "unknown"
 
 
 def figures(evidence: Document) -> list[tuple[str, str]]:

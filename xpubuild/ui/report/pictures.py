@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from xpubuild.frozen import frozen
 from xpubuild.ui import wording as show
+from xpubuild.ui.parts import Document
 
-Document = Mapping[str, Any]
 Span = tuple[float, float]
 WIDTH = 1000
 #: Units that a memory picture is high.
@@ -145,15 +145,13 @@ def memory_picture(commands: Sequence[Document], window: Window) -> dict[str, An
         points += [(item["started"] + at_s, float(count)) for at_s, count in item["memory"]]
         if item["memory"]:
             points.append((item["started"] + item["duration_s"], 0.0))
-    return _area(points, window, until=points[-1][0]) if points else None
-
-
-def _area(points: Sequence[tuple[float, float]], window: Window, until: float) -> dict[str, Any]:
-    """Return an area of steps below the points."""
+    if not points:
+        return None
     most = max(value for _, value in points)
     scale = (HEIGHT - 2) / most if most > 0 else 0.0
     parts = [f"H{window.x(moment):.1f}V{HEIGHT - value * scale:.1f}" for moment, value in points]
-    line = "".join((f"M{window.x(points[0][0]):.1f} {HEIGHT}", *parts, f"H{window.x(until):.1f}V{HEIGHT}z"))
+    start, end = window.x(points[0][0]), window.x(points[-1][0])
+    line = "".join((f"M{start:.1f} {HEIGHT}", *parts, f"H{end:.1f}V{HEIGHT}z"))
     return {"height": HEIGHT, "d": line, "most": most}
 
 

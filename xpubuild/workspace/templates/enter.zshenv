@@ -1,0 +1,2 @@
+if [ -f {own}/.zshenv ]; then . {own}/.zshenv; fi
+ZDOTDIR={folder}
