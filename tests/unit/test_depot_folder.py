@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from xpubuild.errors import FetchError, SourceIntegrityError, UsageError
+from xpubuild.engine.process import Cancel
+from xpubuild.errors import FetchError, InterruptedByUserError, SourceIntegrityError, UsageError
 from xpubuild.supply.depot.entries import (
     DepotSet,
     Entry,
@@ -27,6 +28,7 @@ from xpubuild.supply.depot.entries import (
 )
 from xpubuild.supply.depot.examine import check_depot
 from xpubuild.supply.depot.folder import Depot
+from xpubuild.supply.depot.kept_wheels import FolderStore
 from xpubuild.supply.depot.location import Location, parse_place
 
 NAME = "demo-1.0-py3-none-any.whl"
@@ -262,3 +264,17 @@ def test_what_is_no_mirror_is_refused_without_its_secrets(text: str) -> None:
         parse_place(text, "--mirror")
     assert caught.value.exit_code == 2
     assert "secret" not in f"{caught.value.to_json()}"
+
+
+def test_an_interrupt_while_a_depot_is_checked_ends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cancel = Cancel()
+
+    def records(_: FolderStore) -> Iterator[tuple[Path, str]]:
+        cancel.set("Ctrl-C")
+        yield tmp_path / "a", "damaged"
+
+    monkeypatch.setattr(FolderStore, "records", records)
+    with pytest.raises(InterruptedByUserError):
+        check_depot(tmp_path, cancel=cancel)

@@ -120,6 +120,7 @@ def test_the_first_failed_edge_is_reported_while_ninja_waits_for_the_rest() -> N
     watcher = WatchStep(False)()
     lines = (
         "[1/9] Building CXX object a.o",
+        "FAILED: [code=1] CMakeFiles/cmTC_0a1b2.dir/src.c.o",
         "  FAILED: [code=1] src/b.dir/b.cpp.o /src/b.dir/b.cpp.o",
         "FAILED: c.o",
     )

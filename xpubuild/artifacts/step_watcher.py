@@ -16,8 +16,8 @@ from xpubuild.explain.watch import LogWatcher
 from xpubuild.machine.system import os_facts, system_of
 
 _ERRORS: dict[Code, type[XpuBuildError]] = {"no-space": NoSpaceError, "no-xpu": NoXpuError}
-#: ninja's report of a failed edge; the code came with ninja 1.13.
-_EDGE_FAILED = re.compile(r"\s*FAILED: (?:\[code=\d+\] )?(?:\S*/)?(\S+)")
+#: ninja's report of a failed edge, but not of a trial that CMake makes; the code came with ninja 1.13.
+_EDGE_FAILED = re.compile(r"\s*FAILED: (?!.*\bcmTC_)(?:\[code=\d+\] )?(?:\S*/)?(\S+)")
 _FACTS = {True: "xpu-wanted", False: "xpu-not-wanted"}
 
 
