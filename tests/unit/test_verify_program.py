@@ -6,6 +6,7 @@ A script in the place of that interpreter declares a few checks beside the shipp
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from importlib import metadata
@@ -25,7 +26,7 @@ from xpubuild.verify.suite.context import CheckFailedError, CheckSkippedError, S
 _TORCH = """
 import contextlib, types
 
-float32, float64, calls = "float32", "float64", []
+float32, float64, calls, device = "float32", "float64", [], str
 no_grad = contextlib.nullcontext
 
 
@@ -114,7 +115,9 @@ NAMES = [
 ]  # fmt: skip
 
 
-def run(folder: Path, names: list[str]) -> tuple[list[dict[str, Any]], list[tuple[str, ...]], ChildEnd]:
+def run(
+    folder: Path, names: list[str], **more: str
+) -> tuple[list[dict[str, Any]], list[tuple[str, ...]], ChildEnd]:
     """Return the records of a run, the output before each, and its end."""
     (folder / "torch.py").write_text(_TORCH)
     python = folder / "python"
@@ -130,7 +133,7 @@ def run(folder: Path, names: list[str]) -> tuple[list[dict[str, Any]], list[tupl
     log = (folder / "log").open("wb")
     child = Child(
         python, "cpu", ["vision", "ops"], {**base_environment(), "PYTHONPATH": str(folder)}, folder,
-        log, dict.fromkeys(names, 60.0), on_record, options={"source": "/a=b", "tests": "t"},
+        log, dict.fromkeys(names, 60.0), on_record, options={"source": "/a=b", "tests": "t", **more},
     )  # fmt: skip
     with log:
         return records, outputs, child.run(names)
@@ -215,6 +218,33 @@ class Mixed:
     @allow_tf32.setter
     def allow_tf32(self, on: bool) -> None:
         self.both = on
+
+
+CODEC = "__version__ = '0.12'\ndef size(): return 3\n"
+SIZES = ["import codec", "assert (codec.size(), device) == (3, 'cpu'), f'on {device}'"]
+
+
+def results(records: list[dict[str, Any]]) -> dict[str, tuple[str, str]]:
+    return {item["id"]: (item["status"], item["detail"]) for item in records if item["event"] == "result"}
+
+
+def test_a_component_brings_its_checks_along(tmp_path: Path) -> None:
+    (tmp_path / "codec.py").write_text(CODEC)
+    names = ["ops.import", "ops.run"]
+    given = {"check.ops": json.dumps({"package": "codec", "run": SIZES})}
+    records, outputs, _ = run(tmp_path, names, **given)
+    assert results(records) == {"ops.import": ("pass", "codec 0.12"), "ops.run": ("pass", "")}
+    (tmp_path / "codec.py").write_text(CODEC.replace("3", "4"))
+    records, outputs, _ = run(tmp_path, names, **given)
+    assert results(records)["ops.run"] == ("fail", "AssertionError: on cpu")
+    assert f">>> {SIZES[1]}" in outputs[-1]
+    # It is among those that are required.
+    (tmp_path / "codec.py").unlink()
+    records, _, _ = run(tmp_path, names, **given)
+    assert results(records) == {
+        "ops.import": ("fail", "codec is not installed; --require makes this a failure"),
+        "ops.run": ("skip", "needs ops.import, which failed"),
+    }
 
 
 def context(*required: str, backend: str = "cpu", **parts: Any) -> SuiteContext:

@@ -105,7 +105,8 @@ OPTIONS: Mapping[str, Option] = {
         "NAME", "torch"),
     "verify.only": O(NAMES, "Run only these checks: ids, groups or patterns.", complete="verify_checks"),
     "verify.skip": O(NAMES, "Skip these checks: ids, groups or patterns.", complete="verify_checks"),
-    "require": O(NAMES, "Optional components that must be there and pass: ops, vision, audio, triton, ipex."),
+    "require": O(NAMES, "Optional parts that must be there and pass: ops, vision, audio, triton, ipex, or a"
+        " component that has a check in its file."),
     "status.jobs": O(PATH, "Show the jobs in this folder, which 'plan --format slurm' has written."),
     "html": O(TEXT, "Write one page (-: to stdout): times, memory, proofs, failures.", "FILE"),
     "env.format": O(("bash", "zsh", "fish", "csh", "lmod", "tcl", "json"),

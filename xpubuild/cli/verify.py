@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,11 +60,12 @@ def verify(
     earlier = speeds.before(baseline, update=update_baseline)
     results = of_checks["results"]
     require_places(output, junit, results and results / "operators.json")
+    require, own = _of_components(require, root)
     of_them = {
         "data": of_checks["data"], "operators": ",".join(of_checks["operators"]),
         "minutes": of_checks["minutes"],
         "results": results or (Layout(root).verify_operators if root else None),
-        "accepted": None if update_baseline else baseline,
+        "accepted": None if update_baseline else baseline, **own,
     }  # fmt: skip
     with options.interruptible() as cancel:
         if root is not None:
@@ -79,6 +81,49 @@ def verify(
     write_reports(report, json_file=output, junit_file=junit)
     error = failure(report, ("--workspace", str(root)) if root is not None else (), given)
     return options.answer(document, lambda found: verify_view(found, quiet=quiet), error)
+
+
+def _of_components(require: Sequence[str], root: Path | None) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Declare the checks that components bring; return the parts that are required, and options of the suite.
+
+    A word is the name of a part, or of a component with a check: in the workspace, or in its own file. What
+    install passes is the path of such a check.
+
+    Raises:
+        UsageError: the component has none, or the file has no check.
+        RecipeError: the component's own file is not right.
+    """
+    from xpubuild.errors import UsageError
+    from xpubuild.recipe.load import component_files, load
+    from xpubuild.recipe.model import Check
+    from xpubuild.verify.suite import component, registry
+
+    files, names, given = component_files(), list[str](), dict[str, str]()
+    for word in require:
+        path = Path(word) if os.sep in word else None
+        name = path.stem if path is not None else word
+        names.append(name)
+        if path is None and root is not None and (kept := Layout(root).checks / f"{word}.json").is_file():
+            path = kept
+        if path is None and (name in registry.PARTS or name not in files):
+            continue
+        try:
+            found = Check.model_validate_json(path.read_bytes()) if path is not None else None
+        except (OSError, ValueError) as error:
+            raise UsageError(
+                f"{path} is not the check of a component", why=str(error),
+                fix="pass the name of the component",
+            ) from error  # fmt: skip
+        found = found or load(str(files[name])).recipe.components[name].check
+        if found is None:
+            raise UsageError(
+                f"the component '{name}' has no check that --require could run",
+                why=f"{files[name]} has no components.{name}.check",
+                fix="add one to it, or name another component",
+            )
+        component.declare(name, found.model_dump())
+        given[component.OPTION + name] = found.model_dump_json()
+    return tuple(names), given
 
 
 def run_told(

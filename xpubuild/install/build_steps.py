@@ -315,15 +315,23 @@ def editable_step(target: Target, name: str, needs: tuple[str, ...]) -> Step:
     )
 
 
+def check_files(target: Target) -> dict[str, str]:
+    """Return the files (path -> text) with the checks that components have in their own files."""
+    checks = {name: target.component(name).check for name in target.components}
+    folder = target.layout.checks
+    return {f"{folder / name}.json": check.model_dump_json() for name, check in checks.items() if check}
+
+
 def verify_step(target: Target, needs: tuple[str, ...]) -> Step:
     """Return the last step: the suite, run by the interpreter that was built for."""
     suite, report, oneapi = target.recipe.verify, str(target.layout.verify_report), target.oneapi
     require = [item for item in suite.require if item in target.components]
+    own = check_files(target)
     command = Command(
         argv=(
             XPUBUILD, "verify", "--python", str(target.layout.python),
             "--device", target.device, "--suite", suite.suite,
-            *words("--require", require), "--output", report,
+            *words("--require", (*require, *own)), "--output", report,
         ),
         env=dict(oneapi.env) if oneapi else {},
         path_prefix=oneapi.path_prefix if oneapi else (),
@@ -337,5 +345,5 @@ def verify_step(target: Target, needs: tuple[str, ...]) -> Step:
         proofs=(VerifyProof(report),),
         outputs=(report,),
         witnesses=(report,),
-        relevant={"require": require},
+        relevant={"require": require, **({"checks": list(own.values())} if own else {})},
     )

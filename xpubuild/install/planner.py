@@ -30,7 +30,7 @@ _NOT_INPUTS: dict[str, Any] = {
     "needs": {"disk_gib", "drivers", "gpus", "loader"},
     "components": {
         "__all__": {
-            **dict.fromkeys(("optional", "targets", "end_of_life", "gives"), True),
+            **dict.fromkeys(("optional", "targets", "end_of_life", "gives", "check"), True),
             "build": {"compile_cache", "launcher", "unit_memory", "large_units"},
         }
     },
@@ -142,6 +142,7 @@ def _files(target: Target) -> dict[str, str]:
         **compiler_files(target),
         **launcher_files(target),
         **source_steps.git_files(target),
+        **build_steps.check_files(target),
         **environment_steps.rebuild_files(target),
     }
     for name in target.components:

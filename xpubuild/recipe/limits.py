@@ -57,6 +57,17 @@ class FixedTargets(Strict):
     instead: str = Field("", description="how to build without them, and what is lost")
 
 
+class Check(Strict):
+    """What ``verify --require`` proves of an installed component."""
+
+    package: str = Field(pattern=r"^[A-Za-z_]\w*$", description="Python package that is imported")
+    run: list[str] = Field(
+        default_factory=list,
+        description="Python statements, of one line each, that run on the device with the names `torch` and"
+        " `device`; one that raises an exception is a failure",
+    )
+
+
 class LargeUnits(Strict):
     """Sources of a build that need far more memory than the rest, and on which machines they are compiled."""
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from xpubuild.recipe.limits import Change, FixedTargets, LargeUnits, Loss, Refusal, Toolkit, UnitMemory
+from xpubuild.recipe.limits import Change, Check, FixedTargets, LargeUnits, Loss, Refusal, Toolkit, UnitMemory
 from xpubuild.recipe.values import (
     Below,
     Commit,
@@ -209,6 +209,7 @@ class Component(Strict):
     audit: Audit = Field(default_factory=Audit)
     gives: str = Field("", description="what a build for these targets lacks without the component")
     targets: tuple[Target, ...] = ("xpu", "cpu")
+    check: Check | None = Field(None, description="what verify proves of it, where it is required")
 
     @model_validator(mode="after")
     def _complete(self) -> Component:

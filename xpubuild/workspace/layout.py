@@ -37,6 +37,7 @@ class Layout:
     resolved = Place("resolved.json", "Commits of branches and tags that were looked up for this workspace.")
     plan = Place("build/plan.json", "The plan of the last install, as ``plan --format json`` prints it.")
     verify_report = Place("build/verify.json", "The document of the last verify.")
+    checks = Place("build/checks", "The checks of components that have them in their own files.")
     verify_operators = Place(
         "build/verify-operators", "The states of operators of ``verify --suite operators``, and its table."
     )

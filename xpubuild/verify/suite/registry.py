@@ -103,6 +103,12 @@ def check(
     return register
 
 
+def forget(*identifiers: str) -> None:
+    """Take checks away where they are declared, so that others may have their ids."""
+    for identifier in identifiers:
+        _CHECKS.pop(identifier, None)
+
+
 def discover() -> dict[str, Check]:
     """Import every module ``check_*`` of this folder and return all checks by id, in the order to run them.
 

@@ -106,10 +106,13 @@ def _run_all(options: argparse.Namespace) -> None:
     registry = importlib.import_module(f"{_PACKAGE}.registry")
     errors = importlib.import_module(f"{_PACKAGE}.context")
     backend = importlib.import_module(f"{_PACKAGE}.backends").BACKENDS[options.device]
+    given = dict(entry.split("=", 1) for entry in options.option)
+    component = importlib.import_module(f"{_PACKAGE}.component")
+    for key in [key for key in given if key.startswith(component.OPTION)]:
+        component.declare(key[len(component.OPTION) :], json.loads(given.pop(key)))
     checks = registry.discover()
     statuses: dict[str, str] = {}
     os.environ.update(backend.environment)
-    given = dict(entry.split("=", 1) for entry in options.option)
     if "import.torch" not in options.ids:
         # Another process has shown that it can be imported; here its time belongs to no check.
         torch = importlib.import_module("torch")
