@@ -68,6 +68,30 @@ def test_one_file_adds_a_component_to_a_release(folder: Path) -> None:
     assert check_recipes([str(folder / "codec.yaml")])["status"] == "ok"
 
 
+def test_a_component_is_taken_with_what_it_needs(folder: Path) -> None:
+    (folder / "codec.yaml").write_text(CODEC)
+    (folder / "codec.txt").write_text("")
+    player = (
+        CODEC.replace("codec", "player")
+        .replace("[torch]", "[codec, vision]")
+        .replace("requirements: [player.txt], ", "")
+    )
+    (folder / "player.yaml").write_text(player)
+    loaded = load("2.13", ("player",))
+    choice = choose(Options("2.13", with_=("player",), target="cpu"), loaded)
+    assert set(choice.components) == {"torch", "codec", "vision", "player"}
+    assert choice.components[-1] == "player"
+    assert requirement_file(loaded, "codec.txt") == folder / "codec.txt"
+    assert "codec" in load(str(folder / "player.yaml")).recipe.components
+    with pytest.raises(UnsatisfiableError, match="'player' cannot be built without 'codec'"):
+        choose(replace(choice.options, without=("codec",)), loaded)
+    # Those that need each other are refused, whichever is read first.
+    (folder / "codec.yaml").write_text(CODEC.replace("[torch]", "[player]"))
+    for name in ("player", "codec"):
+        with pytest.raises(RecipeError, match="components/"):
+            load("2.13", (name,))
+
+
 def test_a_recipe_finds_the_files_beside_it_first_and_its_own_block_before_all(
     tmp_path: Path, folder: Path
 ) -> None:
@@ -114,10 +138,29 @@ def test_a_name_without_a_file_is_refused_with_those_that_have_one(folder: Path)
 def test_those_that_are_shipped_are_right_and_planned_with_their_release(name: str) -> None:
     (result,) = check_recipes([str(recipes_dir() / "components" / f"{name}.yaml")])["recipes"]
     assert (result["problems"], result["warnings"]) == ([], [])
-    assert set(SHIPPED) == {"bitsandbytes", "torchao", "vllm-xpu-kernels"}
-    host = target_for("2.13", oneapi="2026.0")
-    choice = choose(replace(host.options, with_=(name,)), load("2.13", (name,)))
-    plan = make_plan(known_target(choice, oneapi=host.oneapi, situation=host.situation))
+    assert set(SHIPPED) == {
+        "bitsandbytes",
+        "mpi4py",
+        "torchao",
+        "torchcodec",
+        "torchcomms",
+        "vllm",
+        "vllm-xpu-kernels",
+    }
+    host, loaded = target_for("2.13", oneapi="2026.0"), load("2.13", (name,))
+    choice = choose(replace(host.options, with_=(name,)), loaded)
+    assert {name, *loaded.recipe.components[name].needs} <= {*choice.components}
+    target = known_target(choice, oneapi=host.oneapi, situation=host.situation)
+    source, check = loaded.recipe.components[name].source, loaded.recipe.components[name].check
+    assert check is not None
+    for statement in check.run:
+        compile(statement, name, "exec")
+    if source is not None and source.commit is None:
+        assert loaded.recipe.facts[f"components.{name}.source.commit"].confidence == "unknown"
+        with pytest.raises(RecipeError, match=f"component '{name}' of recipe '2.13' has no commit"):
+            make_plan(target)
+        return
+    plan = make_plan(target)
     steps = {step.id for step in plan.steps}
     assert {f"{name}.source", f"{name}.wheel", f"{name}.install"} <= steps
     env = plan.step(f"{name}.wheel").commands[-1].env

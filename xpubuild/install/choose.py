@@ -131,10 +131,13 @@ def _components(options: Options, recipe: Recipe, device: Device) -> tuple[str, 
                 why=f"recipe '{recipe.name}' has it only for {', '.join(targets)}",
                 fix=f"remove {name} from --with, or use --target {targets[0]}",
             )
+    asked = list(options.with_)
+    for name in asked:  # it grows: a component is taken with what it needs
+        asked += [need for need in recipe.components[name].needs if need not in asked]
     waiting = [
         name
         for name, component in recipe.components.items()
-        if (not component.optional or name in options.with_)
+        if (not component.optional or name in asked)
         and name not in options.without
         and device in component.targets
     ]

@@ -115,28 +115,42 @@ def is_abstract(path: Path) -> bool:
         return False
 
 
-def load(name: str, with_: Collection[str] = ()) -> LoadedRecipe:
+def load(name: str, with_: Collection[str] = (), *, _above: tuple[str, ...] = ()) -> LoadedRecipe:
     """Read, merge with what it extends, and check a recipe; ``name`` may be a patch release of a line.
 
-    Components ``with_`` that it does not have are taken from their own files, where there are such.
+    Components ``with_`` that it does not have are taken from their own files, where there are such, and so
+    are those that its components need.
 
     Raises:
         RecipeError: not found, not YAML, not a recipe, or a release that its line does not have.
     """
     path = find(name)
     document, folders = _merged(path, depth=0)
-    document, files = _released(document, path, name), component_files(folders) if with_ else {}
-    for component in with_:
-        if component in files and look_up(document, f"{_COMPONENTS}.{component}") is None:
-            over = _of_component(component, files[component])
+    document = _released(document, path, name)
+    # It grows as it is gone through. ``_above`` are components whose files are being read.
+    missing = [*with_, *_needed(document)]
+    files = component_files(folders) if missing else {}
+    for component in missing:
+        known = component in _above or look_up(document, f"{_COMPONENTS}.{component}") is not None
+        if component in files and not known:
+            over = _of_component(component, files[component], _above)
             document = carried(document, over, merge(document, over))
             folders = tuple(dict.fromkeys((*folders, files[component].parent)))
+            missing += _needed(over)
     return validated(document, path, folders)
 
 
-def _of_component(name: str, path: Path) -> dict[str, Any]:
+def _needed(document: Mapping[str, Any]) -> list[str]:
+    """Return what components of a document need and it does not have; the schema is not yet checked."""
+    blocks = document.get(_COMPONENTS)
+    blocks = blocks if isinstance(blocks, Mapping) else {}
+    needs = [block.get("needs") for block in blocks.values() if isinstance(block, Mapping)]
+    return [str(need) for some in needs if isinstance(some, list) for need in some if need not in blocks]
+
+
+def _of_component(name: str, path: Path, above: tuple[str, ...]) -> dict[str, Any]:
     """Return what the own file of a component says; what is wrong in it is reported of the file itself."""
-    load(str(path))
+    load(str(path), _above=(*above, name))
     document = read_document(path)
     if list(document.get(_COMPONENTS, ())) != [name]:
         raise RecipeError(
