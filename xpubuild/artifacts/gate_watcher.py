@@ -16,15 +16,17 @@ class WatchStep:
     """Makes the watcher of one attempt; a plan holds this and does not read anything.
 
     ``xpu`` says whether XPU was asked for, ``expected`` what of it (None where PyTorch itself is not built).
+    ``closed`` is the component whose build has no network.
     """
 
     xpu: bool
     expected: Expectation | None = None
     recipe: str = ""
+    closed: str = ""
 
     def __call__(self) -> StepWatcher:
         """Return a new watcher."""
         # Planning needs none of explain's rules.
         from xpubuild.artifacts.step_watcher import StepWatcher
 
-        return StepWatcher(self.xpu, self.expected, self.recipe)
+        return StepWatcher(self.xpu, self.expected, self.recipe, self.closed)

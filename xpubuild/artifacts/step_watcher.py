@@ -6,10 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from xpubuild.artifacts.closed_build import ClosedBuild
 from xpubuild.artifacts.expectation import Expectation
 from xpubuild.artifacts.xpu_gate import XpuGate
 from xpubuild.engine.model import Caution, Stop, Verdict
-from xpubuild.errors import NoSpaceError, NoXpuError, XpuBuildError
+from xpubuild.errors import BuildError, NoSpaceError, NoXpuError, XpuBuildError
 from xpubuild.explain.document import Circumstances, LikelyCause
 from xpubuild.explain.rules import Code, shipped_rules
 from xpubuild.explain.watch import LogWatcher
@@ -24,7 +25,10 @@ _FACTS = {True: "xpu-wanted", False: "xpu-not-wanted"}
 class StepWatcher:
     """Watches one attempt at a step."""
 
-    def __init__(self, xpu: bool, expected: Expectation | None, recipe: str = "") -> None:
+    def __init__(
+        self, xpu: bool, expected: Expectation | None, recipe: str = "", closed: str = ""
+    ) -> None:  # fmt: skip
+        self._closed = ClosedBuild(closed) if closed else None
         self._gate = XpuGate(expected) if expected is not None else None
         facts = frozenset({_FACTS[xpu]})
         self._log = LogWatcher(Circumstances(system=system_of(os_facts()), facts=facts, recipe=recipe))
@@ -34,6 +38,8 @@ class StepWatcher:
     def line(self, text: str, number: int) -> Sequence[Verdict]:
         """Take a line of the log."""
         verdicts = self._gate.line(text, number) if self._gate is not None else []
+        if self._closed is not None and (refused := self._closed.line(text)) is not None:
+            verdicts = [*verdicts, Stop(refused)]
         if not self._edge_failed and (failed := _EDGE_FAILED.match(text)):
             # ninja starts nothing more, but waits for what runs: an external project can take half an hour.
             self._edge_failed = True
@@ -47,7 +53,9 @@ class StepWatcher:
         return self._gate.poll() if self._gate is not None else []
 
     def explain(self, error: XpuBuildError) -> XpuBuildError:
-        """Add the findings of explain in the log to an error."""
+        """Add the findings of explain in the log to an error, or say that the build has no network."""
+        if self._closed is not None and isinstance(error, BuildError):
+            error = self._closed.error() or error
         if self._document is None:
             self._document = self._log.finish().to_json()
         if self._document["findings"] or self._document["first_error"]:

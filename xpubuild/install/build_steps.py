@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from xpubuild.artifacts.against import NOTE, TREE, AgainstProof
 from xpubuild.artifacts.audit_report import AuditPolicy
+from xpubuild.artifacts.closed_build import NO_NETWORK
 from xpubuild.artifacts.expectation import OFF
 from xpubuild.artifacts.installed import InstalledProof, installed_stamp
 from xpubuild.artifacts.step_proofs import SameWheelProof, VerifyProof, WheelProof
@@ -186,6 +187,8 @@ def _command(
     tuning = jobs_environment_of(target, name)
     # A git that the build starts ends at once, offline, where it would wait for a server.
     tuning |= {"GIT_ALLOW_PROTOCOL": "file"} if target.downloads.offline else {}
+    # A third party's build fetches only what is listed: else nobody knows what is in its wheel.
+    tuning |= NO_NETWORK if target.component(name).build.against is not None else {}
     if compiles:
         tuning |= cache_tuning(target, name, env)
         tuning |= launcher_tuning(target, name, {**env, **tuning})

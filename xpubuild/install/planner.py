@@ -147,7 +147,7 @@ def _files(target: Target) -> dict[str, str]:
     }
     for name in target.components:
         if target.component(name).kind == "source":
-            files |= build_steps.scratch_config(target, name)
+            files |= build_steps.scratch_config(target, name) | source_steps.handed_over(target, name)
     return files
 
 
@@ -274,7 +274,10 @@ def _watch(target: Target, step: Step) -> WatchStep | None:
     if all(command.argv[0] == XPUBUILD for command in step.commands):
         return None
     env = {key: value for command in step.commands for key, value in command.env.items()}
-    return WatchStep(xpu=target.device == "xpu" and wants_xpu(env), recipe=target.recipe.name)
+    name = step.id.rpartition(".")[0]
+    closed = name in target.components and target.component(name).build.against is not None
+    on = target.device == "xpu" and wants_xpu(env)
+    return WatchStep(xpu=on, recipe=target.recipe.name, closed=name if closed else "")
 
 
 def _gate(target: Target, name: str, env: Mapping[str, str]) -> WatchStep:

@@ -165,6 +165,7 @@ def _recipe_proofs(target: Target, name: str) -> tuple[RecipeTreeProof, ...]:
     return (RecipeTreeProof(str(target.layout.src / name), wanted),)
 
 
+_FETCH_CONTENT, _TOOLCHAIN = "FETCHCONTENT_SOURCE_DIR_", "CMAKE_TOOLCHAIN_FILE"
 _UNPACKED = ("url", "sha256", "folder")
 _CLONED = ("url", "replaces", "path", "pin_file", "commit", "ref")
 _DOWNLOAD = "import sys, urllib.request; urllib.request.urlretrieve(sys.argv[1], sys.argv[2])"
@@ -177,8 +178,31 @@ def _archives(target: Target, name: str) -> dict[str, Archive]:
 
 def unpacked_environment(target: Target, name: str) -> dict[str, str]:
     """Return the variables that pass the unpacked folders to a component's build."""
+    files = handed_over(target, name)
+    return {**_unpacked(target, name), **({_TOOLCHAIN: next(iter(files))} if files else {})}
+
+
+def _unpacked(target: Target, name: str) -> dict[str, str]:
     place = _folder(target, "archives", name)
     return {item.variable: str(place / key / item.folder) for key, item in _archives(target, name).items()}
+
+
+def handed_over(target: Target, name: str) -> dict[str, str]:
+    """Return the file (path -> text) that tells CMake where what FetchContent would fetch is; empty for none.
+
+    CMake takes no variable of its own from the environment but a toolchain file (CMAKE_TOOLCHAIN_FILE, since
+    3.21), whatever build calls it; one of the recipe is read first.
+    """
+    places = {key: target.fill(value, name) for key, value in target.switches[name].items()}
+    first = [f"include([==[{places[_TOOLCHAIN]}]==])"] if _TOOLCHAIN in places else []
+    places |= _unpacked(target, name)
+    lines = [
+        f'set({key} [==[{places[key]}]==] CACHE PATH "" FORCE)'
+        for key in sorted(places)
+        if key.startswith(_FETCH_CONTENT)
+    ]
+    file = f"{_folder(target, 'cmake', name)}.cmake"
+    return {file: "\n".join((*first, *lines, ""))} if lines else {}
 
 
 def archives_step(target: Target, name: str) -> Step | None:

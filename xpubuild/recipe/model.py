@@ -103,7 +103,10 @@ class Archive(Strict):
     url: GitUrl | None = Field(
         None, description="where upstream's build downloads it; null if that is not known"
     )
-    variable: Variable = Field(description="environment variable that names the unpacked folder to the build")
+    variable: Variable = Field(
+        description="environment variable that names the unpacked folder to the build, or"
+        " FETCHCONTENT_SOURCE_DIR_NAME, which CMake is told"
+    )
     folder: Below = Field(".", description="folder of the archive that the variable names")
     sha256: Sha256 | None = Field(None, description="as upstream states it; null if upstream states none")
     pin_file: Below | None = Field(None, description="file in the tree that states commit or ref")
