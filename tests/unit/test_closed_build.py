@@ -26,7 +26,7 @@ def watcher(step: Step) -> StepWatcher:
 
 
 def test_what_is_built_against_the_torch_of_the_workspace_has_no_network() -> None:
-    open_, closed = (wheel(**build)[0].commands[-1] for build in ({}, {"against": []}))
+    open_, closed = (step.commands[-1] for step, _ in (wheel(), wheel(against=[])))
     added = dict(closed.tuning.items() - open_.tuning.items())
     assert added.pop("GIT_ALLOW_PROTOCOL") == "file"
     assert added.pop("no_proxy") == added.pop("NO_PROXY") == ""

@@ -46,7 +46,7 @@ def verified(xpubuild: Xpubuild, target: FakeTarget, part: str, status: int = 0)
     words = ("--python", str(target.python), "--device", "cpu", "--only", "import.torch", "--json")
     answer = xpubuild("verify", *words, "--require", part)
     assert answer.status == status, answer.err
-    return answer.document()
+    return dict(answer.document())
 
 
 def test_the_check_of_a_component_is_run_and_reported_as_those_of_other_parts(

@@ -94,8 +94,8 @@ def _of_components(require: Sequence[str], root: Path | None) -> tuple[tuple[str
         RecipeError: the component's own file is not right.
     """
     from xpubuild.errors import UsageError
+    from xpubuild.recipe.limits import Check
     from xpubuild.recipe.load import component_files, load
-    from xpubuild.recipe.model import Check
     from xpubuild.verify.suite import component, registry
 
     files, names, given = component_files(), list[str](), dict[str, str]()

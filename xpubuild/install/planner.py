@@ -147,7 +147,7 @@ def _files(target: Target) -> dict[str, str]:
     }
     for name in target.components:
         if target.component(name).kind == "source":
-            files |= build_steps.scratch_config(target, name) | source_steps.handed_over(target, name)
+            files |= {**build_steps.scratch_config(target, name), **source_steps.handed_over(target, name)}
     return files
 
 
