@@ -16,6 +16,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from xpubuild.artifacts.step_proofs import LinksProof
 from xpubuild.engine.environment import base_environment
@@ -246,6 +247,7 @@ def _ccache(path: str, environment: Mapping[str, str]) -> CompileCache | str:
         sloppiness=settings["sloppiness"],
         place=f"{settings['cache_dir']}, at most {settings['max_size']}"
         + (f", shared by {shared.partition('|')[0]}" if shared else ""),
+        server=urlsplit(shared.partition("|")[0]).hostname or "",
     )
 
 
