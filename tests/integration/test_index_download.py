@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -21,6 +23,7 @@ from xpubuild.errors import (
     RecipeError,
     SourceIntegrityError,
 )
+from xpubuild.supply.index import transfer
 from xpubuild.supply.index.transfer import download
 
 
@@ -183,3 +186,53 @@ def test_a_name_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> No
     """Such as a lock that somebody else wrote could have."""
     with pytest.raises(RecipeError, match="not the name of a package file"):
         download("https://x.example/", sha256(DATA), tmp_path, name)
+
+
+@contextlib.contextmanager
+def slow_server(*sent: bytes) -> Iterator[str]:
+    """Serve an answer of which the last part is sent again and again, one piece every 50 ms."""
+    done = threading.Event()
+
+    def answer(client: socket.socket) -> None:
+        with client, contextlib.suppress(OSError):
+            for piece in sent[:-1]:
+                client.sendall(piece)
+            while not done.wait(0.05):
+                client.sendall(sent[-1])
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=answer, args=(server.accept()[0],), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=serve, daemon=True).start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/{NAME}"
+        done.set()
+        server.shutdown(socket.SHUT_RDWR)
+
+
+HEAD = b"HTTP/1.1 200 OK\r\n"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        (b"",),
+        (HEAD, b"X"),
+        (b"HTTP/1.1 100 Continue\r\n\r\n",),
+        (HEAD, b"Content-Length: 9999999\r\n\r\n", b"x"),
+    ],
+    ids=["nothing", "header", "continue", "body"],
+)
+def test_a_server_that_keeps_its_client_waiting_holds_it_for_a_bounded_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent: tuple[bytes, ...]
+) -> None:
+    monkeypatch.setattr(transfer, "_PACE_S", 0.6)
+    monkeypatch.setenv("PIP_TIMEOUT", "0.3")
+    started = time.monotonic()
+    with slow_server(*sent) as url, pytest.raises(FetchError) as error:
+        download(url, None, tmp_path, NAME)
+    assert time.monotonic() - started < 10
+    assert "KiB came in 0.6 s" in error.value.why
+    assert parts(tmp_path) == []
