@@ -1,4 +1,4 @@
-"""A build of a lock has no network: what it reaches for is named, in the error and in the receipt."""
+"""What a build must not take: of the network, which is named, and of the settings of the user's pip."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ pytestmark = pytest.mark.needs("netns")
 # In its tree a file says how it takes that the network is not there.
 _BACKEND = BACKEND.replace('b"Requires-Dist: tiny-wheel>=1.0\\n"', 'b""').replace(
     "    return write(folder, {",
+    "    assert not config_settings, config_settings\n"
     "    import socket\n"
     "    try:\n"
     "        socket.getaddrinfo('pkgs.example', 443)\n"
@@ -109,3 +110,14 @@ def test_an_install_without_a_lock_has_the_network(world: tuple[SmallWorld, Path
     assert "isolated" not in found.out
     words = ("--lock", str(world[1]), "--workspace", str(small.workspace), "--json")
     assert '"isolated": true' in here("plan", str(small.recipe), *words).out
+
+
+def test_settings_of_the_users_pip_do_not_reach_the_backend(
+    world: tuple[SmallWorld, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = world[0].folder / "pip.conf"
+    config.write_text("[wheel]\nconfig-settings = --evil=1\n")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(config))
+    monkeypatch.setenv("PIP_CONFIG_SETTINGS", "--evil=2")
+    status, _, said = install(*world)
+    assert status == 0, said

@@ -224,7 +224,17 @@ def test_ccache_is_found_and_nothing_is_fine(programs: Path) -> None:
     assert ccache is not None
     assert ccache.hashed == (str(programs / "cc1plus"),)
     assert ccache.environment["CCACHE_MAXSIZE"] == "25G"
+    assert ccache.environment["CCACHE_COMPILER"] == "", "the plan's compiler, and no other"
+    assert ccache.server == ""
     assert find(programs, "none") is None
+
+
+def test_a_cache_that_another_host_shares_has_its_name(programs: Path) -> None:
+    shared = "(environment) remote_storage = redis://user:secret@cache.example:6379|read-only"
+    _program(programs, "ccache", *SETTINGS, shared)
+    cache = find(programs)
+    assert cache is not None
+    assert cache.server == "cache.example"
 
 
 def test_the_users_configuration_counts_where_it_is_safe(programs: Path) -> None:

@@ -234,8 +234,8 @@ def _ccache(path: str, environment: Mapping[str, str]) -> CompileCache | str:
         except OSError as error:
             why = f"nothing can be written to {settings['cache_dir']}, the folder of {path}"
             return f"{why}: {error.strerror}"
-    # Two settings with which ccache serves objects of other inputs are taken back.
-    found = {"CCACHE_IGNOREOPTIONS": "", "CCACHE_IGNOREHEADERS": ""}
+    # Settings with which ccache serves objects of other inputs, or of another compiler, are taken back.
+    found = {"CCACHE_IGNOREOPTIONS": "", "CCACHE_IGNOREHEADERS": "", "CCACHE_COMPILER": ""}
     found |= {"CCACHE_COMPILERCHECK": "content", "CCACHE_NOHASHDIR": "1"}
     if next(item["origin"] for item in shown if item["name"] == "max_size") == "default":
         found["CCACHE_MAXSIZE"] = settings["max_size"] = _SIZE

@@ -183,7 +183,8 @@ def _command(
     target: Target, name: str, argv: tuple[str, ...], *, cwd: str | None = None, compiles: bool = True
 ) -> Command:
     env = build_environment(target, name)
-    tuning = jobs_environment_of(target, name)
+    # Nothing is downloaded, and pip's configuration may hold config settings for the backend.
+    tuning = {"PIP_CONFIG_FILE": os.devnull, **jobs_environment_of(target, name)}
     # A git that the build starts ends at once, offline, where it would wait for a server.
     tuning |= {"GIT_ALLOW_PROTOCOL": "file"} if target.downloads.offline else {}
     if compiles:
