@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -15,6 +13,7 @@ from pathlib import Path
 import pytest
 from support.index_demo import DATA, NAME, PATH, configure, parts, remote
 from support.indexes import PackageIndex, sha256
+from support.net import KEEPS_WAITING, slow_server
 
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import (
@@ -188,43 +187,7 @@ def test_a_name_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> No
         download("https://x.example/", sha256(DATA), tmp_path, name)
 
 
-@contextlib.contextmanager
-def slow_server(*sent: bytes) -> Iterator[str]:
-    """Serve an answer of which the last part is sent again and again, one piece every 50 ms."""
-    done = threading.Event()
-
-    def answer(client: socket.socket) -> None:
-        with client, contextlib.suppress(OSError):
-            for piece in sent[:-1]:
-                client.sendall(piece)
-            while not done.wait(0.05):
-                client.sendall(sent[-1])
-
-    def serve() -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                threading.Thread(target=answer, args=(server.accept()[0],), daemon=True).start()
-
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        threading.Thread(target=serve, daemon=True).start()
-        yield f"http://127.0.0.1:{server.getsockname()[1]}/{NAME}"
-        done.set()
-        server.shutdown(socket.SHUT_RDWR)
-
-
-HEAD = b"HTTP/1.1 200 OK\r\n"
-
-
-@pytest.mark.parametrize(
-    "sent",
-    [
-        (b"",),
-        (HEAD, b"X"),
-        (b"HTTP/1.1 100 Continue\r\n\r\n",),
-        (HEAD, b"Content-Length: 9999999\r\n\r\n", b"x"),
-    ],
-    ids=["nothing", "header", "continue", "body"],
-)
+@pytest.mark.parametrize("sent", KEEPS_WAITING.values(), ids=list(KEEPS_WAITING))
 def test_a_server_that_keeps_its_client_waiting_holds_it_for_a_bounded_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent: tuple[bytes, ...]
 ) -> None:
@@ -232,7 +195,7 @@ def test_a_server_that_keeps_its_client_waiting_holds_it_for_a_bounded_time(
     monkeypatch.setenv("PIP_TIMEOUT", "0.3")
     started = time.monotonic()
     with slow_server(*sent) as url, pytest.raises(FetchError) as error:
-        download(url, None, tmp_path, NAME)
+        download(f"{url}/{NAME}", None, tmp_path, NAME)
     assert time.monotonic() - started < 10
     assert "KiB came in 0.6 s" in error.value.why
     assert parts(tmp_path) == []
