@@ -132,7 +132,8 @@ def check_command(target: Target, name: str, *, kind: str = WHEEL) -> Command:
         argv += ["--commit", pin.commit, *(() if pin.submodules else ("--no-submodules",))]
         argv += words("--skip-submodule", pin.skip)
     argv += words("--besides", source.made_by_build if source else ())
-    return Command(argv=(*argv, *sources.own_options(target, name)), portable=())
+    tuning = {"XPUBUILD_WORKSPACE": str(target.layout.root)}
+    return Command(argv=(*argv, *sources.own_options(target, name)), tuning=tuning, portable=())
 
 
 def wheel_command(target: Target, name: str, stage: str) -> Command:
