@@ -125,7 +125,7 @@ def language_text(attack: Attack) -> str:
     recipe = attack.trial.world.recipe.with_name(f"text-{attack.trial.place.parent.name}.yaml")
     recipe.write_text(yaml.safe_dump(document))
     folder.mkdir()
-    asked = (
+    asked: tuple[tuple[str | Path, ...], ...] = (
         ("plan", recipe, "--format", "sh", "--output", folder / "plan.sh"),
         ("plan", recipe, "--format", "slurm", "--output", folder / "slurm"),
         ("plan", recipe, "--format", "pbs", "--output", folder / "pbs"),
