@@ -116,3 +116,23 @@ def test_no_wheel_is_built_or_kept_of_a_tree_with_a_file_that_git_ignores(world:
     assert json.loads(again.out)["ran"] == []
     assert world.install().status == 31
     assert kept(world) == []
+
+
+@pytest.mark.parametrize("name", ["lib/python3*/site-packages/sitecustomize.py", "include/stdio.h"])
+def test_no_wheel_is_built_with_what_nobody_installed_in_the_environment(
+    world: SmallWorld, name: str
+) -> None:
+    until = ("--until", "env")
+    made = here("install", str(world.recipe), "--workspace", str(world.workspace), *until)
+    assert made.status == 0, made.err
+    folder, _, file = name.rpartition("/")
+    (place,) = (world.workspace / "env").glob(folder)
+    (place / file).write_text("")
+    refused = world.install()
+    assert refused.status == 60, refused.err
+    assert file in refused.err
+    assert (place / file).exists()
+    assert not world.wheel.exists()
+    assert kept(world) == []
+    (place / file).unlink()
+    assert world.install().status == 0

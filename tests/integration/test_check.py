@@ -187,7 +187,13 @@ BESIDE = {
     "usercustomize/__init__.py": "start-up file",
     "../../../bin/tiny.py": "shadowing file",
     "../../../bin/git": "shadowing file",
+    "../../../include/stdio.h": "shadowing file",
+    "../../../lib/libx.so": "shadowing file",
+    "../../../lib/cmake/x/xConfig.cmake": "shadowing file",
+    "../../../share/cmake-3.31/x.cmake": "shadowing file",
+    "pip/_vendor/include/stdio.h": "shadowing file",
     "pip/mine.py": "",
+    "own/include/own.h": "",
     "tiny.pyi": "",
     "../../../bin/of-mine-alone": "",
 }

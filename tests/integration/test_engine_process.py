@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from support.engine import MARK, PATH, new_mark, nothing_left
 
 from xpubuild.engine import process
-from xpubuild.engine.process import ProcessResult, query, run
+from xpubuild.engine.process import LOOPBACK, ProcessResult, query, run
 from xpubuild.errors import NoSpaceError, ToolchainError
 
 BASE = {"PATH": PATH}
@@ -272,3 +273,42 @@ def test_time_is_counted_for_the_whole_tree(tmp_path: Path) -> None:
     assert result.ok
     assert 0.4 < result.user_s + result.system_s < 10
     assert result.duration_s > 0.4
+
+
+_LOOKUPS = """import os, socket
+server = socket.create_server(("127.0.0.1", 0))
+socket.create_connection(server.getsockname()).close()
+for name in ("pkgs.example", "pkgs.example", "other.example"):
+    try:
+        socket.getaddrinfo(name, 443)
+    except socket.gaierror:
+        print("refused")
+try:
+    socket.create_connection(("192.0.2.1", 443), 5)
+except ConnectionRefusedError:
+    print("closed")
+print(sorted(name for name in os.environ if name.endswith("_proxy")), os.getuid())
+"""
+
+
+@pytest.mark.needs("netns")
+def test_an_isolated_command_has_loopback_alone_and_what_it_looks_up_is_named() -> None:
+    env = {**BASE, "https_proxy": "http://proxy.example:3128"}
+    result = run([sys.executable, "-c", _LOOKUPS], env=env, isolated=True)
+    assert result.tail == ("refused",) * 3 + ("closed", f"[] {os.getuid()}")
+    assert (result.network, result.asked) == (LOOPBACK, ("pkgs.example", "other.example"))
+    assert result.duration_s < 30, "nobody waits for a name server"
+    assert python("pass").network == ""
+
+
+@pytest.mark.needs("netns")
+def test_where_no_namespace_is_allowed_the_command_runs_and_the_reason_is_told() -> None:
+    text = (
+        "from xpubuild.engine.process import run\n"
+        "found = run(['true'], env={'PATH': '/usr/bin:/bin'}, isolated=True)\n"
+        "print(found.ok, found.network)"
+    )
+    words = ["sh", "-c", 'echo 0 > /proc/sys/user/max_net_namespaces; exec "$@"', "_"]
+    argv = ["unshare", "--user", "--map-root-user", *words, sys.executable, "-c", text]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("True none of its own is allowed here (")

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from support.index_demo import DATA, NAME, PATH, configure, parts, remote
 from support.indexes import PackageIndex, sha256
+from support.net import KEEPS_WAITING, slow_server
 
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import (
@@ -21,6 +22,7 @@ from xpubuild.errors import (
     RecipeError,
     SourceIntegrityError,
 )
+from xpubuild.supply.index import transfer
 from xpubuild.supply.index.transfer import download
 
 
@@ -183,3 +185,17 @@ def test_a_name_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> No
     """Such as a lock that somebody else wrote could have."""
     with pytest.raises(RecipeError, match="not the name of a package file"):
         download("https://x.example/", sha256(DATA), tmp_path, name)
+
+
+@pytest.mark.parametrize("sent", KEEPS_WAITING.values(), ids=list(KEEPS_WAITING))
+def test_a_server_that_keeps_its_client_waiting_holds_it_for_a_bounded_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent: tuple[bytes, ...]
+) -> None:
+    monkeypatch.setattr(transfer, "_PACE_S", 0.6)
+    monkeypatch.setenv("PIP_TIMEOUT", "0.3")
+    started = time.monotonic()
+    with slow_server(*sent) as url, pytest.raises(FetchError) as error:
+        download(f"{url}/{NAME}", None, tmp_path, NAME)
+    assert time.monotonic() - started < 10
+    assert "KiB came in 0.6 s" in error.value.why
+    assert parts(tmp_path) == []

@@ -189,6 +189,23 @@ def test_cmake_clones_from_what_is_served_and_from_nowhere_else(world: World, sh
         assert head.stdout.strip() == world.pins[url], url
 
 
+def test_no_hook_of_the_user_runs_in_what_a_build_clones(world: World) -> None:
+    home, into = world.folder / "home", world.folder / "served"
+    hook = home / "template" / "hooks" / "post-checkout"
+    hook.parent.mkdir(parents=True)
+    hook.write_text(f"#!/bin/sh\ntouch '{home}/ran'\n")
+    hook.chmod(0o755)
+    config = f"[init]\n\ttemplateDir = {home}/template\n[core]\n\thooksPath = {hook.parent}\n"
+    (home / ".gitconfig").write_text(config)
+    world.env.update(HOME=str(home), XDG_CONFIG_HOME=str(home / "none"))
+    world.env.pop("GIT_CONFIG_GLOBAL", None)
+    world.serve(world.store(), into)
+    clone = ["git", "clone", "--quiet", MEDIA, str(world.folder / "clone")]
+    env = {**world.env, "GIT_CONFIG_COUNT": "0", "GIT_CONFIG_GLOBAL": str(into / "gitconfig")}
+    subprocess.run(clone, env=env, check=True)
+    assert not (home / "ran").exists()
+
+
 def test_a_fork_is_pinned_where_the_tree_names_what_it_replaces(world: World) -> None:
     fork = ConfigureTime(url=f"{HOST}/me/fork", replaces=ONEDNN, pin_file="cmake/FindOneDNN.cmake")
     (pin,) = configure_time_pins(Git.open(), world.tree / ".git", world.commit, [fork])

@@ -180,9 +180,30 @@ def test_what_the_runtime_opens_by_name_comes_with_it(xpubuild: Xpubuild, tmp_pa
 def test_torchs_libraries_are_left_to_torch(xpubuild: Xpubuild, tmp_path: Path) -> None:
     extension = library(tmp_path / "ext.so", needed=["libtorch_cpu.so", "libc10.so"])
     wheel = travelling.extension_wheel(tmp_path / "dist", extension)
-    _, item = repaired(xpubuild, wheel, tmp_path / "out")
+    assert xpubuild("check", str(wheel)).status == 60, "it needs torch and does not require it"
+    made, item = repaired(xpubuild, wheel, tmp_path / "out")
     assert item["expected"]["torch"] == ["libc10.so", "libtorch_cpu.so"]  # type: ignore[index]
     assert item["bundled"] == item["pins"] == []
+    assert xpubuild("check", str(made)).status == 0
+    assert "Requires-Dist: torch\n" in unzip(made)["pkg-1.0.dist-info/METADATA"].decode()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "status"), [("linux_x86_64", "manylinux_2_28_x86_64", 0), ("py3-none", "cp39-cp39", 60)]
+)
+def test_a_wheel_that_was_downloaded_under_another_tag(
+    xpubuild: Xpubuild, tmp_path: Path, old: str, new: str, status: int
+) -> None:
+    built = travelling.extension_wheel(tmp_path / "dist", library(tmp_path / "ext.so"))
+    wheel = built.rename(built.with_name(built.name.replace(old, new)))
+    assert wheel.name != built.name
+    refused = xpubuild("check", str(wheel))
+    assert refused.status == 60
+    assert "check WHEEL --repair" in " ".join(refused.err.split())
+    words = ("check", "--repair", str(wheel), "--output", str(tmp_path / "out"))
+    assert xpubuild(*words).status == status
+    made = list((tmp_path / "out").glob("*.whl"))
+    assert [xpubuild("check", str(item)).status for item in made] == ([] if status else [0])
 
 
 def test_a_requirement_that_excludes_the_installed_version_is_an_error(

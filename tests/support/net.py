@@ -76,3 +76,38 @@ def own_certificate(folder: Path, name: str = "localhost", days: int = 2) -> tup
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     return context, certificate
+
+
+#: What a client waits for -> the beginning of an answer, and the part of it that comes again and again.
+KEEPS_WAITING = {
+    "an answer": (b"",),
+    "the end of the header": (b"HTTP/1.1 200 OK\r\n", b"X"),
+    "another answer": (b"HTTP/1.1 100 Continue\r\n\r\n",),
+    "the end of the body": (b"HTTP/1.1 200 OK\r\nContent-Length: 9999999\r\n\r\n", b"x"),
+}
+
+
+@contextmanager
+def slow_server(*sent: bytes) -> Iterator[str]:
+    """Serve an answer of which the last part is sent again and again, one piece every 50 ms."""
+    done = threading.Event()
+
+    def answer(client: socket.socket) -> None:
+        with client, contextlib.suppress(OSError):
+            for piece in sent[:-1]:
+                client.sendall(piece)
+            while not done.wait(0.05):
+                client.sendall(sent[-1])
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=answer, args=(server.accept()[0],), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=serve, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.getsockname()[1]}"
+        finally:
+            done.set()
+            server.shutdown(socket.SHUT_RDWR)

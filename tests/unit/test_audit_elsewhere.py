@@ -123,6 +123,11 @@ def test_a_library_comes_with_the_distribution_that_is_required(
         (wheel("torch/extra.py"), "the package torch of torch"),
         (wheel("mine-1.0.data/platlib/numpy/x.so"), "the package numpy of numpy"),
         (wheel("mine-1.0.data/scripts/python3"), "the program python3"),
+        (wheel("mine-1.0.data/data/bin/python3.11"), "the program python3.11"),
+        (wheel("mine-1.0.data/data/pyvenv.cfg"), "decide what the environment imports"),
+        (wheel("mine-1.0.data/data/lib/python3.11/site-packages/torch/x.py"), "the package torch of torch"),
+        (wheel("mine.pth"), "run, at every start of Python"),
+        (wheel("mine-1.0.data/purelib/mine.pth"), "run, at every start of Python"),
         (wheel(entry_points="[console_scripts]\npython = a:b\n"), "a program named python"),
         (wheel(entry_points="[gui_scripts]\n../../x = a:b\n"), "a program outside of its folder: ../../x"),
         (wheel(entry_points="[console_scripts]\n/bin/x = a:b\n"), "outside of its folder: /bin/x"),
@@ -141,6 +146,8 @@ def test_a_wheel_may_bring_its_own_package_and_programs() -> None:
     owners = {"functorch": "torch", "triton": "pytorch-triton-xpu", "pkg_resources": "setuptools"}
     for package, dist in owners.items():
         assert list(elsewhere_findings(wheel(f"{package}/x.py", dist=dist), {}, STRICT)) == []
+    assert list(elsewhere_findings(wheel("distutils-precedence.pth", dist="setuptools"), {}, STRICT)) == []
+    assert list(elsewhere_findings(wheel("mine-1.0.data/data/share/mine.pth"), {}, STRICT)) == []
     pip = wheel("pip/x.py", dist="pip", entry_points="[console_scripts]\npip3 = a:b\n")
     assert list(elsewhere_findings(pip, {}, STRICT)) == []
 
@@ -155,3 +162,12 @@ def test_a_real_object_shows_its_hooks_and_its_stack(tmp_path: Path) -> None:
     assert {item.kind for item in report.findings} == {"loader-hook", "executable-stack"}
     assert report.status == "fail"
     assert not read_shared_object(compile_shared(tmp_path / "y.so", "int f() { return 1; }\n")).runs_stack
+
+
+def test_static_libraries_are_named_with_their_size(tmp_path: Path) -> None:
+    files = {"mine/a.a": b"!<arch>\n", "mine/b.bin": b"!<thin>\n" + bytes(10**6)}
+    made = pack(tmp_path, "mine", "1.0", files)
+    report = audit_wheel(made, STRICT)
+    (found,) = report.findings
+    assert (report.status, found.kind) == ("warn", "static-library")
+    assert found.message.startswith("mine/b.bin and 1 more: static libraries, 1.0 MB")

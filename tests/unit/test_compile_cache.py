@@ -224,7 +224,17 @@ def test_ccache_is_found_and_nothing_is_fine(programs: Path) -> None:
     assert ccache is not None
     assert ccache.hashed == (str(programs / "cc1plus"),)
     assert ccache.environment["CCACHE_MAXSIZE"] == "25G"
+    assert ccache.environment["CCACHE_COMPILER"] == "", "the plan's compiler, and no other"
+    assert ccache.server == ""
     assert find(programs, "none") is None
+
+
+def test_a_cache_that_another_host_shares_has_its_name(programs: Path) -> None:
+    shared = "(environment) remote_storage = redis://user:secret@cache.example:6379|read-only"
+    _program(programs, "ccache", *SETTINGS, shared)
+    cache = find(programs)
+    assert cache is not None
+    assert cache.server == "cache.example"
 
 
 def test_the_users_configuration_counts_where_it_is_safe(programs: Path) -> None:
@@ -232,6 +242,7 @@ def test_the_users_configuration_counts_where_it_is_safe(programs: Path) -> None
         "max_size": "(/etc/ccache.conf) max_size = 80.0G",
         "ignore_options": "(environment) ignore_options = -O*",
         "extra_files_to_hash": "(environment) extra_files_to_hash = /a:/b",
+        "sloppiness": "(/etc/ccache.conf) sloppiness = time_macros, system_headers",
     }
     lines = [own.get(line.split()[1], line) for line in SETTINGS]
     _program(programs, "ccache", *lines, NEW)
@@ -239,6 +250,7 @@ def test_the_users_configuration_counts_where_it_is_safe(programs: Path) -> None
     assert cache is not None
     assert "CCACHE_MAXSIZE" not in cache.environment
     assert cache.environment["CCACHE_IGNOREOPTIONS"] == "", "another -O is another object"
+    assert cache.environment["CCACHE_SLOPPINESS"] == cache.sloppiness == "time_macros", "headers count"
     assert cache.hashed[:2] == ("/a", "/b")
     assert "80.0G, shared by file:///shared" in cache.place
 

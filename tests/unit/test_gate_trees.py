@@ -14,7 +14,7 @@ from xpubuild.artifacts.cmake_build import (
     read_sycl_groups,
 )
 from xpubuild.artifacts.configure import LEGACY, TreeKind, check, configure, configure_argv, look
-from xpubuild.errors import RecipeError
+from xpubuild.errors import RecipeError, ToolchainError
 
 SCIKIT = '[build-system]\nrequires = ["a"]\nbuild-backend = "scikit_build_core.build"\n'
 
@@ -71,6 +71,17 @@ def test_what_another_back_end_would_ignore(tmp_path: Path, key: str) -> None:
     folder = tree(tmp_path / "t", setup_py="")
     with pytest.raises(RecipeError):
         check(folder, wanted="auto", settings=(key, "--x"))
+
+
+def test_a_file_of_the_user_that_decides_how_setuptools_builds_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    old, new = tree(tmp_path / "old", setup_py=""), tree(tmp_path / "new", pyproject_toml=SCIKIT)
+    (tmp_path / ".pydistutils.cfg").write_text("[build_ext]\ndefine = ANSWER=666\n")
+    with pytest.raises(ToolchainError, match=r"pydistutils\.cfg decides how setuptools builds"):
+        check(old, wanted="auto", settings=())
+    assert check(new, wanted="auto", settings=())
 
 
 def test_a_recipe_that_wants_what_is_not_there(tmp_path: Path) -> None:

@@ -8,31 +8,36 @@ from typing import Any
 import pytest
 
 from xpubuild.artifacts.elf import ElfObject, Symbols
-from xpubuild.artifacts.repair_decide import Pin, Platforms
+from xpubuild.artifacts.repair_decide import Decision, Expected, Pin, Platforms
 from xpubuild.artifacts.repair_write import builder_findings, with_pins
 from xpubuild.errors import XpuBuildError
 
+PINNED = Decision(pins=(Pin("intel-sycl-rt", "2025.3", ("libsycl.so.8",)),))
 METADATA = "Name: demo\nRequires-Dist: {}\n\nA description\n\nof it"
 
 
 @pytest.mark.parametrize(
-    ("requires", "added"),
+    ("requires", "stays"),
     [
-        ("numpy", ["intel-sycl-rt==2025.3"]), ("intel_sycl.rt==2025.3", []),
-        ("not valid >", ["intel-sycl-rt==2025.3"]),
-        ("intel-sycl-rt>=2025", ["intel-sycl-rt==2025.3"]),
-        ("intel-sycl-rt==2025.3 ; python_version > '3'", ["intel-sycl-rt==2025.3"]),
-        ("intel-sycl-rt<2025", None),
+        ("numpy", True), ("intel_sycl.rt==2025.3", False), ("not valid >", True),
+        ("intel-sycl-rt>=2025", False), ("intel-sycl-rt==2025.3 ; python_version > '3'", True),
     ],
 )  # fmt: skip
-def test_pins_are_added_once(requires: str, added: list[str] | None) -> None:
-    text, pins = METADATA.format(requires), [Pin("intel-sycl-rt", "2025.3", ("libsycl.so.8",))]
-    if added is None:
-        with pytest.raises(XpuBuildError, match="requires intel-sycl-rt<2025, but"):
-            with_pins(text, pins, "demo.whl")
-        return
-    head = "".join(f"Requires-Dist: {item}\n" for item in added)
-    assert with_pins(text, pins, "demo.whl") == head + text
+def test_a_pin_takes_the_place_of_a_looser_requirement(requires: str, stays: bool) -> None:
+    text = METADATA.format(requires)
+    kept = text if stays else text.replace(f"Requires-Dist: {requires}\n", "")
+    assert with_pins(text, PINNED, "demo.whl") == f"Requires-Dist: intel-sycl-rt==2025.3\n{kept}"
+
+
+def test_a_pin_that_the_wheel_excludes_is_refused() -> None:
+    with pytest.raises(XpuBuildError, match="requires intel-sycl-rt<2025, but"):
+        with_pins(METADATA.format("intel-sycl-rt<2025"), PINNED, "demo.whl")
+
+
+@pytest.mark.parametrize(("requires", "added"), [("numpy", True), ("torch>=2.8", False), ("Torch", False)])
+def test_torch_is_required_where_its_libraries_are_needed(requires: str, added: bool) -> None:
+    text, decision = METADATA.format(requires), Decision(expected=Expected(torch=("libtorch.so",)))
+    assert with_pins(text, decision, "demo.whl") == ("Requires-Dist: torch\n" if added else "") + text
 
 
 def test_folders_of_the_builder_are_found(tmp_path: Path) -> None:

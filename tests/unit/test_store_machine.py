@@ -132,14 +132,13 @@ def test_only_what_a_build_uses_is_part_of_it(tools: Toolchain, tmp_path: Path) 
     python = tmp_path / "python"
     python.write_text('#!/bin/sh\necho " 3.12.1 cpython-312 $1 $2"\n')
     python.chmod(0o755)
-    options = {"PIP_CONFIG_SETTINGS": "a", "PIP_GLOBAL_OPTION": "b", "PIP_BUILD_OPTION": "c"}
     every = replace(
         tools, python=str(python), oneapi={"mkl": tmp_path / "oneapi"}, ocloc=True,
-        environment={**tools.environment, **options, "PATH": "/nowhere"},
+        environment={**tools.environment, "PATH": "/nowhere"},
     )  # fmt: skip
     whole = found(every, tmp_path)
-    assert whole.keys() == {*usual, "python", "oneapi", "ocloc", "pip"}
-    assert (whole["python"], whole["pip"]) == ("3.12.1 cpython-312 -I -c", options)
+    assert whole.keys() == {*usual, "python", "oneapi", "ocloc"}
+    assert whole["python"] == "3.12.1 cpython-312 -I -c"
     hashed = {"bin/tool": "bin/tool", "compiler/clang": "bin/compiler/clang"}
     listed = {"include": "include", "lib": "lib", "opt": "opt"}
     assert whole["oneapi"] == {

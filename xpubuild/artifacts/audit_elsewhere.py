@@ -38,6 +38,9 @@ _OWNERS: dict[str, tuple[str, ...]] = {
     "pkg_resources": ("setuptools",),
     "_distutils_hack": ("setuptools",),
 }
+#: Distribution -> its files that Python reads at every start.
+_OWN_PTH = {"setuptools": ("distutils-precedence.pth",)}
+_IN_SITE = re.compile(r"lib(?:64)?/python[\d.]+/(?:site|dist)-packages/(.+)")
 _MANYLINUX = re.compile(r"manylinux(?:_\d+_\d+|1|2010|2014)_\w+")
 
 
@@ -70,6 +73,12 @@ def elsewhere_findings(contents: WheelContents, elves: Elves, policy: AuditPolic
     yield from _requirement_findings(contents, elves, policy)
     for name, message in (*_entry_points(contents), *_members(contents)):
         yield Finding("error", "takes-over", name, name, message)
+    archives = sorted((item for item in contents.members if item.is_archive), key=lambda item: -item.size)
+    if archives:
+        largest, size = archives[0].name, sum(item.size for item in archives) / 1e6
+        more = f" and {len(archives) - 1} more" if archives[1:] else ""
+        message = f"{largest}{more}: static libraries, {size:,.1f} MB; what they were made of is not checked"
+        yield Finding("warning", "static-library", largest, largest, message)
 
 
 def _platform_findings(contents: WheelContents, elves: Elves, policy: AuditPolicy) -> Findings:
@@ -157,9 +166,16 @@ def _members(contents: WheelContents) -> Iterator[tuple[str, str]]:
         first, _, rest = member.name.partition("/")
         if first.endswith(".data"):
             kind, _, rest = rest.partition("/")
-            if kind == "scripts" and _PROGRAMS.fullmatch(rest) and dist != "pip":
-                yield member.name, f"{member.name} would be installed as the program {rest}"
+            # What is data is installed below the prefix: bin, pyvenv.cfg, lib/python3.11/site-packages.
+            kind, rest = ("purelib", found[1]) if (found := _IN_SITE.fullmatch(rest)) else (kind, rest)
+            program = rest.removeprefix("bin/") if kind == "data" else rest if kind == "scripts" else ""
+            if _PROGRAMS.fullmatch(program) and dist != "pip":
+                yield member.name, f"{member.name} would be installed as the program {program}"
+            elif (kind, rest) == ("data", "pyvenv.cfg"):
+                yield member.name, f"{member.name} would decide what the environment imports"
             first = rest.partition("/")[0] if kind in ("purelib", "platlib") else ""
+        if first.endswith(".pth") and first not in _OWN_PTH.get(dist, ()):
+            yield member.name, f"{member.name} is read, and may be run, at every start of Python"
         tops.setdefault(first.partition(".")[0], member.name)
     for top, name in tops.items():
         if top in _AT_START:

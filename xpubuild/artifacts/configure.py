@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 from xpubuild.artifacts.cmake_build import home_of
 from xpubuild.engine.process import run
 from xpubuild.engine.temporary import scratch_folder
-from xpubuild.errors import BuildError, RecipeError
+from xpubuild.errors import BuildError, RecipeError, ToolchainError
 from xpubuild.frozen import frozen
 
 if sys.version_info >= (3, 11):
@@ -75,8 +76,16 @@ def check(folder: Path, *, wanted: str, settings: Collection[str]) -> str:
 
     Raises:
         RecipeError: the recipe says what the tree cannot do, or would ignore.
+        ToolchainError: a file of the user would decide the build.
     """
-    kind = look(folder)
+    kind, own = look(folder), Path(os.path.expanduser("~/.pydistutils.cfg"))  # noqa: PTH111 - never raises
+    if kind.backend.startswith("setuptools") and own.is_file():
+        raise ToolchainError(
+            f"{own} decides how setuptools builds",
+            why="what it sets is in no recipe, lock or receipt, and pip cannot tell setuptools to ignore it",
+            fix="move it away; what a build needs of it goes into build.env of a recipe",
+            commands=(shlex.join(["mv", str(own), f"{own}.aside"]),),
+        )
     if wanted == "setup.py" and "setup.py" not in kind.files:
         raise RecipeError(
             f"{folder} has no setup.py, but the recipe sets front_end: setup.py",

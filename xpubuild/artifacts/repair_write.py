@@ -10,14 +10,13 @@ from __future__ import annotations
 import contextlib
 import copy as copying
 import csv
-import email.parser
 import importlib.metadata
 import io
 import mmap
 import re
 import stat
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -28,7 +27,7 @@ from packaging.utils import canonicalize_name
 from xpubuild.artifacts.audit_report import Finding, Findings
 from xpubuild.artifacts.elf import ElfObject, read_shared_object
 from xpubuild.artifacts.record import is_record_file
-from xpubuild.artifacts.repair_decide import Edit, Pin
+from xpubuild.artifacts.repair_decide import Decision, Edit
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.files import explained, replacing
 from xpubuild.engine.process import query
@@ -95,30 +94,41 @@ def patch(copy: Path, edit: Edit, before: ElfObject, label: str) -> None:
         )
 
 
-def with_pins(metadata: str, pins: Sequence[Pin], wheel: str) -> str:
-    """Return METADATA that requires the pinned distributions.
+def with_pins(metadata: str, decision: Decision, wheel: str) -> str:
+    """Return METADATA that requires the pinned distributions, in the place of what it said of them.
+
+    A wheel that needs torch's libraries requires a torch, too.
 
     Raises:
         UnsatisfiableError: it requires another version of one of them already.
     """
-    wanted = {pin.name: pin.version for pin in pins}
-    for text in email.parser.HeaderParser().parsestr(metadata).get_all("Requires-Dist", []):
-        try:
-            found = Requirement(text)
-        except InvalidRequirement:
-            continue
-        name = canonicalize_name(found.name)
-        if name not in wanted:
-            continue
-        if not found.specifier.contains(wanted[name], prereleases=True):
+    wanted, kept = {pin.name: pin.version for pin in decision.pins}, list[str]()
+    torch, in_head = bool(decision.expected.torch), True
+    for line in metadata.splitlines(keepends=True):
+        in_head = in_head and bool(line.strip())
+        found = _requirement(line) if in_head else None
+        name = canonicalize_name(found.name) if found is not None else ""
+        if found is None or name not in wanted:
+            torch = torch and not (found is not None and name == "torch" and found.marker is None)
+            kept.append(line)
+        elif not found.specifier.contains(wanted[name], prereleases=True):
             raise UnsatisfiableError(
                 f"{wheel} requires {found.name}{found.specifier}, but {name} {wanted[name]} is installed",
                 why="its libraries would be pinned to a version that its own requirement excludes",
                 fix=f"pass an environment with {found.name}{found.specifier} with --runtime",
             )
-        if str(found.specifier) == f"=={wanted[name]}" and found.marker is None:
-            del wanted[name]
-    return "".join(f"Requires-Dist: {name}=={version}\n" for name, version in wanted.items()) + metadata
+        elif found.marker is not None or found.extras:
+            kept.append(line)
+    lines = [f"{name}=={version}" for name, version in wanted.items()] + (["torch"] if torch else [])
+    return "".join(f"Requires-Dist: {line}\n" for line in lines) + "".join(kept)
+
+
+def _requirement(line: str) -> Requirement | None:
+    key, _, text = line.partition(":")
+    try:
+        return Requirement(text.strip()) if key.lower() == "requires-dist" else None
+    except InvalidRequirement:
+        return None
 
 
 def with_platform(text: str, platform: str) -> str:

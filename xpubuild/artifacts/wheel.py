@@ -137,6 +137,8 @@ def _tag_problems(where: str, headers: Message, claimed: WheelName, objects: Seq
 
 
 _CHUNK = 1 << 20
+#: How ar(5) begins a static library, and one that only names the objects.
+_ARCHIVES = (b"!<arch>\n", b"!<thin>\n")
 _HARMLESS_BYTES, _MOST_RATIO, _MOST_MEMBERS = 256 << 20, 100, 1_000_000
 # What zipfile and its decompressors raise for damaged, encrypted or unknown content.
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError, ValueError, csv.Error)
@@ -150,6 +152,8 @@ class Member:
     size: int
     sha256: str
     is_elf: bool
+    is_archive: bool = False
+    """Of objects, for a linker: a static library."""
 
 
 @frozen
@@ -318,7 +322,7 @@ def _read_member(
                 out.write(chunk)
             length += len(chunk)
             chunk = stream.read(_CHUNK)
-    member = Member(info.filename, length, sha256.hexdigest(), is_elf)
+    member = Member(info.filename, length, sha256.hexdigest(), is_elf, head.startswith(_ARCHIVES))
     return member, head, record_hash(recorded.digest(), recorded.name)
 
 

@@ -37,7 +37,9 @@ from xpubuild.errors import AuditError
 #: The file in ``.dist-info`` that says what was done.
 NOTE = "xpubuild-repair.json"
 #: What a repair is for; whatever else an audit finds makes a wheel unfit for one.
-_MENDED = frozenset({"missing-library", "missing-version", "unresolved-symbol", "rpath", "not-on-rpath"})
+_MENDED = frozenset({
+    "missing-library", "missing-version", "unresolved-symbol", "rpath", "not-on-rpath", "tags",
+})  # fmt: skip
 
 
 class BundledLibrary(TypedDict):
@@ -158,7 +160,7 @@ def _repair(
     with zipfile.ZipFile(wheel) as archive:
         metadata = archive.read(f"{info}/METADATA").decode("utf-8", "surrogateescape")
     new = {
-        f"{info}/METADATA": with_pins(metadata, decision.pins, wheel.name),
+        f"{info}/METADATA": with_pins(metadata, decision, wheel.name),
         f"{info}/WHEEL": with_platform(texts[f"{info}/WHEEL"], platform),
         f"{info}/{NOTE}": json.dumps(note, indent=1, sort_keys=True) + "\n",
     }
@@ -171,7 +173,7 @@ def _repair(
     builder = _builder(runtime.site_packages, search)
     after = audit_wheel(
         target,
-        AuditPolicy(allow_missing=TORCH_LIBRARIES, absolute_rpath="error"),
+        AuditPolicy(allow_missing=TORCH_LIBRARIES, absolute_rpath="error", elsewhere="error"),
         installed_in=runtime.site_packages,
         more=list(builder_findings({**texts, **new}, copies, builder)),
     )

@@ -49,8 +49,9 @@ def _plumbing(function: Callable[..., Any]) -> Callable[..., Any]:
         kinds = typing.get_args(hint) or (hint,)
         kind: Any = click.Path(path_type=Path) if Path in kinds else int if int in kinds else str
         required = parameter.default is parameter.empty
-        # Plans set these two for their steps: they do not change the result.
-        variable = f"XPUBUILD_{parameter.name.upper()}" if parameter.name in ("mirror", "offline") else None
+        # Plans set these for their steps: they do not change the result.
+        tuned = parameter.name in ("mirror", "offline", "workspace")
+        variable = f"XPUBUILD_{parameter.name.upper()}" if tuned else None
         if parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
             nargs = -1 if several else 1
             params.append(click.Argument([parameter.name], type=kind, nargs=nargs, required=True))
@@ -184,13 +185,17 @@ def front_end(
     folder: Path, *, wanted: str = "auto", setting: tuple[str, ...] = (),
     checkout: Path | None = None, commit: str | None = None, submodules: bool = True,
     skip_submodule: tuple[str, ...] = (), besides: tuple[str, ...] = (), kind: str = "wheel",
-    item: tuple[str, ...] = (), notes: Path | None = None,
+    item: tuple[str, ...] = (), notes: Path | None = None, workspace: Path | None = None,
 ) -> None:  # fmt: skip
     """Check that a source tree is the pinned one, and can be built the way the recipe says."""
     from xpubuild.artifacts.configure import check
     from xpubuild.supply.git.integrity import begin_build
     from xpubuild.supply.git.own_tree import prepare_build
 
+    if workspace is not None:
+        from xpubuild.workspace.check import require_accounted
+
+        require_accounted(workspace)
     if checkout is not None:
         url = str(checkout.absolute())
         pin = Pin(url=url, commit=commit, submodules=submodules, skip=skip_submodule) if commit else None

@@ -139,8 +139,11 @@ def spawn(
     stderr: int = PIPE,
     hold: Sequence[int] = (),
     stdin: bytes = b"",
+    isolated: bool = False,
 ) -> Child:
     """Start a command; ``hold`` are descriptors that it and its children keep.
+
+    An ``isolated`` one has no network but loopback, where the kernel allows that.
 
     Raises:
         ToolchainError: the program or ``cwd`` is not there, or it cannot be started.
@@ -172,7 +175,10 @@ def spawn(
             fds = (life_read, result_write, environment)
             with _signals_blocked():
                 process = subprocess.Popen(
-                    [sys.executable, "-I", "-S", str(_SUPERVISOR), *map(str, fds), "--", *full],
+                    [
+                        *(sys.executable, "-I", "-S", str(_SUPERVISOR), *map(str, fds)),
+                        *("isolated" if isolated else "--", *full),
+                    ],
                     stdin=data if stdin else subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=stderr,

@@ -25,6 +25,8 @@ _PREFIXES = ("PIP_", "XDG_", "GIT_CONFIG_", "CCACHE_")
 _NEVER = frozenset({
     "PIP_REQUIRE_VIRTUALENV", "PIP_TARGET", "PIP_PREFIX", "PIP_USER", "PIP_ROOT", "PIP_PYTHON", "PIP_DRY_RUN",
     "PIP_NO_DEPS", "PIP_CONSTRAINT", "PIP_EDITABLE", "PIP_REQUIREMENT",
+    # pip hands these on to the backend that builds a wheel.
+    "PIP_CONFIG_SETTINGS", "PIP_GLOBAL_OPTION", "PIP_BUILD_OPTION",
 })  # fmt: skip
 
 

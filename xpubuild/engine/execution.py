@@ -14,16 +14,26 @@ from typing import IO, Any
 from xpubuild.engine import files
 from xpubuild.engine.environment import ERROR_FILE, base_environment
 from xpubuild.engine.events import Notice, Sink, StepOutput
-from xpubuild.engine.failure import by_space, explain_failure, full_place, own_temporary, read_child_error
+from xpubuild.engine.failure import (
+    by_space,
+    explain_failure,
+    full_place,
+    own_temporary,
+    read_child_error,
+    without_network,
+)
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.engine.journal import Journal, StepRecord
 from xpubuild.engine.model import XPUBUILD, Command, Keeper, Publish, Step
 from xpubuild.engine.monitor import Monitor
-from xpubuild.engine.process import Cancel, ProcessResult, run
+from xpubuild.engine.process import LOOPBACK, Cancel, ProcessResult, run
 from xpubuild.engine.progress import ProgressMeter
 from xpubuild.engine.redact import Redactor
 from xpubuild.engine.state import PUBLISHED, published_hashes, require_still, witnesses_of
 from xpubuild.errors import AuditError, InterruptedByUserError, NoSpaceError, ToolchainError, XpuBuildError
+
+#: The proof under which the evidence of a step holds which network its isolated commands had.
+NETWORK = "network of the build"
 
 
 @dataclass
@@ -41,6 +51,7 @@ class Execution:
 
     def __post_init__(self) -> None:
         self._full: Path | None = None
+        self._networks: dict[str, list[str]] = {}
         self._meter = ProgressMeter(self.step.id)
         self._monitor = Monitor(self.step, self.sink, self.cancel)
 
@@ -130,7 +141,8 @@ class Execution:
             error.mend()
             self._run_commands()
             proved = self._prove()
-        return [*proved, *self._monitor.evidence(), *([own] if own else [])]
+        networks = [{"proof": NETWORK, "network": it, "asked": asked} for it, asked in self._networks.items()]
+        return [*proved, *networks, *self._monitor.evidence(), *([own] if own else [])]
 
     def _taken(self) -> list[dict[str, Any]]:
         """Return the evidence of what was kept and passes the step's proofs; nothing where none does."""
@@ -185,6 +197,7 @@ class Execution:
                 why = f"{child.what}: {child.why}" if child is not None else f"{self.log} tells why"
                 self._notice(f"the faster way did not work, the usual one is taken ({why})")
         error = by_space(explain_failure(self.step, result, self.log, child), self._full)
+        error = without_network(error, result.asked)
         raise error if result.cancelled else self._monitor.explain(error)
 
     def _run_argv(
@@ -214,14 +227,26 @@ class Execution:
                 on_tick=self._monitor.poll,
                 redact=redact,
                 hold=(self.lock_fd,) if self.lock_fd >= 0 else (),
+                isolated=command.isolated,
             )
             # Before what fills it is removed.
             self._full = None if result.ok else full_place((own.get("TMPDIR", "/tmp"), self.workspace))  # noqa: S108
         child = read_child_error(error_file, redact)
         error_file.unlink(missing_ok=True)
         self.peak = max(self.peak, result.peak_tree_bytes)
+        self._note_network(result)
         self.journal.command(self.step.id, [redact(word) for word in argv], result, str(self.log))
         return result, child
+
+    def _note_network(self, result: ProcessResult) -> None:
+        """Note what an isolated command had of the network; what it looked up is not in what it made."""
+        if not result.network:
+            return
+        if result.network != LOOPBACK and result.network not in self._networks:
+            self._notice(f"{self.step.id} has the network of this machine: {result.network}")
+        self._networks.setdefault(result.network, []).extend(result.asked)
+        if result.ok and result.asked:
+            self._notice(f"{self.step.id} has no network, and looked up {', '.join(result.asked)}")
 
     def _on_line(self, line: str) -> None:
         self.sink.emit(StepOutput(time.time(), self.step.id, line))

@@ -99,6 +99,19 @@ def explain_failure(
     return error
 
 
+def without_network(error: XpuBuildError, asked: Sequence[str]) -> XpuBuildError:
+    """Return the error of a command that looked up hosts where it had no network."""
+    if asked and isinstance(error, BuildError):
+        why = f"it has no network and reached for {', '.join(asked)}"
+        error.why = f"{why}; {error.why}" if error.why else why
+        error.fix = (
+            "let the recipe name what is downloaded (archives, configure_time) and lock again; an install"
+            " without --locked has the network"
+        )
+        error.evidence = {**error.evidence, "asked": list(asked)}
+    return error
+
+
 def _by_resource(step: Step, result: ProcessResult) -> XpuBuildError | None:
     if full := _first(_NO_SPACE, result.tail):
         advice = "free some space, or use a --workspace on a larger disk (and check TMPDIR)"

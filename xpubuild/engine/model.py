@@ -35,7 +35,8 @@ class Command:
     ``alternatives`` are tried in order where ``argv`` ends with a status other than 0. ``shortcut`` makes the
     same with less work: it runs first, and ``argv`` where it fails; no fingerprint has it. ``portable`` are
     shell lines that do the same without xpubuild, for ``plan --format sh``; None means that ``argv`` itself
-    is portable. ``deadline_s`` is in seconds.
+    is portable. ``deadline_s`` is in seconds. An ``isolated`` command has no network but loopback, where the
+    kernel allows that; no fingerprint has it.
     """
 
     argv: tuple[str, ...]
@@ -47,11 +48,13 @@ class Command:
     shortcut: tuple[str, ...] = ()
     portable: tuple[str, ...] | None = None
     deadline_s: float | None = None
+    isolated: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the command as the plan document shows it."""
-        optional = ("path_prefix", "alternatives", "shortcut")
+        optional = ("path_prefix", "alternatives", "shortcut", "isolated")
         document = {**self.key(), "env": {**self.env, **self.tuning}, "shortcut": list(self.shortcut)}
+        document["isolated"] = self.isolated
         return {name: value for name, value in document.items() if value or name not in optional}
 
     def key(self) -> dict[str, Any]:

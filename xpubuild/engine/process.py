@@ -30,6 +30,8 @@ _LOOK_EVERY_S = 0.5
 LADDER = ((signal.SIGINT, 5.0), (signal.SIGTERM, 3.0))
 #: Of each stream of a short command, in bytes: no answer that is asked for is nearly as long.
 MOST_OUTPUT_BYTES = 16 << 20
+#: The network of a command that was cut off from every other, as ``supervise`` says it.
+LOOPBACK = "loopback"
 #: Measurements of memory that are kept of one command, however long it runs.
 MOST_SAMPLES = 240
 #: Counts the processes that the kernel ended for want of memory, on the whole machine, since Linux 4.13.
@@ -84,6 +86,9 @@ class ProcessResult:
     cancelled: bool = False
     #: Processes of this machine that the kernel ended meanwhile for want of memory; None if unknown.
     oom_kills: int | None = None
+    #: Of an isolated command: ``LOOPBACK``, or why it had the machine's network; the hosts that it looked up.
+    network: str = ""
+    asked: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -225,12 +230,13 @@ def run(
     redact: Redactor | None = None,
     hold: Sequence[int] = (),
     on_tick: Callable[[], None] | None = None,
+    isolated: bool = False,
 ) -> ProcessResult:
     """Run one long command; standard output and error are merged, in order.
 
     ``env`` is the whole environment. ``hold`` are descriptors (locks) that stay open until the last
-    descendant is gone, also when this process is killed. ``on_tick`` is called about twice a second. The exit
-    status is a result, not an exception.
+    descendant is gone, also when this process is killed. ``on_tick`` is called about twice a second.
+    ``isolated``: see ``spawn``. The exit status is a result, not an exception.
 
     Raises:
         ToolchainError: the program or ``cwd`` is not there, or the program cannot be started.
@@ -239,7 +245,7 @@ def run(
     if cancel:
         return ProcessResult(tuple(argv), -signal.SIGINT, 0.0, cancelled=True)
     before = oom_kills()
-    child = spawn(argv, env=env, cwd=cwd, stderr=STDOUT, hold=hold)
+    child = spawn(argv, env=env, cwd=cwd, stderr=STDOUT, hold=hold, isolated=isolated)
     reader = LineReader(log, on_line, redact or Redactor.from_environment(env))
     watch = _Watch(child, deadline_s, cancel, on_tick)
     # On an exception (a full disk, a bug) the tree dies with us.
@@ -264,6 +270,8 @@ def run(
         timed_out=watch.timed_out,
         cancelled=watch.cancelled,
         oom_kills=None if before is None or after is None else max(0, after - before),
+        network=child.result.get("network", ""),
+        asked=tuple(child.result.get("asked", "").split()),
     )
 
 

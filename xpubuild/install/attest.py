@@ -209,7 +209,11 @@ def statement(receipt: Mapping[str, Any], wheel: Mapping[str, Any], parts: list[
                     "lock": receipt["lock_digest"],
                     **{key: summary[key] for key in ("target", "components", "variant") if key in summary},
                 },
-                "internalParameters": {"commands": [item["argv"] for item in runs], "store": step["store"]},
+                "internalParameters": {
+                    "commands": [item["argv"] for item in runs],
+                    "store": step["store"],
+                    "network": [item["network"] for item in step["evidence"] if "network" in item],
+                },
                 "resolvedDependencies": [part.dependency() for part in parts if part.role != "wheel"],
             },
             "runDetails": {

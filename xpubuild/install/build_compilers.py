@@ -16,6 +16,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from xpubuild.artifacts.step_proofs import LinksProof
 from xpubuild.engine.environment import base_environment
@@ -193,6 +194,8 @@ _SETTING = re.compile(r"^\((?P<origin>.*)\) (?P<name>\w+) = (?P<value>.*)$", re.
 _SIZE = "25G"
 #: What ccache calls the storage that several machines share: renamed in 4.7.
 _REMOTES = ("remote_storage", "secondary_storage")
+#: Sloppiness with which ccache serves objects of other headers: those of -isystem (torch's), or touched ones.
+_TOO_SLOPPY = frozenset({"system_headers", "file_stat_matches_ctime"})
 #: Settings with which ccache adds no objects: its folder need not be writable.
 _READ_ONLY = ("read_only", "read_only_direct")
 
@@ -233,19 +236,24 @@ def _ccache(path: str, environment: Mapping[str, str]) -> CompileCache | str:
         except OSError as error:
             why = f"nothing can be written to {settings['cache_dir']}, the folder of {path}"
             return f"{why}: {error.strerror}"
-    # Two settings with which ccache serves objects of other inputs are taken back.
-    found = {"CCACHE_IGNOREOPTIONS": "", "CCACHE_IGNOREHEADERS": ""}
+    # Settings with which ccache serves objects of other inputs, or of another compiler, are taken back.
+    found = {"CCACHE_IGNOREOPTIONS": "", "CCACHE_IGNOREHEADERS": "", "CCACHE_COMPILER": ""}
     found |= {"CCACHE_COMPILERCHECK": "content", "CCACHE_NOHASHDIR": "1"}
     if next(item["origin"] for item in shown if item["name"] == "max_size") == "default":
         found["CCACHE_MAXSIZE"] = settings["max_size"] = _SIZE
+    sloppy = [item.strip() for item in settings["sloppiness"].split(",")]
+    if kept := _TOO_SLOPPY.intersection(sloppy):
+        sloppy = [item for item in sloppy if item not in kept]
+        found["CCACHE_SLOPPINESS"] = ",".join(sloppy)
     shared = next((settings[name] for name in _REMOTES if settings.get(name)), "")
     return CompileCache(
         path=path,
         environment=found,
         hashed=tuple(filter(None, settings["extra_files_to_hash"].split(os.pathsep))),
-        sloppiness=settings["sloppiness"],
+        sloppiness=",".join(sloppy),
         place=f"{settings['cache_dir']}, at most {settings['max_size']}"
         + (f", shared by {shared.partition('|')[0]}" if shared else ""),
+        server=urlsplit(shared.partition("|")[0]).hostname or "",
     )
 
 

@@ -133,7 +133,8 @@ def check_command(target: Target, name: str, *, kind: str = WHEEL) -> Command:
         argv += ["--commit", pin.commit, *(() if pin.submodules else ("--no-submodules",))]
         argv += words("--skip-submodule", pin.skip)
     argv += words("--besides", source.made_by_build if source else ())
-    return Command(argv=(*argv, *sources.own_options(target, name)), portable=())
+    tuning = {"XPUBUILD_WORKSPACE": str(target.layout.root)}
+    return Command(argv=(*argv, *sources.own_options(target, name)), tuning=tuning, portable=())
 
 
 def wheel_command(target: Target, name: str, stage: str) -> Command:
@@ -184,7 +185,8 @@ def _command(
     target: Target, name: str, argv: tuple[str, ...], *, cwd: str | None = None, compiles: bool = True
 ) -> Command:
     env = build_environment(target, name)
-    tuning = jobs_environment_of(target, name)
+    # Nothing is downloaded, and pip's configuration may hold config settings for the backend.
+    tuning = {"PIP_CONFIG_FILE": os.devnull, **jobs_environment_of(target, name)}
     # A git that the build starts ends at once, offline, where it would wait for a server.
     tuning |= {"GIT_ALLOW_PROTOCOL": "file"} if target.downloads.offline else {}
     # A third party's build fetches only what is listed: else nobody knows what is in its wheel.

@@ -51,8 +51,13 @@ def prepare_locked(options: Options, path: Path, *, cancel: Cancel | None = None
     conda_lock = options.conda_lock or conda_lock_beside(path, lock)
     found = prepare(replace(asked, conda_lock=conda_lock), cancel=cancel)
     require_match(lock, found, policy)
+    cache = found.target.compile_cache
     summary = {**found.plan.summary, "locked": f"by {path}, {lock.digest[:12]}; machine: {policy}"}
     steps = tuple(_proved(step, lock) for step in found.plan.steps)
+    if cache is not None and cache.server:
+        summary["network"] = f"builds have it: the compile cache is shared by {cache.server}"
+    else:
+        steps = tuple(_isolated(step) if step.id.endswith(".wheel") else step for step in steps)
     return replace(found, plan=replace(found.plan, steps=steps, summary=summary))
 
 
@@ -263,6 +268,11 @@ def _proved(step: Step, lock: Lock) -> Step:
     # Also of what an install without the lock has left here; the stamp says nothing of a lock.
     always = step.always_prove or any(isinstance(proof, _LockedProof) for proof in proofs)
     return replace(step, proofs=tuple(proofs), always_prove=always, guard_stamp=None)
+
+
+def _isolated(step: Step) -> Step:
+    """Return a build whose commands have no network: what it needs was fetched before, as the lock says."""
+    return replace(step, commands=tuple(replace(command, isolated=True) for command in step.commands))
 
 
 def _trees(lock: Lock, component: str, evidence: Mapping[str, Any]) -> tuple[Any, Any]:

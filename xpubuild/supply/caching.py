@@ -41,6 +41,8 @@ class CompileCache:
     launched: bool = True
     place: str = ""
     """Where objects are kept, for people."""
+    server: str = ""
+    """The host that objects are shared by, if it is another."""
 
 
 @frozen

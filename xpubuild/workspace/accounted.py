@@ -1,7 +1,7 @@
 """Files in an environment that belong to no installed package, and missing parts of installed packages.
 
-A file that nobody installed may be the user's. It is damage if Python runs it at start-up, or if it
-would be imported or run in place of a verified file.
+A file that nobody installed may be the user's. It is damage if Python runs it at start-up, if it would be
+imported or run in place of a verified file, or if builds would find it: as a header, library or CMake file.
 """
 
 from __future__ import annotations
@@ -35,6 +35,11 @@ _AT_START = frozenset({"sitecustomize.py", "usercustomize.py", "sitecustomize", 
 _IMPORTED = (".py", ".pyc", ".so")
 #: What venv writes beside the interpreter, which ``machine.envmark`` looks at.
 _OF_VENV = ("activate", "Activate.ps1", "python")
+#: Where compilers, linkers and CMake look in an environment (CMAKE_PREFIX_PATH), outside of site-packages.
+_FOR_BUILDS = ("include", "lib", "lib64", "share/cmake*", "share/pkgconfig")
+#: In the folder of a package, such as torch/include.
+_BUILD_FOLDERS = frozenset({"include", "cmake"})
+_BUILDS_LOOK = "no installed package has it, and builds look for headers, libraries and packages there"
 
 
 @frozen
@@ -180,7 +185,9 @@ def add_unaccounted(site_packages: Path, known: Recorded | None, found: Found) -
             known_files |= {str(prefix / name) for name in files}
     _in_packages(str(site_packages), known_files, others, found)
     if prefix != site_packages and not conda:
-        _beside_the_interpreter(prefix / "bin", known_files | others.keys(), found)
+        owned = known_files | others.keys()
+        _beside_the_interpreter(prefix / "bin", owned, found)
+        _where_builds_look(prefix, owned, found)
 
 
 def _in_packages(top: str, known: set[str], others: Mapping[str, str], found: Found) -> None:
@@ -197,7 +204,11 @@ def _in_packages(top: str, known: set[str], others: Mapping[str, str], found: Fo
             elif path not in others and _runs_at_start(name, Path(path)):
                 why = "no installed package has it, and Python runs it at every start"
                 found.add("start-up file", name, path, why)
-            elif path not in others:
+            elif path in others:
+                continue
+            elif _BUILD_FOLDERS.intersection((parts := name.split("/"))[1:-1]) and (top, parts[0]) in owners:
+                found.add("shadowing file", name, path, _BUILDS_LOOK)
+            else:
                 found.unowned.append(path)
 
 
@@ -216,6 +227,16 @@ def _beside_the_interpreter(folder: Path, owned: set[str], found: Found) -> None
             found.unowned.append(str(path))
             continue
         found.add("shadowing file", path.name, path, why)
+
+
+def _where_builds_look(prefix: Path, owned: set[str], found: Found) -> None:
+    for top in (path for name in _FOR_BUILDS for path in sorted(prefix.glob(name)) if not path.is_symlink()):
+        for place, folders, names in os.walk(top):
+            # lib/python3.11 has site-packages alone.
+            skipped = "python" if place == str(prefix / "lib") else "/"
+            folders[:] = sorted(name for name in folders if not name.startswith(skipped))
+            for path in sorted({f"{place}/{name}" for name in names} - owned):
+                found.add("shadowing file", os.path.relpath(path, prefix), path, _BUILDS_LOOK)
 
 
 def _runs_at_start(name: str, path: Path) -> bool:

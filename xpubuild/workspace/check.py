@@ -123,6 +123,18 @@ def require_installed(root: Path, cancel: Cancel) -> dict[str, Any]:
     return {"packages": found.packages, "files": found.files}
 
 
+def require_accounted(root: Path) -> None:
+    """Look in the environment of a workspace for what a build would run, import or include.
+
+    Raises:
+        AuditError: somebody put such a file there.
+    """
+    found = Found()
+    add_unaccounted(site_packages_of(Layout(root).env), None, found)
+    if (error := failure(found, root)) is not None:
+        raise error
+
+
 def failure(found: Found, root: Path, *, repaired: bool = False) -> XpuBuildError | None:
     """Return the error of a check, None where nothing is damaged."""
     if not found.damaged:

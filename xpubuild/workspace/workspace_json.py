@@ -186,6 +186,8 @@ class PlanCommand(TypedDict):
     """Tried in order if argv fails."""
     shortcut: NotRequired[list[str]]
     """Run before argv: it makes the same with less work, and argv is run where it fails."""
+    isolated: NotRequired[bool]
+    """It has no network but loopback, where the kernel allows that."""
 
 
 class PlanStore(TypedDict):

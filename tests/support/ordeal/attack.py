@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
+import shutil
+import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,8 +16,6 @@ from support.ordeal.inputs import Hostile
 from support.ordeal.judge import CARRIED_ON, CLEAR, LetInError
 from support.ordeal.trial import Trial
 from support.ordeal.world import contents
-
-_LIMIT_S = 60.0
 
 
 @dataclass
@@ -48,6 +50,7 @@ class Attack:
     trial: Trial
     hostile: Hostile
     good: Finished
+    limit_s: float = 60.0
 
     @property
     def rng(self) -> random.Random:
@@ -55,7 +58,7 @@ class Attack:
 
     def ask(self, *words: str | Path, trial: Trial | None = None) -> int:
         """Run a command: it ends as documented, prints nothing that a terminal obeys; return its code."""
-        answer = (trial or self.trial).run(*map(str, words), limit_s=_LIMIT_S)
+        answer = (trial or self.trial).run(*map(str, words), limit_s=self.limit_s)
         answer.must_be_clear()
         answer.must_be_printable()
         return answer.code
@@ -72,3 +75,14 @@ class Attack:
         if not self.good.tree.items() <= found:
             raise LetInError("another tree is checked out")
         return CLEAR if code else CARRIED_ON
+
+    @contextlib.contextmanager
+    def finished(self) -> Iterator[Trial]:
+        """Lend the finished install; its workspace is what it was afterwards."""
+        finished, kept = self.good.trial, self.trial.place / "kept"
+        subprocess.run(["cp", "-a", str(finished.workspace), str(kept)], check=True)
+        try:
+            yield finished
+        finally:
+            shutil.rmtree(finished.workspace)
+            subprocess.run(["cp", "-a", str(kept), str(finished.workspace)], check=True)

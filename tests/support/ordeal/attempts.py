@@ -20,7 +20,7 @@ from support.ordeal.world import World
 #: How many of a thousand attempts are of a kind.
 SHARES = {
     "kill": 290, "mixed": 10, "signal": 60, "power": 90, "full": 70, "error": 110, "short": 40, "network": 60,
-    "together": 50, "clock": 40, **{f"hostile {target}": 18 for target in TARGETS},
+    "together": 50, "clock": 40, **{f"hostile {target}": 12 for target in TARGETS},
 }  # fmt: skip
 _SAID = 1500
 

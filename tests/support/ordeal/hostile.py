@@ -15,6 +15,7 @@ import yaml
 
 from support.ordeal.attack import Attack, Finished
 from support.ordeal.inputs import Hostile
+from support.ordeal.intruders import INTRUDERS
 from support.ordeal.judge import CARRIED_ON, CLEAR, LetInError, LostError
 from support.ordeal.trial import Trial
 
@@ -192,10 +193,7 @@ def _rezipped(attack: Attack, good: bytes) -> bytes:
 
 def _in_workspace(attack: Attack, change: Callable[[Path], None]) -> str:
     """Change the finished workspace; the same install then carries on, or says what is wrong."""
-    finished = attack.good.trial
-    kept = attack.trial.place / "kept"
-    subprocess.run(["cp", "-a", str(finished.workspace), str(kept)], check=True)
-    try:
+    with attack.finished() as finished:
         change(finished.workspace)
         workspace = str(finished.workspace)
         for words in (
@@ -209,9 +207,6 @@ def _in_workspace(attack: Attack, change: Callable[[Path], None]) -> str:
             return CLEAR
         finished.look()
         return CARRIED_ON
-    finally:
-        shutil.rmtree(finished.workspace)
-        subprocess.run(["cp", "-a", str(kept), str(finished.workspace)], check=True)
 
 
 def _activate(attack: Attack, finished: Trial) -> None:
@@ -237,6 +232,20 @@ def journal(attack: Attack) -> str:
             attack.hostile.said = "a link in its place"
             path.unlink()
             path.symlink_to(attack.hostile.canary)
+
+    return _in_workspace(attack, change)
+
+
+def schema_byte(attack: Attack) -> str:
+    """One bit of the first pages of the journal, where the text of its schema is."""
+
+    def change(workspace: Path) -> None:
+        path = workspace / "journal.db"
+        made = bytearray(path.read_bytes())
+        at = attack.rng.randrange(min(8192, len(made)))
+        made[at] ^= 1 << attack.rng.randrange(8)
+        attack.hostile.said = f"byte {at}"
+        path.write_bytes(made)
 
     return _in_workspace(attack, change)
 
@@ -277,6 +286,7 @@ def receipt(attack: Attack) -> str:
 TARGETS: dict[str, Callable[[Attack], str]] = {
     "recipe": recipe, "lock": lock, "journal": journal, "receipt": receipt, "mirror": mirror, "wheel": wheel,
     "index": index, "log": log, "configuration": configuration, "environment": environment,
+    "schema byte": schema_byte, **INTRUDERS,
 }  # fmt: skip
 
 

@@ -47,8 +47,6 @@ _OPENED = re.compile(r"lib(?:ocloc|igc|igdfcl|iga64|opencl-clang)\.so[.\d]*")
 # PyTorch's CMake runs programs to learn what the CPU can do (cmake/Modules/FindAVX.cmake).
 _CPU = re.compile(r"^(?:sse4_\d|avx\w*|fma|f16c|bmi\d|amx_\w+|sve\w*|asimd\w*)$")
 _SYSTEM = frozenset({"/", "/usr", "/usr/local"})
-# pip passes these on to the build of a wheel.
-_PIP = ("PIP_CONFIG_SETTINGS", "PIP_GLOBAL_OPTION", "PIP_BUILD_OPTION")
 
 
 class Contents:
@@ -139,8 +137,7 @@ def machine_inputs(tools: Toolchain, contents: Contents) -> dict[str, Any]:
         found["oneapi"] = {name: _component(place, contents) for name, place in tools.oneapi.items()}
     if tools.ocloc:
         found["ocloc"] = _ocloc(tools.environment, contents)
-    options = {name: value for name in _PIP if (value := tools.environment.get(name))}
-    return {**found, **({"pip": options} if options else {})}
+    return found
 
 
 def system_inputs(tools: Toolchain, contents: Contents) -> dict[str, Any]:

@@ -225,6 +225,8 @@ def _config(
     pairs = [("include.path", path) for path in (users if named is None else filter(None, [named]))]
     # Of the user's own making both, but a container may show another owner.
     pairs += [*without_filters(filters), ("safe.directory", "*"), ("protocol.file.allow", "always")]
+    # No hook of the user's runs in what the build clones.
+    pairs += [("init.templateDir", ""), ("core.hooksPath", "/dev/null")]
     folders: dict[str, str] = {}
     for item in served:
         for name in filter(None, (item.replaces, item.url)):

@@ -6,6 +6,7 @@ other host. Whoever asked can be stopped all the time.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import re
@@ -39,7 +40,10 @@ if TYPE_CHECKING:
 _TIMEOUT_S, _RETRIES, _BACKOFF_S = 15.0, 5, 0.25
 _PASSING = (500, 502, 503, 504, 520, 527)
 _PARTIAL, _RANGE_REFUSED = 206, 416
-_CHUNK = 1 << 16
+_CHUNK = 1 << 14
+#: What an exchange has to bring in so many seconds (the first time, all of an answer), and how often it may
+#: fail to: each read has a deadline of its own, which a byte now and then keeps for ever.
+_LEAST_BYTES, _PACE_S, _MOST_SLOW = 1 << 15, 30.0, 2
 # How urllib3 names a connection before it says what is wrong with it.
 _CONNECTION = re.compile(r"^(?:<[^>]*>|\w+\([^)]*\)): ")
 _AGAIN = "run the same command again"
@@ -140,12 +144,15 @@ def _number(settings: Mapping[str, str], names: tuple[str, ...], default: float)
 
 
 def in_threads(
-    work: Callable[[_Item], _Result], items: Iterable[_Item], cancel: Cancel | None = None
+    work: Callable[[_Item], _Result],
+    items: Iterable[_Item],
+    cancel: Cancel | None = None,
+    look: Callable[[], None] = lambda: None,
 ) -> list[_Result]:
     """Return ``work`` of each item, in order, several at a time; the first exception is raised.
 
-    A thread that still waits for a server when ``cancel`` is set is left alone and ends with the process: a
-    pool's threads would be waited for.
+    A thread that still waits for a server when ``cancel`` is set or ``look``, which is called all the time,
+    raises is left alone and ends with the process: a pool's threads would be waited for.
 
     Raises:
         InterruptedByUserError: ``cancel`` was set.
@@ -166,6 +173,7 @@ def in_threads(
         while True:
             if cancel is not None:
                 cancel.stop_here()
+            look()
             done, waiting = wait([future for future, _ in tasks], _LOOK_EVERY_S, FIRST_EXCEPTION)
             for future in done:
                 future.result()
@@ -227,9 +235,16 @@ def download(
     return place
 
 
+class _TooSlowError(Exception):
+    """A server keeps its client waiting."""
+
+
 @dataclass
 class _Transfer:
-    """A file on its way into ``stream``; ``total`` is the hash of what it has, ``have`` the bytes of that."""
+    """A file on its way into ``stream``; ``total`` is the hash of what it has, ``have`` the bytes of that.
+
+    Only the thread of the present ``attempt`` writes: one that was left alone may still get an answer.
+    """
 
     link: str
     name: str
@@ -240,19 +255,29 @@ class _Transfer:
 
     def __post_init__(self) -> None:
         self.total, self.have = hashlib.sha256(), 0
+        self.attempt, self.mutex = 0, threading.Lock()
 
     def perform(self, session: Session) -> None:
         """Write the whole file: of this machine, or of a server. Tries without progress are counted."""
         if (path := local_path(self.link)) is not None:
             try:
                 with path.open("rb") as source:
-                    return self._take(iter(lambda: source.read(_CHUNK), b""))
+                    return self._take(iter(lambda: source.read(_CHUNK), b""), 0)
             except (FileNotFoundError, PermissionError, IsADirectoryError) as error:
                 raise self._failed(f"{path}: {error.strerror}") from error
-        furthest, vain = 0, 0
+        furthest, vain, slow = 0, 0, 0
         while True:
+            with self.mutex:
+                self.attempt += 1
             try:
-                return in_threads(self._ask, [session], self.cancel)[0]
+                ask = functools.partial(self._ask, session)
+                return in_threads(ask, [self.attempt], self.cancel, self._pace(session))[0]
+            except _TooSlowError as error:
+                slow += 1
+                if slow == _MOST_SLOW:
+                    with self.mutex:
+                        self.attempt += 1
+                    raise self._failed(str(error)) from None
             except requests.RequestException as error:
                 raise self._failed(explain(error)) from None
             except (urllib3.exceptions.HTTPError, ConnectionError, TimeoutError) as error:
@@ -263,26 +288,47 @@ class _Transfer:
                     raise self._failed(why) from None
                 time.sleep(min(4.0, _BACKOFF_S * (2**vain - 1)))
 
-    def _take(self, chunks: Iterable[bytes]) -> None:
+    def _pace(self, session: Session) -> Callable[[], None]:
+        """Return what ends an exchange that brings too little, whatever of an answer it is about."""
+        patience = max(_PACE_S, 2 * session.timeout_s)
+        mark, end = self.have, time.monotonic() + patience
+
+        def look() -> None:
+            nonlocal mark, end
+            if time.monotonic() < end:
+                return
+            if 0 <= self.have - mark < _LEAST_BYTES:
+                raise _TooSlowError(f"fewer than {_LEAST_BYTES >> 10} KiB came in {patience:g} s")
+            mark, end = self.have, time.monotonic() + patience
+
+        return look
+
+    def _take(self, chunks: Iterable[bytes], attempt: int) -> None:
         for chunk in chunks:
             if self.cancel is not None:
                 self.cancel.stop_here()
-            self.stream.write(chunk)
-            self.total.update(chunk)
-            self.have += len(chunk)
+            with self.mutex:
+                if attempt != self.attempt:
+                    return
+                self.stream.write(chunk)
+                self.total.update(chunk)
+                self.have += len(chunk)
             self.on_bytes(len(chunk))
             if self.size is not None and self.have > self.size:
                 return  # the hash will say that it is another file
 
-    def _ask(self, session: Session) -> None:
+    def _ask(self, session: Session, attempt: int) -> None:
         begin = self.have
         with session.ask(self.link, {"Range": f"bytes={begin}-"} if begin else {}) as response:
             carried_on = response.headers.get("Content-Range", "").startswith(f"bytes {begin}-")
             if begin and not (response.status_code == _PARTIAL and carried_on):
-                self.stream.seek(0)
-                self.stream.truncate()
+                with self.mutex:
+                    if attempt != self.attempt:
+                        return
+                    self.stream.seek(0)
+                    self.stream.truncate()
+                    self.total, self.have = hashlib.sha256(), 0
                 self.on_bytes(-begin)
-                self.total, self.have = hashlib.sha256(), 0
             if response.status_code == _RANGE_REFUSED and begin:
                 raise ConnectionError("the server did not resume the download")
             if not response.ok:
@@ -290,7 +336,7 @@ class _Transfer:
             length = response.headers.get("Content-Length", "")
             ends = [self.have + int(length)] if length.isdigit() else []
             ends += [self.size] if self.size is not None else []
-            self._take(response.raw.stream(_CHUNK, decode_content=False))
+            self._take(response.raw.stream(_CHUNK, decode_content=False), attempt)
             if ends and self.have < min(ends):
                 raise ConnectionError(f"{self.have} of {min(ends)} bytes were received")
 
