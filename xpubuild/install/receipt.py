@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -79,16 +79,10 @@ def make_receipt(prepared: Prepared, journal: Journal) -> dict[str, Any]:
             {"step": record.step, "name": item["metadata"]["name"], "version": item["metadata"]["version"],
              "sha256": sha256_of(item)}
             for record in done
-            for item in pip_installed(layout.pip_reports(record.step))
+            for item in layout.pip_installed(record.step)
         ],
         "verify": _verify(layout) if any(record.step == "verify" for record in done) else None,
     }  # fmt: skip
-
-
-def pip_installed(reports: Iterable[Path]) -> Iterator[dict[str, Any]]:
-    """Yield what pip's reports say of each package that it installed."""
-    for report in reports:
-        yield from json.loads(report.read_text("utf-8")).get("install", [])
 
 
 def sha256_of(item: Mapping[str, Any]) -> str | None:

@@ -26,7 +26,7 @@ from xpubuild.engine.places import WRITE, make_shared, share
 from xpubuild.engine.process import Cancel, run
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import AuditError
-from xpubuild.install.receipt import pip_installed, sha256_of
+from xpubuild.install.receipt import sha256_of
 from xpubuild.install.target import Prepared, Target
 from xpubuild.supply.depot.entries import FILES
 from xpubuild.supply.depot.folder import Depot
@@ -52,10 +52,11 @@ def fill_wheel_folder(
     found = {str(wheel["name"]): _built(wheel, folder) for wheel in receipt["wheels"]}
     components = [target.component(name) for name in target.components]
     sources = {canonicalize_name(item.dist) for item in components if item.kind == "source"}
-    reports = [path for step in prepared.plan.steps for path in target.layout.pip_reports(step.id)]
     # What pip reported: from where each package came, and its hash.
     origins: dict[str, Any] = {
-        canonicalize_name(item["metadata"]["name"]): item for item in pip_installed(reports)
+        canonicalize_name(item["metadata"]["name"]): item
+        for step in prepared.plan.steps
+        for item in target.layout.pip_installed(step.id)
     }
     lacking: dict[str, tuple[str, ...]] = {}
     for dist in needed(target.site_packages, [item.dist for item in components]):

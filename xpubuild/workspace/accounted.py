@@ -98,8 +98,8 @@ def recorded(layout: Layout, journal: Journal) -> Recorded:
     for record in sorted(done, key=lambda record: (record.step in planned, record.ended or 0.0)):
         # What a step of an earlier plan installed may have gone with its environment.
         step = record.step if record.step in planned else ""
-        for report in layout.pip_reports(record.step):
-            known.installed.update(dict.fromkeys(_reported(report), step))
+        for package in layout.pip_installed(record.step):
+            known.installed[canonicalize_name(package["metadata"]["name"])] = step
         for item in record.evidence:
             found = item.get("installed") or {}
             known.evidence.update({name_of(name): found[name] for name in found})
@@ -107,14 +107,6 @@ def recorded(layout: Layout, journal: Journal) -> Recorded:
         if name := held_name(constraint):
             known.installed[name] = step
     return known
-
-
-def _reported(report: Path) -> set[str]:
-    """Return the normalised names in one of pip's own reports."""
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        items = json.loads(report.read_text("utf-8"))["install"]
-        return {canonicalize_name(item["metadata"]["name"]) for item in items}
-    return set()
 
 
 def add_missing(site_packages: Path, known: Recorded, found: Found) -> None:
@@ -127,24 +119,6 @@ def add_missing(site_packages: Path, known: Recorded, found: Found) -> None:
         rewritten = "its RECORD is not the one of its installation"
         why = "it was installed, and is not there any more" if name in gone else rewritten
         found.add("package", name, site_packages, why, known.installed.get(name, ""))
-
-
-def _owners(paths: set[str], top: str) -> dict[tuple[str, str], set[str]]:
-    """Return (folder, import name) -> files of packages, or their folders, with that name."""
-    owners = dict[tuple[str, str], set[str]]()
-    for path in paths:
-        for folder, module, name in _levels(path, top):
-            owners.setdefault((folder, module), set()).add(name)
-    return owners
-
-
-def _hidden_by(path: str, top: str, owners: Mapping[tuple[str, str], set[str]]) -> str:
-    """Return the file or folder of a package that has the import name of another one; "" for none."""
-    for folder, module, name in _levels(path, top):
-        names = owners.get((folder, module), set())
-        if names and name not in names:
-            return f"{folder}/{min(names)}"
-    return ""
 
 
 def _levels(path: str, top: str) -> Iterator[tuple[str, str, str]]:
@@ -184,15 +158,23 @@ def add_unaccounted(site_packages: Path, known: Recorded | None, found: Found) -
 
 
 def _in_packages(top: str, known: set[str], others: Mapping[str, str], found: Found) -> None:
-    owners = _owners(known, top)
+    # (folder, import name) -> files of packages, or their folders, with that name.
+    owners = dict[tuple[str, str], set[str]]()
+    for folder, module, name in (level for path in known for level in _levels(path, top)):
+        owners.setdefault((folder, module), set()).add(name)
     for place, folders, names in os.walk(top):
         folders.sort()
         for path in (f"{place}/{name}" for name in sorted(names)):
             if path in known or (path.endswith(".pyc") and place.endswith("/__pycache__")):
                 continue
             name = path[len(top) + 1 :]
-            if hidden := _hidden_by(path, top, owners):
-                why = f"it would be imported in place of {hidden}, which was installed"
+            hidden = [
+                f"{folder}/{min(names)}"
+                for folder, module, part in _levels(path, top)
+                if part not in (names := owners.get((folder, module), {part}))
+            ]
+            if hidden:
+                why = f"it would be imported in place of {hidden[0]}, which was installed"
                 found.add("shadowing file", others.get(path, name), path, why)
             elif path not in others and _runs_at_start(name, Path(path)):
                 why = "no installed package has it, and Python runs it at every start"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from packaging.utils import canonicalize_name
+from typing_extensions import TypedDict
 
 from xpubuild.artifacts.installed import content_problems, wheel_matches_installed
 from xpubuild.artifacts.site_packages import (
@@ -45,6 +46,40 @@ _KEPT = frozenset({"source", "repository"})
 _SHOWN = 3
 #: What nobody may have put there; it may be the user's, so it is never removed.
 _PLANTED = frozenset({"start-up file", "shadowing file"})
+
+
+class Checked(TypedDict):
+    """How much was hashed."""
+
+    packages: int
+    """Installed distributions."""
+    files: int
+    """Files that their RECORDs list."""
+    bytes: int
+    """Size of these files and of the wheels."""
+    wheels: int
+    """Wheels that were built here."""
+    sources: int
+    """Checkouts; their repositories were checked too."""
+
+
+class CheckDocument(TypedDict):
+    """What is damaged in a workspace, and what was repaired."""
+
+    schema: Literal["xpubuild.check/1"]
+    """Name and version."""
+    status: Literal["ok", "damaged"]
+    """After the repair, with --repair."""
+    workspace: str
+    checked: Checked
+    damaged: list[Damage]
+    """Installed, built or kept files that are not what they were."""
+    repaired: list[Damage]
+    """What was removed and recreated."""
+    unowned: list[str]
+    """Files that no installed package has, and wheels that were not built here."""
+    edited: list[str]
+    """Files in checkouts that were changed after the checkout; they are not damage."""
 
 
 def document_of(found: Found, workspace: str, repaired: tuple[Damage, ...] = ()) -> dict[str, Any]:
