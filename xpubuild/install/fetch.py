@@ -85,7 +85,7 @@ def wanted(
         # Upstream states no hash of some archives, and the lock has it.
         known = {name: item.sha256 for name, item in lock.archives.items()}
         for_python = for_python or lock.options.python
-    archives = tuple(replace(item, sha256=item.sha256 or known.get(item.key)) for item in inputs.archives)
+    archives = tuple(replace(item, sha256=item.sha256 or known.get(item.name)) for item in inputs.archives)
     pythons = python_lines(target.recipe, for_python, target.python_version)
     named = {(item.url, item.ref): item.commit for item in target.resolved.values()}
     named |= {(item.url, item.name): item.commit for item in target.patched.values()}
@@ -249,7 +249,7 @@ class Fetch:
             ],
             "requirements": [[one.name, one.text] for one in inputs.requirements],
             # Not the hash: a recipe often has none where a lock of it does.
-            "archives": [[one.key, one.url] for one in inputs.archives],
+            "archives": [[one.name, one.url] for one in inputs.archives],
             "conda": self.wanted.conda_lock,
         })  # fmt: skip
 

@@ -160,16 +160,16 @@ def _archives(target: Target, report: Report, cancel: Cancel) -> Iterator[tuple[
     """Yield the archives of a plan; what neither mirror nor cache have is downloaded into the cache."""
     downloads = target.downloads
     supply = archives.Supply(target.cache / "archives", downloads.mirror, downloads.offline, cancel)
-    for item in inputs_of(target).archives:
-        if item.url is None:
-            raise RecipeError(
-                f"the lock of {item.component} would be incomplete: its build downloads {item.name} from an"
-                " unknown URL",
-                why="the recipe does not have it",
-                fix=f"set components.{item.component}.build.archives.{item.name}.url in your own recipe",
-            )
-        kept = archives.bring(archives.Archive(item.name, item.url, item.sha256), supply, report)
-        yield item.key, Archive(
+    every = inputs_of(target)
+    for component, name in every.unknown:
+        raise RecipeError(
+            f"the lock of {component} would be incomplete: its build downloads {name} from an unknown URL",
+            why="the recipe does not have it",
+            fix=f"set components.{component}.build.archives.{name}.url in your own recipe",
+        )
+    for item in every.archives:
+        kept = archives.bring(item, supply, report)
+        yield item.name, Archive(
             url=clean_url(item.url), sha256=kept.sha256, size=kept.size,
             hash_from="upstream" if item.sha256 else "first download",
         )  # fmt: skip
