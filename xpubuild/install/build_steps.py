@@ -22,7 +22,13 @@ from xpubuild.errors import RecipeError
 from xpubuild.install import environment_steps as environment
 from xpubuild.install import source_steps as sources
 from xpubuild.install.build_compilers import cache_needed, cache_tuning, compiler_environment, path_prefix
-from xpubuild.install.build_jobs import jobs_environment_of, launcher_folder, launcher_tuning, memory_of
+from xpubuild.install.build_jobs import (
+    JOBS_VARIABLES,
+    jobs_alone,
+    launcher_folder,
+    launcher_tuning,
+    memory_of,
+)
 from xpubuild.install.complete import explain_held
 from xpubuild.install.environment_steps import words
 from xpubuild.install.target import Target
@@ -183,7 +189,7 @@ def _command(
     target: Target, name: str, argv: tuple[str, ...], *, cwd: str | None = None, compiles: bool = True
 ) -> Command:
     env = build_environment(target, name)
-    tuning = jobs_environment_of(target, name)
+    tuning = dict.fromkeys(JOBS_VARIABLES, str(jobs_alone(target, name)))
     # A git that the build starts ends at once, offline, where it would wait for a server.
     tuning |= {"GIT_ALLOW_PROTOCOL": "file"} if target.downloads.offline else {}
     if compiles:

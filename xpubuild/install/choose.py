@@ -54,17 +54,11 @@ def choose(options: Options, loaded: LoadedRecipe) -> Choice:
         )
     device = target_of(recipe, options.target)
     components = _components(options, recipe, device)
-    choice = Choice(
-        options=options,
-        loaded=loaded,
-        layout=Layout(place_of(options.workspace or default_workspace(recipe.name))),
-        device=device,
-        cxx11_abi=recipe.abi.default if options.abi is None else options.abi,
-        components=components,
-        variant=variant,
-        arch=options.named_arch or tuple(recipe.arch),
-        switches={name: _switches(recipe, name, variant) for name in components},
-    )
+    layout = Layout(place_of(options.workspace or default_workspace(recipe.name)))
+    abi = recipe.abi.default if options.abi is None else options.abi
+    arch = options.named_arch or tuple(recipe.arch)
+    switches = {name: _switches(recipe, name, variant) for name in components}
+    choice = Choice(options, loaded, layout, device, abi, components, variant, arch, switches)
     _require_possible(choice)
     _require_archives(choice)
     for name, folder in options.source_dir.items():

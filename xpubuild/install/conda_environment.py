@@ -146,11 +146,6 @@ def conda_files(target: Target) -> dict[str, str]:
     return {**files, str(target.layout.root / NAME): target.conda_lock or ""}
 
 
-def conda_digest(target: Target) -> str:
-    """Return one number for what conda installs."""
-    return read_lock(target.conda_lock or "").digest
-
-
 def specifications(tools: Toolchain, python: str) -> tuple[str, ...]:
     """Return what is asked of the solver; ``{python}`` stands for the version of Python, such as 3.12."""
     return tuple(item.replace("{python}", python) for item in (tools.conda.packages if tools.conda else ()))

@@ -150,7 +150,21 @@ def _requirements_step(
         commands.append(replace(leave_out, shortcut=by_uv))
     for file, report in zip(files, reports, strict=True):
         command = install_command(env, file, indexes=indexes, constraints=constraints, whole=not left_out)
-        commands.append(_by_uv(target, _reported(command, report), file, report, more))
+        # pip writes what it installed, with the hashes it checked; uv comes first where it can be used.
+        reported, installer = ("--report", str(report)), target.installer
+        shortcut = (
+            XPUBUILD, "plumbing", "link-packages", env, file, "--uv", installer.uv or "",
+            "--cache", str(installer.cache), "--python-version", target.python_version, *reported, *more,
+        )  # fmt: skip
+        commands.append(
+            replace(
+                command,
+                argv=(*command.argv, *reported),
+                alternatives=tuple((*argv, *reported) for argv in command.alternatives),
+                tuning=target.downloads.pip,
+                shortcut=shortcut if installer.uv else (),
+            )
+        )
     explain = explain_held if constraints else explain_pip_failure
     return Step(
         id=identifier,
@@ -165,25 +179,6 @@ def _requirements_step(
         relevant={"requirements": digest(texts)},
         explain=functools.partial(explain, indexes=tuple(indexes)),
     )
-
-
-def _by_uv(target: Target, command: Command, file: str, report: Path, more: Sequence[str]) -> Command:
-    """Return a command of pip that looks where this plan does; with uv before it, where that can be used."""
-    installer, shortcut = target.installer, tuple[str, ...]()
-    if installer.uv is not None:
-        shortcut = (
-            XPUBUILD, "plumbing", "link-packages", str(target.layout.env), file, "--uv", installer.uv,
-            "--cache", str(installer.cache), "--python-version", target.python_version,
-            "--report", str(report), *more,
-        )  # fmt: skip
-    return replace(command, tuning=target.downloads.pip, shortcut=shortcut)
-
-
-def _reported(command: Command, report: Path) -> Command:
-    """Let pip write a report of what it installed, with the hashes it checked."""
-    extra = ("--report", str(report))
-    others = tuple((*argv, *extra) for argv in command.alternatives)
-    return replace(command, argv=(*command.argv, *extra), alternatives=others)
 
 
 def toolchain_step(target: Target, names: Sequence[str] | None = None) -> Step:

@@ -140,16 +140,14 @@ def _keeper(prepared: Prepared, step: Step, name: str, machine: _Machine) -> Whe
 
     @functools.cache
     def kept_as() -> tuple[Mapping[str, Any], Reads]:
-        own = inputs
-        reads = None
         # What the store wants to know never fails a finished build.
         with contextlib.suppress(XpuBuildError, OSError):
             # One record has the name: where its wheel is of another system, this one is kept as of all.
-            reads = None if differs else _reads(target, name, machine)
+            if not differs and (reads := _reads(target, name, machine)) is not None:
+                return short, reads
         with contextlib.suppress(XpuBuildError, OSError):
-            if reads is not None or inputs is short:
-                own = short if reads is not None else of(machine.whole())
-        return own, reads or Reads({}, {})
+            return of(machine.whole()) if inputs is short else inputs, Reads({}, {})
+        return inputs, Reads({}, {})
 
     def again() -> str:
         tools = machine_inputs(machine.tools, machine.contents)
@@ -161,35 +159,21 @@ def _keeper(prepared: Prepared, step: Step, name: str, machine: _Machine) -> Whe
         audit = next((dict(item["audit"]) for item in evidence if isinstance(item.get("audit"), dict)), {})
         require_movable(audit, plan.workspace)
         own, reads = kept_as()
+        built = {
+            "xpubuild": __version__, "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "recipe": plan.recipe,
+            "lock_digest": plan.lock_digest,
+            "host": {field: target.host.get(field) for field in ("os", "cpu")},
+        }  # fmt: skip
         return Record(
-            identity(own),
-            dist,
-            file=wheel.name,
-            sha256=file_sha256(wheel),
-            size=wheel.stat().st_size,
-            inputs=own,
-            audit={**audit, "wheel": wheel.name},
+            identity(own), dist, file=wheel.name, sha256=file_sha256(wheel), size=wheel.stat().st_size,
+            inputs=own, audit={**audit, "wheel": wheel.name},
             commands=tuple({field: item.get(field) for field in _COMMAND} for item in commands),
-            read=reads.read,
-            searched=reads.searched,
-            built={
-                "xpubuild": __version__,
-                "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-                "recipe": plan.recipe,
-                "lock_digest": plan.lock_digest,
-                "host": {field: target.host.get(field) for field in ("os", "cpu")},
-            },
-        )
+            read=reads.read, searched=reads.searched, built=built,
+        )  # fmt: skip
 
     folders = () if read_only(target.options.store_read_only, os.environ) else target.stores
-    return WheelKeeper(
-        identity=identity(inputs),
-        found=found,
-        writable=[item for item in folders if isinstance(item, FolderStore) and item.can_write()],
-        again=again,
-        record=record,
-        kept_as=lambda: identity(kept_as()[0]),
-    )
+    writable = [item for item in folders if isinstance(item, FolderStore) and item.can_write()]
+    return WheelKeeper(identity(inputs), found, writable, again, record, lambda: identity(kept_as()[0]))
 
 
 def _reads(target: Target, name: str, machine: _Machine) -> Reads | None:

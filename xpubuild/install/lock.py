@@ -65,11 +65,8 @@ def lock_of(prepared: Prepared, repositories: Mapping[str, Tree], unpacked: Mapp
         "recipe": recipe_of(target),
         "plan": prepared.plan.lock_digest,
         "options": {
+            **{key: getattr(target, key) for key in ("variant", "arch", "cxx11_abi", "components")},
             "target": target.device,
-            "variant": target.variant,
-            "arch": target.arch,
-            "cxx11_abi": target.cxx11_abi,
-            "components": target.components,
             "packages": "venv" if target.conda_lock is None else "conda",
             "python": ".".join(target.python_version.split(".")[:2]),
         },

@@ -55,15 +55,10 @@ def make_receipt(prepared: Prepared, journal: Journal) -> dict[str, Any]:
         "published": [str(path) for path in published(layout.root)],
         "logs": str(layout.logs),
         "steps": [
-            {
-                "id": step.id,
-                "title": step.title,
-                "status": records[step.id].status if step.id in records else "to-do",
-                "fingerprint": plan.fingerprints[step.id],
-                "store": taken_from(records[step.id].evidence) if step.id in records else None,
-                "evidence": records[step.id].evidence if step.id in records else [],
-            }
-            for step in plan.steps
+            {"id": step.id, "title": step.title, "status": record.status if record else "to-do",
+             "fingerprint": plan.fingerprints[step.id], "evidence": record.evidence if record else [],
+             "store": taken_from(record.evidence) if record else None}
+            for step, record in ((step, records.get(step.id)) for step in plan.steps)
         ],
         "commands": [ran_command(item) for item in journal.commands() if item["step"] in ids],
         "wheels": [

@@ -66,10 +66,9 @@ def planned(prepared: Prepared) -> Prepared:
 
 
 def _torch(target: Target) -> str:
-    for name in target.components:
-        component = target.component(name)
-        if component.dist == TORCH and component.kind == "source":
-            return name
+    sources = (name for name in target.components if target.component(name).kind == "source")
+    if found := next((name for name in sources if target.component(name).dist == TORCH), None):
+        return found
     raise UsageError(
         f"recipe '{target.recipe.name}' does not build PyTorch from source",
         why="a rehearsal configures PyTorch's own build; what is prebuilt has none",
@@ -127,25 +126,17 @@ def make_report(prepared: Prepared, record: StepRecord | None, error: XpuBuildEr
     if error is not None:
         verdict = "no-xpu" if isinstance(error, NoXpuError) else "failed"
     return {
-        "schema": "xpubuild.rehearsal/1",
-        "xpubuild": __version__,
-        "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-        "recipe": prepared.plan.recipe,
-        "release": target.recipe.release,
-        "target": target.device,
-        "workspace": prepared.plan.workspace,
-        "component": name,
-        "verdict": verdict,
-        "error": error.to_json() if error is not None else None,
-        "warnings": warnings,
-        "log": str(log),
+        "schema": "xpubuild.rehearsal/1", "xpubuild": __version__,
+        "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "recipe": prepared.plan.recipe,
+        "release": target.recipe.release, "target": target.device, "workspace": prepared.plan.workspace,
+        "component": name, "verdict": verdict, "error": error.to_json() if error is not None else None,
+        "warnings": warnings, "log": str(log),
         "build": str(build) if build is not None else None,
         "duration_s": round(record.ended - record.started, 3) if record and record.ended else None,
         "switches": plain(cmake_build.read_switches(environment, cache, messages)),
-        "arch_requested": list(target.arch),
+        "arch_requested": list(target.arch), "sycl_groups": plain(groups),
         "sycl_files": sum(len(group.sources) for group in groups),
-        "sycl_groups": plain(groups),
-    }
+    }  # fmt: skip
 
 
 class RehearsalWarning(TypedDict):
