@@ -69,33 +69,27 @@ class Part:
 
     def component(self) -> dict[str, Any]:
         """Return it as a component of an SBOM."""
-        found: dict[str, Any] = {
+        kind = "vcs" if self.role == "source" else "distribution"
+        found = {
             "type": _TYPES.get(self.role, "library"),
             "bom-ref": self.ref,
             "name": self.name,
             "version": self.version,
             "scope": "required" if self.role in ("wheel", "source", "archive") else "optional",
             "properties": [{"name": "xpubuild:role", "value": self.role}],
+            "purl": self.purl,
+            "hashes": self.sha256 and [{"alg": "SHA-256", "content": self.sha256}],
+            "externalReferences": self.url and [{"type": kind, "url": self.url}],
         }
-        if self.purl is not None:
-            found["purl"] = self.purl
-        if self.sha256 is not None:
-            found["hashes"] = [{"alg": "SHA-256", "content": self.sha256}]
-        if self.url is not None:
-            kind = "vcs" if self.role == "source" else "distribution"
-            found["externalReferences"] = [{"type": kind, "url": self.url}]
-        return found
+        return {name: value for name, value in found.items() if value}
 
     def dependency(self) -> dict[str, Any]:
         """Return it as a resource descriptor of in-toto."""
-        found: dict[str, Any] = {"name": self.name, "uri": self.purl or self.url or self.ref}
-        if self.role == "source":
-            found["digest"] = {"gitCommit": self.version}
-            if self.purl is None and self.url is not None:
-                found["uri"] = f"git+{self.url}@{self.version}"
-        elif self.sha256 is not None:
-            found["digest"] = {"sha256": self.sha256}
-        return found
+        source = self.role == "source"
+        url = f"git+{self.url}@{self.version}" if source and self.url else self.url
+        found = {"gitCommit": self.version} if source else {"sha256": self.sha256} if self.sha256 else None
+        digest_ = {"digest": found} if found else {}
+        return {"name": self.name, "uri": self.purl or url or self.ref, **digest_}
 
 
 def parts_of_receipt(receipt: Mapping[str, Any]) -> list[Part]:
@@ -187,12 +181,8 @@ def sbom(parts: list[Part], recipe: str, identity: str, created: str | None = No
 
 def statement(receipt: Mapping[str, Any], wheel: Mapping[str, Any], parts: list[Part]) -> dict[str, Any]:
     """Return the in-toto statement of a wheel of a receipt: from what, how and when it was built."""
-    step = next(
-        one
-        for one in receipt["steps"]
-        for item in one["evidence"]
-        if Path(str(item.get("audit", {}).get("wheel", ""))).name == wheel["file"]
-    )
+    audited = ((one, item.get("audit", {})) for one in receipt["steps"] for item in one["evidence"])
+    step = next(one for one, audit in audited if Path(str(audit.get("wheel", ""))).name == wheel["file"])
     runs = [item for item in receipt["commands"] if item["step"] == step["id"]]
     summary = receipt["summary"]
     ends = [item["started"] + item["duration_s"] for item in runs]

@@ -209,19 +209,15 @@ class Bisection:
         write_atomic(self.folder / "search.json", json.dumps(self.state, indent=1).encode())
 
     def _git(self, *words: str) -> str:
-        answer = self.store.git.query(words, git_dir=self._history)
-        require(answer, "searching")
-        return answer.text
+        return require(self.store.git.query(words, git_dir=self._history), "searching")
 
     def _ends(self) -> list[str]:
         """Fetch the history of both ends, without trees where the server can, and return their commits."""
         if self.store.offline and not is_local(self._url):
             raise error_for(Failure("offline"), self._url, str(self.asked["bad"]))
         if not (self._history / "HEAD").is_file():
-            answer = self.store.git.query(["init", "--quiet", "--bare", str(self._history)])
-            require(answer, "making a repository")
-        bad, good = (self._fetched(name, str(self.asked[name])) for name in ("bad", "good"))
-        return [good, bad]
+            require(self.store.git.query(["init", "--quiet", "--bare", str(self._history)]), "searching")
+        return [self._fetched(name, str(self.asked[name])) for name in ("good", "bad")]
 
     def _fetched(self, which: str, revision: str) -> str:
         wrong = UsageError(

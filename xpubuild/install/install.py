@@ -38,11 +38,10 @@ from xpubuild.install.results import Results
 from xpubuild.install.target import Prepared
 from xpubuild.machine.envmark import MARK as ENV_MARK
 from xpubuild.recipe.load import load
-from xpubuild.workspace.layout import Layout
+from xpubuild.workspace.layout import RUN_FILES, Layout
 from xpubuild.workspace.moved import require_in_place
 from xpubuild.workspace.status import plan_document
 
-_OURS = frozenset({"journal.db", "journal.db-wal", "journal.db-shm", ".lock", ".lock.owner"})
 _GIB = 1 << 30
 
 
@@ -92,10 +91,11 @@ def open_workspace(root: Path) -> None:
                 fix="use another folder with --workspace",
             ) from error
         present = {entry.name for entry in root.iterdir() if not entry.name.startswith(DRAFT)}
-    if "journal.db" not in present and present - _OURS and not _was_ours(root):
+    others = sorted(present.difference(RUN_FILES))
+    if "journal.db" not in present and others and not _was_ours(root):
         raise UsageError(
             f"the folder {root} is not empty and not a workspace of xpubuild",
-            why=f"it has {', '.join(sorted(present - _OURS)[:5])}; installing there could overwrite them",
+            why=f"it has {', '.join(others[:5])}; installing there could overwrite them",
             fix="use an empty or new folder with --workspace",
         )
 

@@ -125,8 +125,8 @@ def _tree(store: RepositoryStore, found: Found, ref: str | None, target: Target)
     for node in found.nodes:
         git_dir = store.mirror(node.url, node.commit).path
         answer = store.git.query(["rev-parse", "--verify", f"{node.commit}^{{tree}}"], git_dir=git_dir)
-        require(answer, f"reading the tree of commit {node.commit}")
-        nodes[node.path] = Tree(url=clean_url(node.url), commit=node.commit, tree=answer.text)
+        tree = require(answer, f"reading the tree of commit {node.commit}")
+        nodes[node.path] = Tree(url=clean_url(node.url), commit=node.commit, tree=tree)
     top = nodes.pop("")
     more: dict[str, Any] = {"ref": ref, "submodules": dict(sorted(nodes.items()))}
     if (made := target.patched.get(top.commit)) is not None:

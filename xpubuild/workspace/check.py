@@ -126,18 +126,16 @@ def check_workspace(root: Path, cache: Path, sink: Sink, cancel: Cancel, *, open
                 try:
                     read_receipt(root)
                 except UsageError as error:
-                    found.add(
-                        "receipt", layout.receipt.name, layout.receipt, f"it cannot be read: {error.why}"
-                    )
+                    why = f"it cannot be read: {error.why}"
+                    found.add("receipt", layout.receipt.name, layout.receipt, why)
             for place, why in closed(root):
                 if opens or sharing().is_set:
                     found.add("permissions", place.name, place, why)
                 else:
                     teller.notice(f"{place}: {why}", "warning")
         with teller.doing(*parts[2]):
-            _sources(
-                layout.src, RepositoryStore(cache, Git.open(), offline=True, cancel=cancel), found, cancel
-            )
+            store = RepositoryStore(cache, Git.open(), offline=True, cancel=cancel)
+            _sources(layout.src, store, found, cancel)
     return found
 
 

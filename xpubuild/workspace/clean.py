@@ -21,13 +21,10 @@ from xpubuild.supply.git.copies import is_copy
 from xpubuild.supply.git.git import Git
 from xpubuild.supply.git.own_tree import own_tree
 from xpubuild.supply.git.worktree import is_untouched, read_done
-from xpubuild.workspace.layout import Layout, workspaces_in
+from xpubuild.workspace.layout import RUN_FILES, Layout, workspaces_in
 from xpubuild.workspace.moved import require_in_place
 from xpubuild.workspace.overview import disk_usage
 
-_RUN_FILES = (
-    "receipt.json", "resolved.json", "journal.db", "journal.db-wal", "journal.db-shm", ".lock.owner", ".lock",
-)  # fmt: skip
 _FOLDERS = ("wheels", "logs", "build", "src", "env")
 #: What is kept below the user's cache, all of which can be fetched or made again.
 _CACHES = ("git", "archives", "conda", "mirrors", "oneapi")
@@ -148,8 +145,8 @@ def _remove_workspace(root: Path) -> None:
             for folder, _, _ in os.walk(root / name, topdown=False):
                 with contextlib.suppress(OSError):  # something of the user's may lie there
                     Path(folder).rmdir()
-    if {entry.name for entry in root.iterdir()} <= set(_RUN_FILES):
-        for name in _RUN_FILES:
+    if {entry.name for entry in root.iterdir()} <= set(RUN_FILES):
+        for name in RUN_FILES:
             (root / name).unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             root.rmdir()

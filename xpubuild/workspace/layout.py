@@ -11,6 +11,11 @@ from typing import Any
 from xpubuild.engine.files import odd_file, odd_kind
 from xpubuild.frozen import frozen
 
+#: Files beside the folders of a workspace, in the order in which they go with it: its lock at last.
+RUN_FILES = (
+    "receipt.json", "resolved.json", "journal.db", "journal.db-wal", "journal.db-shm", ".lock.owner", ".lock",
+)  # fmt: skip
+
 
 class Place:
     """A path below the root of a workspace; ``about`` says what is there."""
