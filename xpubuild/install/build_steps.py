@@ -19,16 +19,10 @@ from xpubuild.artifacts.installed import InstalledProof, installed_stamp
 from xpubuild.artifacts.step_proofs import SameWheelProof, VerifyProof, WheelProof
 from xpubuild.engine.model import XPUBUILD, Command, Proof, Publish, Step
 from xpubuild.errors import RecipeError
+from xpubuild.install import build_jobs as jobs
 from xpubuild.install import environment_steps as environment
 from xpubuild.install import source_steps as sources
 from xpubuild.install.build_compilers import cache_needed, cache_tuning, compiler_environment, path_prefix
-from xpubuild.install.build_jobs import (
-    JOBS_VARIABLES,
-    jobs_alone,
-    launcher_folder,
-    launcher_tuning,
-    memory_of,
-)
 from xpubuild.install.complete import explain_held
 from xpubuild.install.environment_steps import words
 from xpubuild.install.target import Target
@@ -189,12 +183,12 @@ def _command(
     target: Target, name: str, argv: tuple[str, ...], *, cwd: str | None = None, compiles: bool = True
 ) -> Command:
     env = build_environment(target, name)
-    tuning = dict.fromkeys(JOBS_VARIABLES, str(jobs_alone(target, name)))
+    tuning = dict.fromkeys(jobs.JOBS_VARIABLES, str(jobs.jobs_alone(target, name)))
     # A git that the build starts ends at once, offline, where it would wait for a server.
     tuning |= {"GIT_ALLOW_PROTOCOL": "file"} if target.downloads.offline else {}
     if compiles:
         tuning |= cache_tuning(target, name, env)
-        tuning |= launcher_tuning(target, name, {**env, **tuning})
+        tuning |= jobs.launcher_tuning(target, name, {**env, **tuning})
     oneapi_path = target.oneapi.path_prefix if target.oneapi else ()
     tools = (str(target.layout.env / "bin"), *path_prefix(target), *oneapi_path)
     path = (*sources.git_folder(target, name), *tools)
@@ -238,7 +232,7 @@ def wheel_step(target: Target, name: str, after: tuple[str, ...]) -> Step:
         commands=(check_command(target, name), *sources.against_command(target, name), command),
         proofs=proofs,
         inputs=(source_folder(target, name, checked=True),),
-        outputs=(str(build_folder), *launcher_folder(target, name)),
+        outputs=(str(build_folder), *jobs.launcher_folder(target, name)),
         fresh=(
             str(stage),
             bytecode(target, name),
@@ -250,7 +244,7 @@ def wheel_step(target: Target, name: str, after: tuple[str, ...]) -> Step:
         stale=(f"{source_folder(target, name)}/build/CMakeCache.txt",) if resume else (),
         publish=Publish(stage=str(stage), folder=str(layout.wheels), pattern="*.whl"),
         relevant=_relevant(target),
-        memory_bytes=memory_of(target, name),
+        memory_bytes=jobs.memory_of(target, name),
     )
 
 
@@ -306,7 +300,7 @@ def editable_step(target: Target, name: str, needs: tuple[str, ...]) -> Step:
     check = check_command(target, name, kind=EDITABLE)
     step = _installing(target, name, _command(target, name, argv), (check,))
     installed = InstalledProof(str(target.site_packages), (dist,))
-    made = (str(target.layout.build / name), *step.outputs[1:], *launcher_folder(target, name))
+    made = (str(target.layout.build / name), *step.outputs[1:], *jobs.launcher_folder(target, name))
     return replace(
         step,
         title=f"build and install {dist} (editable)",
@@ -317,7 +311,7 @@ def editable_step(target: Target, name: str, needs: tuple[str, ...]) -> Step:
         # Of who edits Python files all day what was compiled stays: it has the time of its source.
         fresh=(*(() if name in target.dirty else (bytecode(target, name),)), *_logs(target, name)),
         relevant=_relevant(target),
-        memory_bytes=memory_of(target, name),
+        memory_bytes=jobs.memory_of(target, name),
     )
 
 
@@ -325,16 +319,12 @@ def verify_step(target: Target, needs: tuple[str, ...]) -> Step:
     """Return the last step: the suite, run by the interpreter that was built for."""
     suite, report, oneapi = target.recipe.verify, str(target.layout.verify_report), target.oneapi
     require = [item for item in suite.require if item in target.components]
-    command = Command(
-        argv=(
-            XPUBUILD, "verify", "--python", str(target.layout.python),
-            "--device", target.device, "--suite", suite.suite,
-            *words("--require", require), "--output", report,
-        ),
-        env=dict(oneapi.env) if oneapi else {},
-        path_prefix=oneapi.path_prefix if oneapi else (),
-        portable=(),
+    argv = (
+        XPUBUILD, "verify", "--python", str(target.layout.python), "--device", target.device,
+        "--suite", suite.suite, *words("--require", require), "--output", report,
     )  # fmt: skip
+    env, path = (dict(oneapi.env), oneapi.path_prefix) if oneapi else ({}, ())
+    command = Command(argv=argv, env=env, path_prefix=path, portable=())
     return Step(
         id="verify",
         title=f"verify on the {target.device.upper()}",

@@ -125,13 +125,9 @@ def _components(options: Options, recipe: Recipe, device: Device) -> tuple[str, 
                 why=f"recipe '{recipe.name}' has it only for {', '.join(targets)}",
                 fix=f"remove {name} from --with, or use --target {targets[0]}",
             )
-    waiting = [
-        name
-        for name, component in recipe.components.items()
-        if (not component.optional or name in options.with_)
-        and name not in options.without
-        and device in component.targets
-    ]
+    possible = [name for name, item in recipe.components.items() if device in item.targets]
+    asked = [name for name in possible if name in options.with_ or not recipe.components[name].optional]
+    waiting = [name for name in asked if name not in options.without]
     for name in waiting:
         needs = recipe.components[name].needs
         missing = [need for need in needs if need not in waiting]

@@ -23,16 +23,10 @@ from xpubuild.errors import UnsatisfiableError
 from xpubuild.install import rebuild
 from xpubuild.install.complete import CompleteProof, explain_held
 from xpubuild.install.target import Target
+from xpubuild.machine import python_environment as pip
 from xpubuild.machine.envmark import MARK as ENV_MARK
 from xpubuild.machine.mkl import MklStaticProof
 from xpubuild.machine.pip_failures import explain_pip_failure
-from xpubuild.machine.python_environment import (
-    install_command,
-    leave_out_command,
-    make_env_command,
-    repair_env_command,
-    write_constraints,
-)
 from xpubuild.supply.requirements import dist_info, pinned
 
 
@@ -43,7 +37,7 @@ def environment_step(target: Target) -> Step:
     return Step(
         id="env",
         title=f"create environment with Python {version}",
-        commands=(replace(make_env_command(str(layout.env), target.python), portable=(venv,)),),
+        commands=(replace(pip.make_env_command(str(layout.env), target.python), portable=(venv,)),),
         proofs=(EnvironmentProof(str(layout.env), version),),
         outputs=(str(layout.env),),
         witnesses=(str(layout.env / "pyvenv.cfg"), str(layout.python), str(layout.env / ENV_MARK)),
@@ -90,7 +84,7 @@ def known_beforehand(target: Target) -> Mapping[str, str]:
     wheels = [name for name in target.components if target.component(name).kind == "wheel"]
     pins: dict[str, str] = {dists[name]: str(target.component(name).version) for name in wheels}
     forbidden = [dist for dist in TRITON if triton and dist != dists[triton[0]]]
-    text = write_constraints(pins, forbidden=forbidden)
+    text = pip.write_constraints(pins, forbidden=forbidden)
     return {str(target.layout.build / "held" / "by-the-recipe.txt"): text} if text else {}
 
 
@@ -142,14 +136,14 @@ def _requirements_step(
     constraints = constraints_of(target, component) if component is not None else ()
     more = (*words("--constraint", constraints), *words("--index", indexes))
     proofs: tuple[Proof, ...] = (InstalledProof(str(site), pin_names),)
-    commands = [repair_env_command(env)]
+    commands = [pip.repair_env_command(env)]
     if left_out:
         proofs += (CompleteProof(str(site), target.python_version, pin_names, left_out),)
-        leave_out, more = leave_out_command(env, left_out), ("--no-deps", *more)
+        leave_out, more = pip.leave_out_command(env, left_out), ("--no-deps", *more)
         by_uv = (XPUBUILD, "plumbing", "leave-out", env, *left_out) if target.installer.uv else ()
         commands.append(replace(leave_out, shortcut=by_uv))
     for file, report in zip(files, reports, strict=True):
-        command = install_command(env, file, indexes=indexes, constraints=constraints, whole=not left_out)
+        command = pip.install_command(env, file, indexes=indexes, constraints=constraints, whole=not left_out)
         # pip writes what it installed, with the hashes it checked; uv comes first where it can be used.
         reported, installer = ("--report", str(report)), target.installer
         shortcut = (
@@ -228,7 +222,7 @@ def wheel_component_step(target: Target, name: str, needs: tuple[str, ...]) -> S
     if component.cxx11_abi is not None:
         folder = target.site_packages / component.dist.replace("-", "_") / "lib"
         proofs += (AbiOfInstalledProof(component.dist, str(folder), component.cxx11_abi),)
-    repair = repair_env_command(str(target.layout.env), held=held)
+    repair = pip.repair_env_command(str(target.layout.env), held=held)
     return replace(
         step,
         commands=(repair, *step.commands[1:], hold_command(target, name)),

@@ -173,15 +173,20 @@ class Activation(TypedDict):
     """What oneAPI's scripts change; null without oneAPI."""
 
 
-class ReceiptWarning(TypedDict):
+class GateWarning(TypedDict):
     """A feature that a build lost, or a library from another place, without a failure."""
 
-    step: str
     id: str
     """Name of the rule, as docs/reference/gate.md lists it."""
     text: str
     lines: list[str]
     """The tool's own lines."""
+
+
+class ReceiptWarning(GateWarning):
+    """The same, and the step that it is of."""
+
+    step: str
 
 
 class Libtorch(TypedDict):

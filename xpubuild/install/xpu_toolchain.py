@@ -54,13 +54,9 @@ def oneapi_facts(choice: Choice) -> OneapiFacts | None:
     folders = site_folders(options)
     if needs.oneapi is None:
         return None
+    beside = tuple(needs.oneapi_beside_compiler)
     captured = oneapi_environment(
-        OneapiNeeds(
-            versions=needs.oneapi,
-            components=tuple(needs.oneapi_components),
-            beside_compiler=tuple(needs.oneapi_beside_compiler),
-            optional=tuple(needs.oneapi_optional),
-        ),
+        OneapiNeeds(needs.oneapi, tuple(needs.oneapi_components), beside, tuple(needs.oneapi_optional)),
         explicit_root=options.oneapi_root,
         caller_env=os.environ,
         mode=options.oneapi_mode,

@@ -10,14 +10,8 @@ from typing import Any, Literal
 from packaging.utils import canonicalize_name
 from typing_extensions import TypedDict
 
+from xpubuild.artifacts import site_packages as packages
 from xpubuild.artifacts.installed import content_problems, wheel_matches_installed
-from xpubuild.artifacts.site_packages import (
-    installed_dists,
-    prefix_of,
-    quick_problem,
-    record_entries,
-    site_packages_of,
-)
 from xpubuild.documents import plain
 from xpubuild.engine.events import Sink
 from xpubuild.engine.fingerprint import file_sha256
@@ -116,7 +110,7 @@ def check_workspace(root: Path, cache: Path, sink: Sink, cancel: Cancel, *, open
     ):
         # The journal of a copy names the files of the workspace that it was copied from.
         require_in_place(root, journal)
-        site = site_packages_of(layout.env) if layout.env.is_dir() else None
+        site = packages.site_packages_of(layout.env) if layout.env.is_dir() else None
         with teller.doing(*parts[0]):
             if site is not None:
                 _environment(site, found, cancel, recorded(layout, journal))
@@ -148,8 +142,8 @@ def require_installed(root: Path, cancel: Cancel) -> dict[str, Any]:
     env, found = Layout(root).env, Found()
     if not (env / "pyvenv.cfg").is_file() and not (env / "conda-meta").is_dir():
         return {}
-    site = site_packages_of(env)
-    if installed_dists(site):
+    site = packages.site_packages_of(env)
+    if packages.installed_dists(site):
         _environment(site, found, cancel, None)
     if (error := failure(found, root)) is not None:
         raise error
@@ -182,7 +176,7 @@ def failure(found: Found, root: Path, *, repaired: bool = False) -> XpuBuildErro
 
 def _environment(site_packages: Path, found: Found, cancel: Cancel, known: Recorded | None) -> None:
     """Look at what decides imports, at all packages, and at what is there beside them."""
-    for path, why in altered(prefix_of(site_packages)).items():
+    for path, why in altered(packages.prefix_of(site_packages)).items():
         found.add("environment", path.name, path, why, "env")
     check_packages(site_packages, found, cancel)
     if known is not None:
@@ -196,12 +190,12 @@ def check_packages(site_packages: Path, found: Found, cancel: Cancel) -> None:
     Raises:
         InterruptedByUserError: ``cancel`` was set.
     """
-    for dist in installed_dists(site_packages):
+    for dist in packages.installed_dists(site_packages):
         cancel.stop_here()
         if dist.installer == "conda":
             continue
-        problem = quick_problem(dist)
-        entries = record_entries(dist) if problem is None else ()
+        problem = packages.quick_problem(dist)
+        entries = packages.record_entries(dist) if problem is None else ()
         found.packages += 1
         found.files += len(entries)
         found.bytes += sum(entry.size or 0 for entry in entries)
