@@ -56,13 +56,8 @@ def conda_lock(choice: Choice) -> str:
             commands=(f"xpubuild fetch {choice.recipe.name} --packages conda --mirror DIR",),
             evidence={"reason": "offline"},
         )
-    return make_lock(
-        wanted,
-        find_conda_lock(os.environ),
-        environment=base_environment(),
-        cache=platformdirs.user_cache_path("xpubuild") / "conda",
-        report=options.report,
-    )
+    solver, cache = find_conda_lock(os.environ), platformdirs.user_cache_path("xpubuild") / "conda"
+    return make_lock(wanted, solver, environment=base_environment(), cache=cache, report=options.report)
 
 
 def file_name(recipe: str) -> str:
@@ -92,10 +87,8 @@ def _wanted(choice: Choice) -> Wanted:
             why="--packages conda installs the packages of toolchain.conda in the recipe",
             fix="use --packages venv, or write a recipe that extends this one and has toolchain.conda",
         )
-    return Wanted(
-        specifications(tools, _minor(choice.options.python)),
-        resolve(choice.options.conda_channel or tools.conda.channels),
-    )
+    channels = resolve(choice.options.conda_channel or tools.conda.channels)
+    return Wanted(specifications(tools, _minor(choice.options.python)), channels)
 
 
 def _minor(python: str | None) -> str:
@@ -154,11 +147,9 @@ def specifications(tools: Toolchain, python: str) -> tuple[str, ...]:
 def _environment_step(target: Target, lock: CondaLock) -> Step:
     env, path = target.layout.env, str(target.layout.root / NAME)
     cache, python = str(target.cache / "conda"), lock.python
-    command = Command(
-        argv=(XPUBUILD, "plumbing", "conda-env", str(env), "--lock", path, "--cache", cache),
-        tuning=target.downloads.environment(),
-        portable=(shlex.join(["conda-lock", "install", "--prefix", str(env), path]),),
-    )
+    argv = (XPUBUILD, "plumbing", "conda-env", str(env), "--lock", path, "--cache", cache)
+    portable = (shlex.join(["conda-lock", "install", "--prefix", str(env), path]),)
+    command = Command(argv=argv, tuning=target.downloads.environment(), portable=portable)
     return Step(
         id="env",
         title=f"create conda environment with Python {python}",

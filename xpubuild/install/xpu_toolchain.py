@@ -65,8 +65,7 @@ def oneapi_facts(choice: Choice) -> OneapiFacts | None:
     for name, more in folders.items():
         # Behind what oneAPI puts in front.
         change = paths.get(name, PathChange())
-        own = tuple(item for item in more if item not in change.prepend)
-        paths[name] = PathChange((*change.prepend, *own), change.append, change.remove)
+        paths[name] = replace(change, prepend=tuple(dict.fromkeys((*change.prepend, *more))))
     difference, base = replace(captured.diff, paths=paths), base_environment()
     whole = apply(difference, base)
     known = {*base.get(PATH, "").split(os.pathsep)} - {*folders.get(PATH, ())}
