@@ -91,9 +91,9 @@ def with_stores(prepared: Prepared, done: Collection[str]) -> Prepared:
     if not wanted or not target.stores or edits:
         return prepared
     try:
-        contents = Contents(platformdirs.user_cache_path("xpubuild") / "answers")
-        machine = _Machine(_toolchain(target), contents)
-        keepers = {step.id: _keeper(prepared, step, builds[step.id], machine) for step in wanted}
+        machine = (_toolchain(target), Contents(platformdirs.user_cache_path("xpubuild") / "answers"))
+        here = machine_inputs(*machine)
+        keepers = {step.id: _keeper(prepared, step, builds[step.id], machine, here) for step in wanted}
     except XpuBuildError:  # of tools without which nothing is built either
         return prepared
     every = tuple(replace(step, keeper=keepers.get(step.id, step.keeper)) for step in plan.steps)
@@ -107,33 +107,25 @@ def unanswered(plan: Plan) -> tuple[str, ...]:
     return tuple(dict.fromkeys(lines))
 
 
-class _Machine:
-    """What of this machine decides a build: the tools alone, or all of the system, which takes longer."""
-
-    def __init__(self, tools: Toolchain, contents: Contents) -> None:
-        self.tools, self.contents = tools, contents
-        self.short = machine_inputs(tools, contents)
-
-    def whole(self, tools: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Return the tools, as given or as they were at first, and the system."""
-        return {**(tools or self.short), **system_inputs(self.tools, self.contents)}
-
-
-def _keeper(prepared: Prepared, step: Step, name: str, machine: _Machine) -> WheelKeeper:
+def _keeper(
+    prepared: Prepared, step: Step, name: str, machine: tuple[Toolchain, Contents], here: Mapping[str, Any]
+) -> WheelKeeper:
     target, plan = prepared.target, prepared.plan
     dist, places = canonicalize_name(target.component(name).dist), places_of(target)
 
-    def of(found: Mapping[str, Any]) -> dict[str, Any]:
-        return build_inputs(plan, step.id, dist, found, places)
+    def of(tools: Mapping[str, Any], *, whole: bool = False) -> dict[str, Any]:
+        """Return what decides the build: the tools alone, or all of the system, which takes longer."""
+        system = system_inputs(*machine) if whole else {}
+        return build_inputs(plan, step.id, dist, {**tools, **system}, places)
 
     # A wheel of these tools is taken where all that its build read and looked for is here as it was there;
     # else one that was built with the same system.
-    short = of(machine.short)
+    short = of(here)
     found = look_up(target.stores, dist, identity(short), _SECONDS)
-    differs = "" if found.record is None else unlike(found.record, machine.contents)
+    differs = "" if found.record is None else unlike(found.record, machine[1])
     inputs = short
     if found.record is None or differs:
-        inputs = of(machine.whole())
+        inputs = of(here, whole=True)
         found = look_up(target.stores, dist, identity(inputs), _SECONDS)
         if differs and found.record is None:
             found = replace(found, differs=f"what its build read or looked for: {differs}")
@@ -143,15 +135,14 @@ def _keeper(prepared: Prepared, step: Step, name: str, machine: _Machine) -> Whe
         # What the store wants to know never fails a finished build.
         with contextlib.suppress(XpuBuildError, OSError):
             # One record has the name: where its wheel is of another system, this one is kept as of all.
-            if not differs and (reads := _reads(target, name, machine)) is not None:
+            if not differs and (reads := _reads(target, name, *machine)) is not None:
                 return short, reads
         with contextlib.suppress(XpuBuildError, OSError):
-            return of(machine.whole()) if inputs is short else inputs, Reads({}, {})
+            return of(here, whole=True) if inputs is short else inputs, Reads({}, {})
         return inputs, Reads({}, {})
 
     def again() -> str:
-        tools = machine_inputs(machine.tools, machine.contents)
-        return identity(of(tools if inputs is short else machine.whole(tools)))
+        return identity(of(machine_inputs(*machine), whole=inputs is not short))
 
     def record(
         wheel: Path, evidence: Sequence[Mapping[str, Any]], commands: Sequence[Mapping[str, Any]]
@@ -176,16 +167,16 @@ def _keeper(prepared: Prepared, step: Step, name: str, machine: _Machine) -> Whe
     return WheelKeeper(identity(inputs), found, writable, again, record, lambda: identity(kept_as()[0]))
 
 
-def _reads(target: Target, name: str, machine: _Machine) -> Reads | None:
+def _reads(target: Target, name: str, tools: Toolchain, contents: Contents) -> Reads | None:
     """Return what a build read; None where that is not known, as of all that setuptools builds."""
     build, env = target.layout.build / name, target.layout.env
     if not look(Path(source_folder(target, name))).scikit:
         return None
-    ninja = shutil.which("ninja", path=f"{env / 'bin'}{os.pathsep}{machine.tools.search_path}")
+    ninja = shutil.which("ninja", path=f"{env / 'bin'}{os.pathsep}{tools.search_path}")
     if ninja is None:
         return None
-    places = search_places(machine.tools, machine.contents)
-    return build_reads(build, [target.layout.root], places, ninja, machine.tools.environment)
+    places = search_places(tools, contents)
+    return build_reads(build, [target.layout.root], places, ninja, tools.environment)
 
 
 def _toolchain(target: Target) -> Toolchain:
