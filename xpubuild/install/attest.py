@@ -243,12 +243,10 @@ def _sign(place: Path, key: Path) -> None:
     signing = ("ssh-keygen", "-Y", "sign", "-n", NAMESPACE, "-f", str(key), str(place))
     answer = query(signing, env=base_environment(), deadline_s=60.0)
     if answer.returncode != 0:
-        raise ToolchainError(
-            f"{place.name} cannot be signed with {key}",
-            why=answer.stderr.strip() or f"ssh-keygen ended with {answer.returncode}",
-            fix="use a private key of OpenSSH that ssh-keygen can read without asking, with --sign-key",
-            commands=(f"ssh-keygen -y -f {shlex.quote(str(key))}",),
-        )
+        what = f"{place.name} cannot be signed with {key}"
+        why = answer.stderr.strip() or f"ssh-keygen ended with {answer.returncode}"
+        fix = "use a private key of OpenSSH that ssh-keygen can read without asking, with --sign-key"
+        raise ToolchainError(what, why=why, fix=fix, commands=(f"ssh-keygen -y -f {shlex.quote(str(key))}",))
 
 
 # --- what a policy asks of a wheel -----------------------------------------------------------------------
@@ -277,11 +275,9 @@ def read_policy(path: Path) -> Policy:
     try:
         return Policy.model_validate(read_yaml_strict(read_text(path)))
     except (OSError, ValueError, yaml.YAMLError) as error:
-        raise RecipeError(
-            f"the policy {path} cannot be read",
-            why="; ".join(line.strip() for line in str(error).splitlines()[:3]),
-            fix="write a YAML file with any of the keys signers, recipes, locks and wheels",
-        ) from error
+        why = "; ".join(line.strip() for line in str(error).splitlines()[:3])
+        fix = "write a YAML file with any of the keys signers, recipes, locks and wheels"
+        raise RecipeError(f"the policy {path} cannot be read", why=why, fix=fix) from error
 
 
 def violations(wheel: Path, policy: Policy, beside: Path) -> list[Finding]:

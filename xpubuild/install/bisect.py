@@ -282,9 +282,7 @@ def _place(base: LoadedRecipe, wanted: str) -> tuple[str, int | None, str]:
                 short = item.url.rstrip("/").rpartition("/")[2].removesuffix(".git")
                 known.setdefault(short, (name, index, item.url))
     if wanted not in known:
-        raise UsageError(
-            f"recipe '{base.recipe.name}' has no repository of '{wanted}'",
-            why=f"it has: {', '.join(known) or 'none'}" + did_you_mean(wanted, known),
-            fix="use one of these with --component" if known else "pass the recipe of a release",
-        )
+        why = f"it has: {', '.join(known) or 'none'}" + did_you_mean(wanted, known)
+        fix = "use one of these with --component" if known else "pass the recipe of a release"
+        raise UsageError(f"recipe '{base.recipe.name}' has no repository of '{wanted}'", why=why, fix=fix)
     return known[wanted]

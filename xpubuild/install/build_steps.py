@@ -145,10 +145,8 @@ def wheel_command(target: Target, name: str, stage: str) -> Command:
     if build.front_end != "setup.py":
         return _command(target, name, (*_pip(target, name, "wheel"), "--wheel-dir", stage, source))
     if build.config_settings:
-        raise RecipeError(
-            f"component '{name}' has config settings, but setup.py, which builds it, accepts none",
-            fix=f"remove components.{name}.build.config_settings, or build.front_end",
-        )
+        what = f"component '{name}' has config settings, but setup.py, which builds it, accepts none"
+        raise RecipeError(what, fix=f"remove components.{name}.build.config_settings, or build.front_end")
     argv = (str(target.layout.python), "setup.py", "bdist_wheel", "--dist-dir", stage)
     return _command(target, name, argv, cwd=source)
 

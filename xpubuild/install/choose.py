@@ -35,23 +35,16 @@ def choose(options: Options, loaded: LoadedRecipe) -> Choice:
     """
     recipe, variant = loaded.recipe, options.variant
     if recipe.abstract:
-        raise UsageError(
-            f"recipe '{recipe.name}' can only be extended, not built",
-            fix="choose a recipe that can be built",
-            commands=("xpubuild recipes list",),
-        )
+        what = f"recipe '{recipe.name}' can only be extended, not built"
+        raise UsageError(what, fix="choose a recipe that can be built", commands=("xpubuild recipes list",))
     if problems := list(placeholder_problems(recipe)):
-        raise RecipeError(
-            f"the recipe {loaded.path} has an unknown placeholder",
-            why="; ".join(problems),
-            fix=f"correct these keys; {docs_page('reference/recipe.md')} explains the placeholders",
-        )
+        why = "; ".join(problems)
+        fix = f"correct these keys; {docs_page('reference/recipe.md')} explains the placeholders"
+        raise RecipeError(f"the recipe {loaded.path} has an unknown placeholder", why=why, fix=fix)
     if variant is not None and variant not in recipe.variants:
-        raise UsageError(
-            f"recipe '{recipe.name}' has no variant '{variant}'",
-            why="it has " + (", ".join(recipe.variants) or "none"),
-            fix="omit --variant, or use one of these" if recipe.variants else "omit --variant",
-        )
+        why = "it has " + (", ".join(recipe.variants) or "none")
+        fix = "omit --variant, or use one of these" if recipe.variants else "omit --variant"
+        raise UsageError(f"recipe '{recipe.name}' has no variant '{variant}'", why=why, fix=fix)
     device = target_of(recipe, options.target)
     components = _components(options, recipe, device)
     layout = Layout(place_of(options.workspace or default_workspace(recipe.name)))
@@ -64,10 +57,8 @@ def choose(options: Options, loaded: LoadedRecipe) -> Choice:
     for name, folder in options.source_dir.items():
         if name not in components or recipe.components[name].source is None:
             built = [item for item in components if recipe.components[item].source]
-            raise UsageError(
-                f"--source-dir {name}={folder}: recipe '{recipe.name}' builds no '{name}' from source",
-                fix=f"use one of its components: {', '.join(built) or 'it has none'}",
-            )
+            what = f"--source-dir {name}={folder}: recipe '{recipe.name}' builds no '{name}' from source"
+            raise UsageError(what, fix=f"use one of its components: {', '.join(built) or 'it has none'}")
         root, top = choice.layout.root.resolve(), folder.resolve()
         if find_git_dir(folder) is None or root.is_relative_to(top) or top.is_relative_to(root):
             raise UsageError(
@@ -92,11 +83,9 @@ def _require_possible(choice: Choice) -> None:
     recipe, device, asked = choice.recipe, choice.device, choice.options.named_arch
     if asked and device != "xpu":
         other = ", or build for the GPU with --target xpu" if "xpu" in recipe.targets else ""
-        raise UsageError(
-            f"--arch {','.join(asked)} is only for the GPU, but the target of this build is {device}",
-            why="AOT targets name GPUs that SYCL kernels are compiled for; a build for the CPU has none",
-            fix=f"omit --arch (XPUBUILD_ARCH is the same option){other}",
-        )
+        what = f"--arch {','.join(asked)} is only for the GPU, but the target of this build is {device}"
+        why = "AOT targets name GPUs that SYCL kernels are compiled for; a build for the CPU has none"
+        raise UsageError(what, why=why, fix=f"omit --arch (XPUBUILD_ARCH is the same option){other}")
     wanted = Situation(target=device, arch=asked or None, components=choice.components)
     found = solve(recipe, replace(wanted, cxx11_abi=choice.options.abi))
     against = tuple(item for item in found.against() if item.constraint in ("arch", "cxx11_abi"))
@@ -120,11 +109,9 @@ def _components(options: Options, recipe: Recipe, device: Device) -> tuple[str, 
     for name in options.with_:
         targets = recipe.components[name].targets
         if device not in targets:
-            raise UnsatisfiableError(
-                f"'{name}' is not built for target {device}",
-                why=f"recipe '{recipe.name}' has it only for {', '.join(targets)}",
-                fix=f"remove {name} from --with, or use --target {targets[0]}",
-            )
+            why = f"recipe '{recipe.name}' has it only for {', '.join(targets)}"
+            fix = f"remove {name} from --with, or use --target {targets[0]}"
+            raise UnsatisfiableError(f"'{name}' is not built for target {device}", why=why, fix=fix)
     possible = [name for name, item in recipe.components.items() if device in item.targets]
     asked = [name for name in possible if name in options.with_ or not recipe.components[name].optional]
     waiting = [name for name in asked if name not in options.without]
@@ -132,11 +119,9 @@ def _components(options: Options, recipe: Recipe, device: Device) -> tuple[str, 
         needs = recipe.components[name].needs
         missing = [need for need in needs if need not in waiting]
         if missing:
-            raise UnsatisfiableError(
-                f"'{name}' cannot be built without '{missing[0]}'",
-                why=f"the recipe says that {name} needs {', '.join(needs)}",
-                fix=f"exclude both: --without {missing[0]},{name}",
-            )
+            why = f"the recipe says that {name} needs {', '.join(needs)}"
+            fix = f"exclude both: --without {missing[0]},{name}"
+            raise UnsatisfiableError(f"'{name}' cannot be built without '{missing[0]}'", why=why, fix=fix)
     ordered: list[str] = []
     while waiting:
         ready = [name for name in waiting if all(need in ordered for need in recipe.components[name].needs)]

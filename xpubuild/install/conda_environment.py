@@ -82,11 +82,10 @@ def _known(choice: Choice) -> Iterator[str]:
 def _wanted(choice: Choice) -> Wanted:
     tools = choice.recipe.toolchain
     if tools.conda is None or not tools.conda.packages or not tools.conda.channels:
-        raise UnsatisfiableError(
-            f"recipe '{choice.recipe.name}' lists no conda packages or no channels",
-            why="--packages conda installs the packages of toolchain.conda in the recipe",
-            fix="use --packages venv, or write a recipe that extends this one and has toolchain.conda",
-        )
+        what = f"recipe '{choice.recipe.name}' lists no conda packages or no channels"
+        why = "--packages conda installs the packages of toolchain.conda in the recipe"
+        fix = "use --packages venv, or write a recipe that extends this one and has toolchain.conda"
+        raise UnsatisfiableError(what, why=why, fix=fix)
     channels = resolve(choice.options.conda_channel or tools.conda.channels)
     return Wanted(specifications(tools, _minor(choice.options.python)), channels)
 
@@ -97,11 +96,9 @@ def _minor(python: str | None) -> str:
         return f"{sys.version_info.major}.{sys.version_info.minor}"
     found = re.fullmatch(r"(?:.*/)?(?:python)?(3\.\d+)(?:\.\d+)?", python)
     if found is None:
-        raise UsageError(
-            f"--python {python} is not a version that conda can install",
-            why="with --packages conda, the interpreter is a conda package",
-            fix="pass a version, such as --python 3.12",
-        )
+        why = "with --packages conda, the interpreter is a conda package"
+        fix = "pass a version, such as --python 3.12"
+        raise UsageError(f"--python {python} is not a version that conda can install", why=why, fix=fix)
     return found[1]
 
 
@@ -109,9 +106,8 @@ def _read(path: Path) -> str:
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise RecipeError(
-            f"the conda lock {path} cannot be read", why=str(error), fix="check the path of --conda-lock"
-        ) from error
+        fix = "check the path of --conda-lock"
+        raise RecipeError(f"the conda lock {path} cannot be read", why=str(error), fix=fix) from error
     read_lock(text, name=str(path))
     return text
 

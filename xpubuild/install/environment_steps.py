@@ -76,11 +76,9 @@ def known_beforehand(target: Target) -> Mapping[str, str]:
     dists = {name: canonicalize_name(target.component(name).dist) for name in target.components}
     triton = [name for name, dist in dists.items() if dist in TRITON]
     if len(triton) > 1:
-        raise UnsatisfiableError(
-            f"the components {' and '.join(triton)} both contain the package triton/",
-            why="the second one would overwrite the first",
-            fix=f"exclude one of them: --without {triton[-1]}",
-        )
+        what = f"the components {' and '.join(triton)} both contain the package triton/"
+        why = "the second one would overwrite the first"
+        raise UnsatisfiableError(what, why=why, fix=f"exclude one of them: --without {triton[-1]}")
     wheels = [name for name in target.components if target.component(name).kind == "wheel"]
     pins: dict[str, str] = {dists[name]: str(target.component(name).version) for name in wheels}
     forbidden = [dist for dist in TRITON if triton and dist != dists[triton[0]]]

@@ -70,11 +70,9 @@ def embedded(folder: Path, commit: str) -> Pin:
     """
     made = materialise(ops_project_dir(), folder)
     if made.commit != commit:
-        raise SourceIntegrityError(
-            f"the embedded sources are at commit {made.commit}, but the recipe pins {commit}",
-            why="the recipe is for another version of xpubuild, or an embedded file was changed",
-            fix="reinstall xpubuild, or pin that commit in the recipe",
-        )
+        what = f"the embedded sources are at commit {made.commit}, but the recipe pins {commit}"
+        why = "the recipe is for another version of xpubuild, or an embedded file was changed"
+        raise SourceIntegrityError(what, why=why, fix="reinstall xpubuild, or pin that commit in the recipe")
     return made
 
 

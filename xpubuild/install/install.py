@@ -67,10 +67,8 @@ def prepare_as_asked(options: Options, *, cancel: Cancel | None = None) -> Prepa
 
 def _lock_beside(options: Options) -> Path:
     if options.recipe is None:
-        raise UsageError(
-            "--locked needs a recipe or a lock",
-            fix="pass a recipe, to use RECIPE.lock.yaml in the current folder, or a lock with --lock FILE",
-        )
+        fix = "pass a recipe, to use RECIPE.lock.yaml in the current folder, or a lock with --lock FILE"
+        raise UsageError("--locked needs a recipe or a lock", fix=fix)
     return Path(f"{load(options.recipe).recipe.name}.lock.yaml").absolute()
 
 
@@ -85,19 +83,15 @@ def open_workspace(root: Path) -> None:
         try:
             root.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, FileNotFoundError) as error:  # a file; the file system of /proc
-            raise UsageError(
-                f"the workspace {root} cannot be created",
-                why=str(error.strerror),
-                fix="use another folder with --workspace",
-            ) from error
+            why = str(error.strerror)
+            fix = "use another folder with --workspace"
+            raise UsageError(f"the workspace {root} cannot be created", why=why, fix=fix) from error
         present = {entry.name for entry in root.iterdir() if not entry.name.startswith(DRAFT)}
     others = sorted(present.difference(RUN_FILES))
     if "journal.db" not in present and others and not _was_ours(root):
-        raise UsageError(
-            f"the folder {root} is not empty and not a workspace of xpubuild",
-            why=f"it has {', '.join(others[:5])}; installing there could overwrite them",
-            fix="use an empty or new folder with --workspace",
-        )
+        why = f"it has {', '.join(others[:5])}; installing there could overwrite them"
+        fix = "use an empty or new folder with --workspace"
+        raise UsageError(f"the folder {root} is not empty and not a workspace of xpubuild", why=why, fix=fix)
 
 
 def _was_ours(root: Path) -> bool:
@@ -245,11 +239,8 @@ def check_until(plan: Plan, until: str | None) -> None:
     """
     names = [step.id for step in plan.steps]
     if until is not None and until not in names:
-        raise UsageError(
-            f"the plan has no step '{until}'",
-            why=f"its steps are: {', '.join(names)}",
-            fix="use one of them with --until",
-        )
+        why = f"its steps are: {', '.join(names)}"
+        raise UsageError(f"the plan has no step '{until}'", why=why, fix="use one of them with --until")
 
 
 def no_room(prepared: Prepared, todo: Collection[str]) -> NoSpaceError | None:
@@ -258,12 +249,10 @@ def no_room(prepared: Prepared, todo: Collection[str]) -> NoSpaceError | None:
     free, needs = target.host["disk"]["free_bytes"], prepared.disk_gib
     if prepared.plan.steps[0].id not in todo or free is None or free >= needs * _GIB:
         return None
-    return NoSpaceError(
-        f"{root} has {free / _GIB:.1f} GiB free, recipe '{prepared.plan.recipe}' needs about {needs:g} GiB",
-        why="sources, build trees, the Python environment and wheels are all kept in the workspace",
-        fix="free some space, or use a folder on a larger disk with --workspace",
-        commands=(f"df -h {existing_quoted(root)}",),
-    )
+    what = f"{root} has {free / _GIB:.1f} GiB free, recipe '{prepared.plan.recipe}' needs about {needs:g} GiB"
+    why = "sources, build trees, the Python environment and wheels are all kept in the workspace"
+    fix = "free some space, or use a folder on a larger disk with --workspace"
+    return NoSpaceError(what, why=why, fix=fix, commands=(f"df -h {existing_quoted(root)}",))
 
 
 def foreseen(prepared: Prepared, todo: Collection[str], cancel: Cancel) -> tuple[XpuBuildError, ...]:

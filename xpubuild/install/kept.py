@@ -215,11 +215,9 @@ def require_movable(audit: Mapping[str, Any], workspace: str) -> None:
     for item in audit.get("objects", ()):
         for entry in item["rpath"]:
             if f"{entry}/".startswith(f"{workspace}/"):
-                raise AuditError(
-                    f"{item['path']} looks for libraries in this workspace",
-                    why=f"its RPATH has {entry}",
-                    fix="set the RPATH of the build to $ORIGIN",
-                )
+                why = f"its RPATH has {entry}"
+                fix = "set the RPATH of the build to $ORIGIN"
+                raise AuditError(f"{item['path']} looks for libraries in this workspace", why=why, fix=fix)
 
 
 # --- the work of ``xpubuild store`` -----------------------------------------------------------------------
@@ -270,10 +268,8 @@ def folder_stores(places: Sequence[Path | Location]) -> list[FolderStore]:
     trust, folders = trust_from(os.environ), [place for place in places if isinstance(place, Path)]
     for place in places:
         if isinstance(place, Location):
-            raise UsageError(
-                f"the store {place} is on a server, and servers are only read",
-                fix="run the command there with the folder of the store, or copy a folder with rsync",
-            )
+            fix = "run the command there with the folder of the store, or copy a folder with rsync"
+            raise UsageError(f"the store {place} is on a server, and servers are only read", fix=fix)
     return [own_store(trust), *(FolderStore(place, trust) for place in folders)]
 
 
@@ -303,12 +299,9 @@ def push(places: Sequence[Path | Location]) -> Copies:
         store.make()
         require_there([store])
         if why := store.why_not():
-            raise ToolchainError(
-                f"the store {store.name} is not used",
-                why=why,
-                fix="if you trust all who can write to it, add it to trust.stores of a configuration file",
-                commands=("xpubuild config",),
-            )
+            what = f"the store {store.name} is not used"
+            fix = "if you trust all who can write to it, add it to trust.stores of a configuration file"
+            raise ToolchainError(what, why=why, fix=fix, commands=("xpubuild config",))
     copies = Copies()
     for (path, found), store in itertools.product(list(own.records()), others):
         if isinstance(found, Record):

@@ -43,11 +43,9 @@ def make_lock(prepared: Prepared, *, report: Report, cancel: Cancel | None = Non
     """
     target, cancel = prepared.target, Cancel() if cancel is None else cancel
     if target.dirty:
-        raise UsageError(
-            f"a lock cannot include local changes in {', '.join(target.dirty)}",
-            why="they are not committed, so nobody else can build them",
-            fix="commit them to a repository, pin that commit in your own recipe, and lock that recipe",
-        )
+        what = f"a lock cannot include local changes in {', '.join(target.dirty)}"
+        fix = "commit them to a repository, pin that commit in your own recipe, and lock that recipe"
+        raise UsageError(what, why="they are not committed, so nobody else can build them", fix=fix)
     found, store = inputs_of(target), git_store(target, cancel=cancel)
     repositories = {item.component: _fetched(item, store, target, report) for item in found.repositories}
     repositories |= {item.component: _embedded(item, store, target) for item in found.embedded}
@@ -79,11 +77,9 @@ def lock_of(prepared: Prepared, repositories: Mapping[str, Tree], unpacked: Mapp
     try:
         return validated(_clean(document))
     except ValueError as error:
-        raise RecipeError(
-            f"recipe '{target.recipe.name}' cannot be locked",
-            why=str(error),
-            fix="correct this value in the recipe or in the files that it references",
-        ) from error
+        why = str(error)
+        fix = "correct this value in the recipe or in the files that it references"
+        raise RecipeError(f"recipe '{target.recipe.name}' cannot be locked", why=why, fix=fix) from error
 
 
 def recipe_of(target: Target) -> dict[str, Any]:
@@ -111,11 +107,10 @@ def _fetched(item: Repository, store: RepositoryStore, target: Target, report: R
     for one in cloned:
         asked, url = one.asked, clean_url(one.url)
         if asked is None or asked.asked_for is None or one.pin is None:
-            raise RecipeError(
-                f"the lock of {item.component} would be incomplete: {url} is cloned at an unknown commit",
-                why=one.note.replace(one.url, url) or "neither the tree nor the recipe has a commit or tag",
-                fix="set 'commit' or 'ref' in that entry of configure_time in your own recipe",
-            )
+            what = f"the lock of {item.component} would be incomplete: {url} is cloned at an unknown commit"
+            why = one.note.replace(one.url, url) or "neither the tree nor the recipe has a commit or tag"
+            fix = "set 'commit' or 'ref' in that entry of configure_time in your own recipe"
+            raise RecipeError(what, why=why, fix=fix)
         known[asked.path or url] = _tree(store, one, asked.asked_for, target)
     return _tree(store, top, item.pin.ref, target).model_copy(update={"configure_time": known})
 
@@ -159,11 +154,9 @@ def _archives(target: Target, report: Report, cancel: Cancel) -> Iterator[tuple[
     supply = archives.Supply(target.cache / "archives", downloads.mirror, downloads.offline, cancel)
     every = inputs_of(target)
     for component, name in every.unknown:
-        raise RecipeError(
-            f"the lock of {component} would be incomplete: its build downloads {name} from an unknown URL",
-            why="the recipe does not have it",
-            fix=f"set components.{component}.build.archives.{name}.url in your own recipe",
-        )
+        what = f"the lock of {component} would be incomplete: its build downloads {name} from an unknown URL"
+        fix = f"set components.{component}.build.archives.{name}.url in your own recipe"
+        raise RecipeError(what, why="the recipe does not have it", fix=fix)
     for item in every.archives:
         kept = archives.bring(item, supply, report)
         yield item.name, Archive(

@@ -222,11 +222,9 @@ def write_lock(lock: Lock, path: Path) -> tuple[dict[str, Any], str]:
         NoSpaceError, ToolchainError: it cannot be written.
     """
     if not path.parent.is_dir():
-        raise UsageError(
-            f"the lock cannot be written to {path}",
-            why=f"the folder {path.parent} does not exist",
-            fix="use another --output, or create the folder",
-        )
+        why = f"the folder {path.parent} does not exist"
+        fix = "use another --output, or create the folder"
+        raise UsageError(f"the lock cannot be written to {path}", why=why, fix=fix)
     old, problem = None, ""
     if path.exists():
         try:

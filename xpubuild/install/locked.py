@@ -166,11 +166,9 @@ def _require_no_contradiction(lock: Lock, options: Options) -> None:
     found = [(name, asked, has) for name, asked, has in pairs if asked is not None and asked != has]
     if found:
         name, asked, has = found[0]
-        raise LockMismatchError(
-            f"{name} {asked} does not match the lock: {has or 'none'}",
-            why="a locked install builds exactly what the lock says",
-            fix=f"omit {name}, or create a new lock",
-        )
+        why = "a locked install builds exactly what the lock says"
+        fix = f"omit {name}, or create a new lock"
+        raise LockMismatchError(f"{name} {asked} does not match the lock: {has or 'none'}", why=why, fix=fix)
 
 
 def require_match(lock: Lock, prepared: Prepared, policy: Policy = "compatible") -> None:

@@ -105,12 +105,10 @@ def require_wheels(files: Sequence[tuple[str, str]], needs: Iterable[Need]) -> N
     """
     for need in needs:
         if not any(need.met_by(*file) for file in files):
-            raise FetchError(
-                f"{need.name} is missing, and the run is offline",
-                why="no mirror or wheel folder has a wheel of it for this Python with a hash of the recipe",
-                fix="fetch the recipe on a machine with a network, and pass that mirror with --mirror",
-                evidence={"reason": "offline"},
-            )
+            what = f"{need.name} is missing, and the run is offline"
+            why = "no mirror or wheel folder has a wheel of it for this Python with a hash of the recipe"
+            fix = "fetch the recipe on a machine with a network, and pass that mirror with --mirror"
+            raise FetchError(what, why=why, fix=fix, evidence={"reason": "offline"})
 
 
 def _unknown(what: str, note: str, key: str) -> FetchError:

@@ -110,11 +110,9 @@ class Options:
         # Of few digits: Python refuses to read numbers of thousands.
         number = re.fullmatch(r"0*([1-9][0-9]{0,3})", self.jobs)
         if self.jobs != "auto" and (number is None or int(number[1]) > MOST_JOBS):
-            raise UsageError(
-                f"--jobs (or XPUBUILD_JOBS) cannot be '{self.jobs:.40}'",
-                why=f"it must be a number from 1 to {MOST_JOBS}, or auto",
-                fix="use a number such as --jobs 8, or --jobs auto",
-            )
+            why = f"it must be a number from 1 to {MOST_JOBS}, or auto"
+            fix = "use a number such as --jobs 8, or --jobs auto"
+            raise UsageError(f"--jobs (or XPUBUILD_JOBS) cannot be '{self.jobs:.40}'", why=why, fix=fix)
         return "auto" if number is None else int(number[1])
 
 

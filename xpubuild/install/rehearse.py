@@ -70,12 +70,9 @@ def _torch(target: Target) -> str:
     sources = (name for name in target.components if target.component(name).kind == "source")
     if found := next((name for name in sources if target.component(name).dist == TORCH), None):
         return found
-    raise UsageError(
-        f"recipe '{target.recipe.name}' does not build PyTorch from source",
-        why="a rehearsal configures PyTorch's own build; what is prebuilt has none",
-        fix="pass the recipe of a release",
-        commands=("xpubuild recipes list",),
-    )
+    what = f"recipe '{target.recipe.name}' does not build PyTorch from source"
+    why = "a rehearsal configures PyTorch's own build; what is prebuilt has none"
+    raise UsageError(what, why=why, fix="pass the recipe of a release", commands=("xpubuild recipes list",))
 
 
 def _folders(target: Target, name: str) -> tuple[str, str]:

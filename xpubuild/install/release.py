@@ -174,11 +174,9 @@ def refused(recipe: Recipe, verdict: Verdict) -> UnsatisfiableError:
     """Return the error for a verdict that says no."""
     against = verdict.against()
     verb = "be built" if verdict.builds == "no" else "run"
-    return UnsatisfiableError(
-        f"'{recipe.name}' cannot {verb} here",
-        why="; ".join(reason.text for reason in against),
-        fix="; ".join(dict.fromkeys(reason.todo for reason in against if reason.todo)),
-    )
+    why = "; ".join(reason.text for reason in against)
+    fix = "; ".join(dict.fromkeys(reason.todo for reason in against if reason.todo))
+    return UnsatisfiableError(f"'{recipe.name}' cannot {verb} here", why=why, fix=fix)
 
 
 def with_alternatives(

@@ -143,9 +143,8 @@ def conda_lock_of(choice: Choice) -> str | None:
 
         return conda_lock(choice)
     if choice.options.conda_lock is not None:
-        raise UsageError(
-            "--conda-lock needs --packages conda", fix="add --packages conda, or omit --conda-lock"
-        )
+        fix = "add --packages conda, or omit --conda-lock"
+        raise UsageError("--conda-lock needs --packages conda", fix=fix)
     return None
 
 

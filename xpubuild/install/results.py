@@ -223,12 +223,10 @@ def _try(python: Path, folder: Path, command: str, cancel: Cancel) -> None:
     result = run(argv, env={**base_environment(), "PIP_CONFIG_FILE": "/dev/null"}, cancel=cancel)
     cancel.stop_here()
     if not result.ok:
-        raise AuditError(
-            f"pip cannot install what was built from {folder}",
-            why="; ".join(line for line in result.tail if line.strip())[-600:],
-            fix="run the command below to see all that pip says; the workspace is as proved",
-            commands=(f"{command} --dry-run --ignore-installed",),
-        )
+        what = f"pip cannot install what was built from {folder}"
+        why = "; ".join(line for line in result.tail if line.strip())[-600:]
+        fix = "run the command below to see all that pip says; the workspace is as proved"
+        raise AuditError(what, why=why, fix=fix, commands=(f"{command} --dry-run --ignore-installed",))
 
 
 def _wheel_of(
@@ -355,15 +353,11 @@ def _prove(scratch: Path, options: list[str], environment: Mapping[str, str], ca
         cancel.stop_here()
         printed = [line for line in result.tail if line.strip()]
         if not result.ok:
-            raise AuditError(
-                f"a C++ program that uses the libtorch of this build cannot be {word}",
-                why="; ".join(printed)[-800:],
-                fix="the archive was not written; the workspace is as proved",
-            )
+            what = f"a C++ program that uses the libtorch of this build cannot be {word}"
+            why = "; ".join(printed)[-800:]
+            raise AuditError(what, why=why, fix="the archive was not written; the workspace is as proved")
     found = _SAYS.search("\n".join(printed))
     if found is None:
-        raise AuditError(
-            "a C++ program that uses the libtorch of this build computes wrong results",
-            why="; ".join(printed)[-800:],
-        )
+        why = "; ".join(printed)[-800:]
+        raise AuditError("a C++ program that uses the libtorch of this build computes wrong results", why=why)
     return found[1] == "1"

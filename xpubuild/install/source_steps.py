@@ -34,11 +34,9 @@ def pin_of(target: Target, name: str) -> Pin:
     """
     source = target.pinned(name)
     if source is None or source.commit is None:
-        raise RecipeError(
-            f"component '{name}' of recipe '{target.recipe.name}' has no commit",
-            why="a build needs an exact pin",
-            fix=f"set components.{name}.source.commit to the full commit id",
-        )
+        what = f"component '{name}' of recipe '{target.recipe.name}' has no commit"
+        why = "a build needs an exact pin"
+        raise RecipeError(what, why=why, fix=f"set components.{name}.source.commit to the full commit id")
     return Pin(
         url=source.url or root_url(_folder(target, "embedded", str(source.embedded))),
         commit=source.commit,

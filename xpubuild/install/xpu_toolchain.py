@@ -36,10 +36,8 @@ def site_folders(options: Options) -> dict[str, tuple[str, ...]]:
     for name, folders in given.items():
         option, missing = OPTIONS[name], [folder for folder in folders if not folder.is_dir()]
         if missing:
-            raise UsageError(
-                f"{option} {missing[0]} is not a folder",
-                fix=f"correct {option} (XPUBUILD_{option[2:].upper().replace('-', '_')} is the same option)",
-            )
+            fix = f"correct {option} (XPUBUILD_{option[2:].upper().replace('-', '_')} is the same option)"
+            raise UsageError(f"{option} {missing[0]} is not a folder", fix=fix)
     return {name: tuple(map(str, folders)) for name, folders in given.items() if folders}
 
 

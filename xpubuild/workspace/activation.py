@@ -57,12 +57,10 @@ def read_receipt(root: Path) -> dict[str, Any]:
     try:
         document = json_value(read_bytes(path, _MOST_BYTES))
     except OSError as error:
-        raise UsageError(
-            f"{root} is not a finished workspace",
-            why=f"it has no readable receipt ({error.strerror})",
-            fix="install a recipe there first, or pass the right folder with --workspace",
-            commands=("xpubuild install quickstart",),
-        ) from error
+        what = f"{root} is not a finished workspace"
+        why = f"it has no readable receipt ({error.strerror})"
+        fix = "install a recipe there first, or pass the right folder with --workspace"
+        raise UsageError(what, why=why, fix=fix, commands=("xpubuild install quickstart",)) from error
     except ValueError as error:
         raise _damaged(path, str(error)) from error
     if not isinstance(document, dict):

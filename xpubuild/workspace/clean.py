@@ -76,11 +76,9 @@ def plan_clean(root: Path, steps: Sequence[str] = ()) -> CleanDocument:
         known = sorted(record.step for record in journal.records())
     unknown = sorted(set(steps) - set(known))
     if unknown:
-        raise UsageError(
-            f"no step '{unknown[0]}' ran in {root}",
-            why=f"known steps: {', '.join(known)}" if known else "no step has been completed there",
-            fix="use one of them with --step" if known else "omit --step",
-        )
+        why = f"known steps: {', '.join(known)}" if known else "no step has been completed there"
+        fix = "use one of them with --step" if known else "omit --step"
+        raise UsageError(f"no step '{unknown[0]}' ran in {root}", why=why, fix=fix)
     chosen = [path for path, step in made.items() if not steps or step in steps]
     kept = [(path, why) for path in chosen if (why := _keep(root, path))]
     paths = {path for path in chosen if os.path.lexists(path)} - {path for path, _ in kept}

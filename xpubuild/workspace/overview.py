@@ -111,9 +111,8 @@ def age_of(text: str) -> datetime.timedelta:
     """
     found = re.fullmatch(r"0*([1-9][0-9]{0,3})([dwmy]?)", text)
     if found is None:
-        raise UsageError(
-            f"--older must be an age, not '{text}'", fix="use an age such as 30d, 8w, 6m (months) or 1y"
-        )
+        fix = "use an age such as 30d, 8w, 6m (months) or 1y"
+        raise UsageError(f"--older must be an age, not '{text}'", fix=fix)
     return datetime.timedelta(days=int(found[1]) * _DAYS[found[2] or "d"])
 
 
