@@ -159,24 +159,20 @@ def sbom(parts: list[Part], recipe: str, identity: str, created: str | None = No
     wheels = [part.ref for part in parts if part.role == "wheel"]
     others = [part.ref for part in parts if part.role != "wheel"]
     tool = {"type": "application", "name": "xpubuild", "version": __version__}
+    metadata = {
+        **({"timestamp": created} if created else {}), "tools": {"components": [tool]},
+        "component": {"type": "application", "bom-ref": root, "name": recipe, "version": identity[:12]},
+    }  # fmt: skip
     return {
-        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
-        "bomFormat": "CycloneDX",
-        "specVersion": "1.6",
+        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json", "bomFormat": "CycloneDX",
         "serialNumber": uuid.uuid5(uuid.NAMESPACE_URL, f"{BUILD_TYPE}:{identity}:{digest(wheels)}").urn,
-        "version": 1,
-        "metadata": {
-            **({"timestamp": created} if created else {}),
-            "tools": {"components": [tool]},
-            "component": {"type": "application", "bom-ref": root, "name": recipe, "version": identity[:12]},
-        },
+        "specVersion": "1.6", "version": 1, "metadata": metadata,
         "components": [part.component() for part in parts],
         "dependencies": [
             {"ref": root, "dependsOn": wheels or others},
-            *({"ref": ref, "dependsOn": others} for ref in wheels),
-            *({"ref": ref} for ref in others),
+            *({"ref": ref, "dependsOn": others} for ref in wheels), *({"ref": ref} for ref in others),
         ],
-    }
+    }  # fmt: skip
 
 
 def statement(receipt: Mapping[str, Any], wheel: Mapping[str, Any], parts: list[Part]) -> dict[str, Any]:
@@ -187,27 +183,22 @@ def statement(receipt: Mapping[str, Any], wheel: Mapping[str, Any], parts: list[
     summary = receipt["summary"]
     ends = [item["started"] + item["duration_s"] for item in runs]
     times = {"startedOn": min(item["started"] for item in runs), "finishedOn": max(ends)} if runs else {}
-    return {
-        "_type": STATEMENT_TYPE,
-        "subject": [{"name": wheel["file"], "digest": {"sha256": wheel["sha256"]}}],
-        "predicateType": PREDICATE_TYPE,
-        "predicate": {
-            "buildDefinition": {
-                "buildType": BUILD_TYPE,
-                "externalParameters": {
-                    "recipe": receipt["recipe"],
-                    "lock": receipt["lock_digest"],
-                    **{key: summary[key] for key in ("target", "components", "variant") if key in summary},
-                },
-                "internalParameters": {"commands": [item["argv"] for item in runs], "store": step["store"]},
-                "resolvedDependencies": [part.dependency() for part in parts if part.role != "wheel"],
-            },
-            "runDetails": {
-                "builder": {"id": BUILDER, "version": {"xpubuild": receipt["xpubuild"]}},
-                "metadata": {name: _utc(at) for name, at in times.items()},
-            },
-        },
+    asked = {key: summary[key] for key in ("target", "components", "variant") if key in summary}
+    built = {
+        "buildType": BUILD_TYPE,
+        "externalParameters": {"recipe": receipt["recipe"], "lock": receipt["lock_digest"], **asked},
+        "internalParameters": {"commands": [item["argv"] for item in runs], "store": step["store"]},
+        "resolvedDependencies": [part.dependency() for part in parts if part.role != "wheel"],
     }
+    run = {
+        "builder": {"id": BUILDER, "version": {"xpubuild": receipt["xpubuild"]}},
+        "metadata": {name: _utc(at) for name, at in times.items()},
+    }
+    return {
+        "_type": STATEMENT_TYPE, "predicateType": PREDICATE_TYPE,
+        "subject": [{"name": wheel["file"], "digest": {"sha256": wheel["sha256"]}}],
+        "predicate": {"buildDefinition": built, "runDetails": run},
+    }  # fmt: skip
 
 
 def _utc(at: float) -> str:

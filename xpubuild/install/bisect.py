@@ -23,17 +23,7 @@ from typing_extensions import TypedDict
 from xpubuild.engine.files import write_atomic
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.process import Cancel, run
-from xpubuild.errors import (
-    AuditError,
-    BuildError,
-    NoXpuError,
-    RecipeError,
-    SourceIntegrityError,
-    UnsatisfiableError,
-    UsageError,
-    VerifyError,
-    did_you_mean,
-)
+from xpubuild.errors import UsageError, VerifyError, XpuBuildError, did_you_mean
 from xpubuild.recipe.bump import pinned_at
 from xpubuild.recipe.model import LoadedRecipe
 from xpubuild.supply.git.bare import RepositoryStore, remove_leftovers
@@ -44,7 +34,7 @@ from xpubuild.workspace.layout import Layout
 
 Verdict = Literal["good", "bad", "skip"]
 #: What is wrong with a commit and no reason to stop: it does not build, or is not what was asked for.
-_OF_COMMIT = (AuditError, BuildError, NoXpuError, RecipeError, SourceIntegrityError, UnsatisfiableError)
+_OF_COMMIT = frozenset({"audit", "build", "no-xpu", "recipe-invalid", "source-integrity", "unsatisfiable"})
 #: As git's bisect run: the command says itself that a commit cannot be judged.
 _CANNOT_JUDGE = 125
 #: What a recipe that extends another does not repeat.
@@ -165,7 +155,9 @@ class Bisection:
         self.tell(f"bisect: {commit} ({len(self.state['steps']) + 1}. commit)")
         try:
             self.build(self._recipe(commit))
-        except _OF_COMMIT as error:
+        except XpuBuildError as error:
+            if error.code not in _OF_COMMIT:
+                raise
             verdict: Verdict = "skip"
             # Explain comes first, where it knows the failure.
             why = "; ".join(filter(None, (error.likely_cause(), f"{error.what}: {error.why}")))
@@ -216,8 +208,10 @@ class Bisection:
         if self.store.offline and not is_local(self._url):
             raise error_for(Failure("offline"), self._url, str(self.asked["bad"]))
         if not (self._history / "HEAD").is_file():
-            require(self.store.git.query(["init", "--quiet", "--bare", str(self._history)]), "searching")
-        return [self._fetched(name, str(self.asked[name])) for name in ("good", "bad")]
+            made = self.store.git.query(["init", "--quiet", "--bare", str(self._history)])
+            require(made, "making a repository")
+        bad, good = (self._fetched(name, str(self.asked[name])) for name in ("bad", "good"))
+        return [good, bad]
 
     def _fetched(self, which: str, revision: str) -> str:
         wrong = UsageError(

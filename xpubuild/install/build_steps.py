@@ -23,9 +23,8 @@ from xpubuild.install import build_jobs as jobs
 from xpubuild.install import environment_steps as environment
 from xpubuild.install import source_steps as sources
 from xpubuild.install.build_compilers import cache_needed, cache_tuning, compiler_environment, path_prefix
-from xpubuild.install.complete import explain_held
-from xpubuild.install.environment_steps import words
-from xpubuild.install.target import Target
+from xpubuild.install.environment_steps import explain_held, words
+from xpubuild.install.target import OneapiFacts, Target
 from xpubuild.machine.python_environment import repair_env_command
 from xpubuild.supply.caching import logs_of
 from xpubuild.supply.git.edits import EDITABLE, WHEEL
@@ -210,16 +209,15 @@ def wheel_step(target: Target, name: str, after: tuple[str, ...]) -> Step:
     stage, build_folder = layout.wheels / f".stage-{name}", layout.build / name
     command = wheel_command(target, name, str(stage))
     policy = AuditPolicy(
-        cxx11_abi=target.cxx11_abi if audit.cxx11_abi else None,
-        forbid_needed=tuple(audit.forbid_needed),
-        allow_missing=tuple(audit.allow_missing),
-        require_strings=tuple(audit.require_strings),
+        cxx11_abi=target.cxx11_abi if audit.cxx11_abi else None, forbid_needed=tuple(audit.forbid_needed),
+        allow_missing=tuple(audit.allow_missing), require_strings=tuple(audit.require_strings),
         device_targets=audited_targets(target, name, command.env),
-    )
+    )  # fmt: skip
     search = (str(target.site_packages / "torch" / "lib"), str(layout.env / "lib"))
     audited = WheelProof(str(stage), "*.whl", policy, search)
     proofs: tuple[Proof, ...] = (sources.built_tree_proof(target, name), audited)
     copy = sources.against_folder(target, name)
+    of_copy, of_build = (() if copy is None else (str(copy),)), (() if resume else (str(build_folder),))
     if copy is not None:
         proofs += (AgainstProof(str(stage), str(target.site_packages), str(copy / NOTE)),)
     return Step(
@@ -231,13 +229,7 @@ def wheel_step(target: Target, name: str, after: tuple[str, ...]) -> Step:
         proofs=proofs,
         inputs=(source_folder(target, name, checked=True),),
         outputs=(str(build_folder), *jobs.launcher_folder(target, name)),
-        fresh=(
-            str(stage),
-            bytecode(target, name),
-            *(() if copy is None else (str(copy),)),
-            *(() if resume else (str(build_folder),)),
-            *_logs(target, name),
-        ),
+        fresh=(str(stage), bytecode(target, name), *of_copy, *of_build, *_logs(target, name)),
         # PyTorch's setup.py runs no CMake where this is: a resumed build would keep the switches of before.
         stale=(f"{source_folder(target, name)}/build/CMakeCache.txt",) if resume else (),
         publish=Publish(stage=str(stage), folder=str(layout.wheels), pattern="*.whl"),
@@ -315,21 +307,15 @@ def editable_step(target: Target, name: str, needs: tuple[str, ...]) -> Step:
 
 def verify_step(target: Target, needs: tuple[str, ...]) -> Step:
     """Return the last step: the suite, run by the interpreter that was built for."""
-    suite, report, oneapi = target.recipe.verify, str(target.layout.verify_report), target.oneapi
+    suite, report = target.recipe.verify, str(target.layout.verify_report)
+    oneapi = target.oneapi or OneapiFacts()
     require = [item for item in suite.require if item in target.components]
     argv = (
         XPUBUILD, "verify", "--python", str(target.layout.python), "--device", target.device,
         "--suite", suite.suite, *words("--require", require), "--output", report,
     )  # fmt: skip
-    env, path = (dict(oneapi.env), oneapi.path_prefix) if oneapi else ({}, ())
-    command = Command(argv=argv, env=env, path_prefix=path, portable=())
+    command = Command(argv=argv, env=dict(oneapi.env), path_prefix=oneapi.path_prefix, portable=())
     return Step(
-        id="verify",
-        title=f"verify on the {target.device.upper()}",
-        needs=needs,
-        commands=(command,),
-        proofs=(VerifyProof(report),),
-        outputs=(report,),
-        witnesses=(report,),
-        relevant={"require": require},
-    )
+        id="verify", title=f"verify on the {target.device.upper()}", needs=needs, commands=(command,),
+        proofs=(VerifyProof(report),), outputs=(report,), witnesses=(report,), relevant={"require": require},
+    )  # fmt: skip

@@ -172,16 +172,11 @@ def situation_of(target: Target) -> Situation:
         used = [(str(item.get("name")), str(item.get("version"))) for item in target.oneapi.components]
         oneapi = oneapi_versions(used) or None
     return replace(
-        known,
-        target=target.device,
-        oneapi=oneapi,
-        python=(target.python_version,),
+        known, target=target.device, oneapi=oneapi, python=(target.python_version,),
         gcc=target.compilers.version if kind in ("gcc", None) else None,
-        host_compiler=CMAKE_ID.get(kind or "gcc", kind),
-        cxx11_abi=target.options.abi,
-        arch=target.arch or None,
-        components=target.components,
-    )
+        host_compiler=CMAKE_ID.get(kind or "gcc", kind), cxx11_abi=target.options.abi,
+        arch=target.arch or None, components=target.components,
+    )  # fmt: skip
 
 
 def check_host(target: Target) -> Verdict:

@@ -147,11 +147,8 @@ def _environment_step(target: Target, lock: CondaLock) -> Step:
     portable = (shlex.join(["conda-lock", "install", "--prefix", str(env), path]),)
     command = Command(argv=argv, tuning=target.downloads.environment(), portable=portable)
     return Step(
-        id="env",
-        title=f"create conda environment with Python {python}",
-        commands=(command,),
-        proofs=(CondaEnvironmentProof(str(env), lock),),
-        inputs=(path,),
+        id="env", title=f"create conda environment with Python {python}", commands=(command,),
+        proofs=(CondaEnvironmentProof(str(env), lock),), inputs=(path,),
         outputs=(str(env), str(env.parent / f".{env.name}.conda")),
         witnesses=(
             str(target.layout.python),
@@ -159,7 +156,7 @@ def _environment_step(target: Target, lock: CondaLock) -> Step:
             *(str(env / "conda-meta" / f"{p.name}-{p.version}-{p.build}.json") for p in lock.packages),
         ),
         relevant={"python": python, "lock": lock.digest},
-    )
+    )  # fmt: skip
 
 
 def _left(target: Target, lock: CondaLock) -> dict[str, str]:

@@ -100,18 +100,12 @@ def inputs_of(target: Target) -> Inputs:
                     unknown.append((name, key))
                 else:
                     archives.append(Archive(f"{name}.{key}", item.url, item.sha256))
-    return Inputs(
-        recipe=target.recipe.name,
-        python_version=target.python_version,
-        repositories=tuple(repositories),
-        embedded=tuple(carried),
-        requirements=tuple(
-            RequirementFile(name, target.requirements[name], indexes.get(name, ()))
-            for name in target.requirement_names()
-        ),
-        archives=tuple(archives),
-        unknown=tuple(unknown),
+    files = tuple(
+        RequirementFile(name, target.requirements[name], indexes.get(name, ()))
+        for name in target.requirement_names()
     )
+    sources = tuple(repositories), tuple(carried), files, tuple(archives), tuple(unknown)
+    return Inputs(target.recipe.name, target.python_version, *sources)
 
 
 @frozen

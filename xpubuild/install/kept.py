@@ -182,28 +182,22 @@ def _reads(target: Target, name: str, tools: Toolchain, contents: Contents) -> R
 def _toolchain(target: Target) -> Toolchain:
     base, oneapi = base_environment(), target.oneapi
     return Toolchain(
-        cc=target.compilers.cc,
-        cxx=target.compilers.cxx,
+        cc=target.compilers.cc, cxx=target.compilers.cxx, search_path=base["PATH"],
         environment=base if oneapi is None else oneapi.over(base),
-        search_path=base["PATH"],
         # That of conda is one of the packages which the lock names.
         python=target.python if target.conda_lock is None else "",
         oneapi={str(item["name"]): Path(str(item["path"])) for item in (oneapi.components if oneapi else ())},
         ocloc=oneapi is not None,
-    )
+    )  # fmt: skip
 
 
 def places_of(target: Target) -> dict[str, str]:
     """Return the paths that differ between users and machines, and the words that stand for them."""
-    root = str(target.layout.root)
+    root, compilers = str(target.layout.root), target.compilers
     return {
-        quote(root): "{workspace}",
-        target.python: "{python}",
-        target.compilers.cc: "{cc}",
-        target.compilers.cxx: "{cxx}",
-        str(target.cache): "{cache}",
-        root: "{workspace}",
-    }
+        quote(root): "{workspace}", target.python: "{python}", compilers.cc: "{cc}", compilers.cxx: "{cxx}",
+        str(target.cache): "{cache}", root: "{workspace}",
+    }  # fmt: skip
 
 
 def require_movable(audit: Mapping[str, Any], workspace: str) -> None:

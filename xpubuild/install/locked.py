@@ -163,9 +163,7 @@ def _require_no_contradiction(lock: Lock, options: Options) -> None:
         *(("--with", name, None) for name in options.with_ if name not in stated.components),
         *(("--without", name, "this component") for name in options.without if name in stated.components),
     )
-    found = [(name, asked, has) for name, asked, has in pairs if asked is not None and asked != has]
-    if found:
-        name, asked, has = found[0]
+    for name, asked, has in (pair for pair in pairs if pair[1] not in (None, pair[2])):
         why = "a locked install builds exactly what the lock says"
         fix = f"omit {name}, or create a new lock"
         raise LockMismatchError(f"{name} {asked} does not match the lock: {has or 'none'}", why=why, fix=fix)

@@ -147,16 +147,11 @@ def _files(target: Target) -> dict[str, str]:
 def inputs(target: Target) -> Mapping[str, Any]:
     """Return everything that decides what is built, free of paths and times; the lock digest hashes it."""
     found = {
-        "recipe": _of_recipe(target),
-        "target": target.device,
-        "cxx11_abi": target.cxx11_abi,
-        "components": list(target.components),
-        "variant": target.variant,
-        "arch": list(target.arch),
+        **{key: getattr(target, key) for key in ("cxx11_abi", "components", "variant", "arch")},
+        "recipe": _of_recipe(target), "target": target.device, "edits": dict(target.dirty),
         "requirements": {name: digest(text) for name, text in target.requirements.items()},
-        "edits": dict(target.dirty),
         "resolved": {name: item.commit for name, item in target.resolved.items()},
-    }
+    }  # fmt: skip
     if target.conda_lock is not None:
         from xpubuild.supply.conda.lockfile import read_lock  # noqa: PLC0415 - for few
 

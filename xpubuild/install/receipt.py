@@ -24,6 +24,7 @@ from xpubuild.supply.caching import StepCounts, rows
 from xpubuild.supply.depot.record import taken_from
 from xpubuild.workspace.layout import Layout
 from xpubuild.workspace.shared import published
+from xpubuild.workspace.status import StepResult
 
 _COUNTS = {"passed": "pass", "failed": "fail", "skipped": "skip", "crashed": "crash", "timed_out": "timeout"}
 
@@ -39,21 +40,14 @@ def make_receipt(prepared: Prepared, journal: Journal) -> dict[str, Any]:
     ran = [records[step.id] for step in plan.steps if step.id in records]
     done = [record for record in ran if record.status == "done"]
     return {
-        "schema": "xpubuild.receipt/1",
-        "xpubuild": __version__,
+        "schema": "xpubuild.receipt/1", "xpubuild": __version__,
         "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-        "status": "complete" if len(done) == len(ids) else "partial",
-        "recipe": plan.recipe,
-        "lock_digest": plan.lock_digest,
-        "summary": dict(plan.summary),
-        "host": dict(target.host),
+        "status": "complete" if len(done) == len(ids) else "partial", "recipe": plan.recipe,
+        "lock_digest": plan.lock_digest, "summary": dict(plan.summary), "host": dict(target.host),
         "oneapi": [dict(component) for component in oneapi.components] if oneapi else [],
         "activation": {"oneapi": dict(oneapi.difference) if oneapi else None},
-        "resolved": plain(target.resolved),
-        "workspace": plan.workspace,
-        "python": str(layout.python),
-        "published": [str(path) for path in published(layout.root)],
-        "logs": str(layout.logs),
+        "resolved": plain(target.resolved), "workspace": plan.workspace, "python": str(layout.python),
+        "published": [str(path) for path in published(layout.root)], "logs": str(layout.logs),
         "steps": [
             {"id": step.id, "title": step.title, "status": record.status if record else "to-do",
              "fingerprint": plan.fingerprints[step.id], "evidence": record.evidence if record else [],
@@ -92,29 +86,18 @@ def _verify(layout: Layout) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     counts = Counter(check["status"] for check in document["checks"])
+    checks = [{key: check[key] for key in ("id", "status", "duration_s")} for check in document["checks"]]
     return {
-        "status": document["status"],
-        "torch": document.get("torch", {}),
-        "device": document.get("device", {}),
+        "status": document["status"], "torch": document.get("torch", {}),
+        "device": document.get("device", {}), "report": str(layout.verify_report), "checks": checks,
         **{name: counts[status] for name, status in _COUNTS.items()},
-        "report": str(layout.verify_report),
-        "checks": [
-            {key: check[key] for key in ("id", "status", "duration_s")} for check in document["checks"]
-        ],
-    }
+    }  # fmt: skip
 
 
-class ReceiptStep(TypedDict):
-    """One step and the results of its checks."""
+class ReceiptStep(StepResult):
+    """One step of the plan and the results of its checks."""
 
-    id: str
     title: str
-    status: Literal["done", "failed", "running", "to-do"]
-    fingerprint: str
-    store: NotRequired[str | None]
-    """The store that its wheel was taken from; null where it was built here."""
-    evidence: list[dict[str, Any]]
-    """One object per check."""
 
 
 @frozen

@@ -54,12 +54,9 @@ def planned(prepared: Prepared) -> Prepared:
         after=tuple(step for step in wheel.after if step in ids),
         commands=(check, configure_command(target, name, folders[-1])),
         proofs=(built_tree_proof(target, name), ConfiguredProof(source_folder(target, name), folders)),
-        inputs=wheel.inputs,
-        outputs=folders[-1:],
-        fresh=(folders[-1], bytecode(target, name)),
-        relevant={**wheel.relevant, "rehearsal": True},
-        watch=wheel.watch,
-    )
+        inputs=wheel.inputs, outputs=folders[-1:], fresh=(folders[-1], bytecode(target, name)),
+        relevant={**wheel.relevant, "rehearsal": True}, watch=wheel.watch,
+    )  # fmt: skip
     every = (*before, configure)
     own = digest({"rehearsal": plan.lock_digest})
     part = replace(plan, steps=every, fingerprints=fingerprints(every), lock_digest=own)

@@ -134,12 +134,8 @@ def choose_release(
 
 def _is_offered(release: Release, target: Target, with_: Sequence[str]) -> bool:
     recipe = release.recipe
-    return (
-        recipe.release is not None
-        and target in recipe.targets
-        and release.line == line_of(recipe.release)
-        and set(with_) <= set(recipe.components)
-    )
+    own = recipe.release is not None and release.line == line_of(recipe.release)
+    return own and target in recipe.targets and set(with_) <= set(recipe.components)
 
 
 def _target(situation: Situation) -> Target:

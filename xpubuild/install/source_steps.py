@@ -86,12 +86,10 @@ def source_step(target: Target, name: str) -> Step:
         title=f"check out {name} at {pin.commit[:12]}",
         commands=tuple(commands) if dirty is None else (),
         proofs=(TreeProof(str(into), pin), *_recipe_proofs(target, name)) if dirty is None else (),
-        outputs=tuple(outputs),
-        witnesses=(str(into / ".git"),),
+        outputs=tuple(outputs), witnesses=(str(into / ".git"),), always_prove=dirty is None,
         relevant={"pin": pin.key(), "edits": dirty},
         guard_stamp=functools.partial(tree_stamp, into) if dirty is None else None,
-        always_prove=dirty is None,
-    )
+    )  # fmt: skip
 
 
 def _own_step(target: Target, name: str) -> Step:
@@ -195,12 +193,9 @@ def archives_step(target: Target, name: str) -> Step | None:
         id=f"{name}.archives",
         title=f"unpack archives that the build of {name} would download",
         commands=(Command(argv=argv, tuning=target.downloads.environment(), portable=tuple(lines)),),
-        proofs=(UnpackedProof(str(into)),),
-        outputs=(str(into),),
-        witnesses=(str(into / LIST),),
-        fresh=(str(into),),
-        outputs_stamp=functools.partial(unpacked_stamp, into),
-    )
+        proofs=(UnpackedProof(str(into)),), outputs=(str(into),), fresh=(str(into),),
+        witnesses=(str(into / LIST),), outputs_stamp=functools.partial(unpacked_stamp, into),
+    )  # fmt: skip
 
 
 def _as_json(item: Archive | ConfigureTime, keys: Iterable[str], **more: str) -> str:
@@ -283,13 +278,9 @@ def repositories_step(target: Target, name: str) -> Step:
     text = f"a script cannot give the build {', '.join(made)} to clone; use xpubuild install"
     portable = _refusing(text) if made else ()
     return Step(
-        id=f"{name}.repositories",
+        id=f"{name}.repositories", needs=(f"{name}.source",),
         title=f"fetch repositories that the build of {name} clones",
-        needs=(f"{name}.source",),
         commands=(Command(argv=argv, tuning=target.downloads.environment(), portable=portable),),
-        proofs=(ServedProof(str(into)),),
-        outputs=(str(into),),
+        proofs=(ServedProof(str(into)),), outputs=(str(into),), fresh=(str(into),), always_prove=True,
         witnesses=(str(into / SERVED), str(into / CONFIG)),
-        fresh=(str(into),),
-        always_prove=True,
-    )
+    )  # fmt: skip

@@ -71,15 +71,13 @@ def oneapi_facts(choice: Choice) -> OneapiFacts | None:
     return OneapiFacts(
         env={name: value for name, value in whole.items() if name != PATH and base.get(name) != value},
         path_prefix=front,
-        difference=difference.to_json(),
+        difference=difference.to_json(), compiler_version=captured.compiler_version,
         digest=digest({"oneapi": captured.digest, "folders": folders}) if folders else captured.digest,
-        compiler_version=captured.compiler_version,
         components=tuple(
-            {"name": item.name, "version": item.version, "path": str(item.path)}
-            for item in captured.components
+            {"name": one.name, "version": one.version, "path": str(one.path)} for one in captured.components
         ),
         warnings=captured.warnings,
-    )
+    )  # fmt: skip
 
 
 def ocloc_lacks(choice: Choice, gcc: str, oneapi: OneapiFacts, system: OsFacts) -> tuple[str, ...] | None:

@@ -169,9 +169,9 @@ def _in_packages(top: str, known: set[str], others: Mapping[str, str], found: Fo
                 continue
             name = path[len(top) + 1 :]
             hidden = [
-                f"{folder}/{min(names)}"
+                f"{folder}/{min(own)}"
                 for folder, module, part in _levels(path, top)
-                if part not in (names := owners.get((folder, module), {part}))
+                if part not in (own := owners.get((folder, module), {part}))
             ]
             if hidden:
                 why = f"it would be imported in place of {hidden[0]}, which was installed"

@@ -80,15 +80,10 @@ def document_of(found: Found, workspace: str, repaired: tuple[Damage, ...] = ())
     """Return the ``xpubuild.check/1`` document."""
     counted = ("packages", "files", "bytes", "wheels", "sources")
     return {
-        "schema": "xpubuild.check/1",
-        "status": "damaged" if found.damaged else "ok",
-        "workspace": workspace,
-        "checked": {name: getattr(found, name) for name in counted},
-        "damaged": plain(found.damaged),
-        "repaired": plain(repaired),
-        "unowned": found.unowned,
-        "edited": found.edited,
-    }
+        "schema": "xpubuild.check/1", "status": "damaged" if found.damaged else "ok", "workspace": workspace,
+        "checked": {name: getattr(found, name) for name in counted}, "damaged": plain(found.damaged),
+        "repaired": plain(repaired), "unowned": found.unowned, "edited": found.edited,
+    }  # fmt: skip
 
 
 def check_workspace(root: Path, cache: Path, sink: Sink, cancel: Cancel, *, opens: bool = False) -> Found:

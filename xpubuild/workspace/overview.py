@@ -90,17 +90,13 @@ def _row(root: Path) -> WorkspaceRow:
             verified = Layout(root).verify_report.stat().st_mtime
     packages = (*receipt.get("wheels", ()), *receipt.get("prebuilt", ()))
     return {
-        "name": root.name,
-        "path": str(root),
-        "recipe": receipt.get("recipe") or last.get("recipe"),
+        "name": root.name, "path": str(root), "recipe": receipt.get("recipe") or last.get("recipe"),
         "torch": next((str(item["version"]) for item in packages if item.get("name") == "torch"), None),
         "state": "in use" if held_by(root) else str(state),
-        "size_bytes": disk_usage(root),
-        "wheels_bytes": disk_usage(Layout(root).wheels),
-        "last_used": last.get("ended") or last.get("started"),
-        "verify": verify.get("status"),
+        "size_bytes": disk_usage(root), "wheels_bytes": disk_usage(Layout(root).wheels),
+        "last_used": last.get("ended") or last.get("started"), "verify": verify.get("status"),
         "verified": verified,
-    }
+    }  # fmt: skip
 
 
 def age_of(text: str) -> datetime.timedelta:

@@ -44,19 +44,25 @@ class Run(TypedDict):
     """Version of xpubuild."""
 
 
-class StatusStep(TypedDict):
-    """What the journal knows of a step."""
+class StepResult(TypedDict):
+    """One step and the results of its checks."""
 
     id: str
-    status: Literal["running", "done", "failed"]
+    status: Literal["running", "done", "failed", "to-do"]
     fingerprint: str
+    store: NotRequired[str | None]
+    """The store that its wheel was taken from; null where it was built here."""
+    evidence: list[dict[str, Any]]
+    """One object per check."""
+
+
+class StatusStep(StepResult):
+    """What the journal knows of a step."""
+
     started: float
     duration_s: float | None
     """Null if the step runs or was killed."""
     detail: str
-    store: NotRequired[str | None]
-    """The store that its wheel was taken from; null where it was built here."""
-    evidence: list[dict[str, Any]]
     published: list[str]
     """Files that the step put in place."""
 
@@ -218,48 +224,40 @@ def plan_document(
 
     ``estimates`` says what the steps that are to do will take.
     """
+    steps = [
+        {
+            **{name: plain(getattr(step, name)) for name in _OF_STEP},
+            "needs": [*step.needs, *step.tools],
+            "commands": [command.to_json() for command in step.commands],
+            "proves": [proof.describe() for proof in step.proofs],
+            "fingerprint": plan.fingerprints[step.id],
+            "state": "done" if states[step.id].done else "to-do", "reason": states[step.id].reason,
+            "store": step.keeper.to_json() if step.keeper is not None else None,
+            **({"estimate": plain(estimates[step.id])} if step.id in estimates else {}),
+        }
+        for step in plan.steps
+    ]  # fmt: skip
     return {
-        "schema": "xpubuild.plan/1",
-        "recipe": plan.recipe,
-        "workspace": plan.workspace,
-        "lock_digest": plan.lock_digest,
-        "summary": dict(plan.summary),
-        "steps": [
-            {
-                **{name: plain(getattr(step, name)) for name in _OF_STEP},
-                "needs": [*step.needs, *step.tools],
-                "commands": [command.to_json() for command in step.commands],
-                "proves": [proof.describe() for proof in step.proofs],
-                "fingerprint": plan.fingerprints[step.id],
-                "state": "done" if states[step.id].done else "to-do",
-                "reason": states[step.id].reason,
-                "store": step.keeper.to_json() if step.keeper is not None else None,
-                **({"estimate": plain(estimates[step.id])} if step.id in estimates else {}),
-            }
-            for step in plan.steps
-        ],
+        "schema": "xpubuild.plan/1", "recipe": plan.recipe, "workspace": plan.workspace,
+        "lock_digest": plan.lock_digest, "summary": dict(plan.summary), "steps": steps,
         **({"estimate": plain(total(plan.steps, estimates))} if estimates else {}),
         "obstacles": [error.to_json() for error in obstacles],
-    }
+    }  # fmt: skip
 
 
 def status_document(workspace: str, journal: Journal, owner: Mapping[str, Any]) -> dict[str, Any]:
     """Return the ``xpubuild.status/1`` document: what the journal of a workspace knows."""
     records = journal.records()
     same = ("status", "fingerprint", "started", "detail", "evidence", "published")
+    steps = [
+        {
+            "id": record.step, "duration_s": (record.ended - record.started) if record.ended else None,
+            "store": taken_from(record.evidence), **{name: getattr(record, name) for name in same},
+        }
+        for record in records
+    ]  # fmt: skip
     return {
-        "schema": "xpubuild.status/1",
-        "workspace": workspace,
-        "locked_by": dict(owner) or None,
-        "runs": journal.runs(),
-        "steps": [
-            {
-                "id": record.step,
-                "duration_s": (record.ended - record.started) if record.ended else None,
-                "store": taken_from(record.evidence),
-                **{name: getattr(record, name) for name in same},
-            }
-            for record in records
-        ],
+        "schema": "xpubuild.status/1", "workspace": workspace, "locked_by": dict(owner) or None,
+        "runs": journal.runs(), "steps": steps,
         "compile_cache": rows(records, Layout(Path(workspace)).build),
-    }
+    }  # fmt: skip

@@ -222,7 +222,10 @@ class UpstreamTests:
         counts = Counter(str(record["outcome"]) for record in found)
         printed = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
         self.tell(f"{unit.name}: {printed or 'no tests'} ({time.monotonic() - began:.0f} s)")
-        return [{**record, "id": "::".join(filter(None, (unit.name, record["id"])))} for record in found]
+        for record in found:
+            record["id"] = "::".join(filter(None, (unit.name, record["id"])))
+        cases: list[Any] = found
+        return cases
 
     def _tests(self, unit: Unit, part: tuple[int, int], records: Path, start: _Start) -> list[_Record]:
         """Run a file of tests, again behind each test that ended its process."""
@@ -301,7 +304,8 @@ def accept(place: Path) -> TestDocument:
     known, of_run = [*last["new"], *last["known"]], {key: last[key] for key in ("when", "torch", "device")}
     accepted: Any = {**of_run, "bad": sorted((*kept, *known))}
     write_atomic(place / "accepted.json", json.dumps(accepted).encode())
-    document: TestDocument = {**last, "accepted": accepted, "status": "pass", "new": [], "known": known}
+    last |= {"accepted": accepted, "status": "pass", "new": [], "known": known}
+    document: TestDocument = last
     return document
 
 
