@@ -121,16 +121,9 @@ def words(option: str, values: Sequence[str]) -> tuple[str, ...]:
 
 
 def _requirements_step(
-    target: Target,
-    names: Sequence[str],
-    identifier: str,
-    title: str,
-    *,
-    needs: tuple[str, ...],
-    component: str | None = None,
-    indexes: Sequence[str] = (),
-    left_out: tuple[str, ...] = (),
-) -> Step:
+    target: Target, names: Sequence[str], identifier: str, title: str, *, needs: tuple[str, ...],
+    component: str | None = None, indexes: Sequence[str] = (), left_out: tuple[str, ...] = (),
+) -> Step:  # fmt: skip
     """Return a step that installs hashed requirement files.
 
     ``component`` is the one they are of; ``left_out`` are distributions that are not installed although

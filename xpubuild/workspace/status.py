@@ -215,11 +215,9 @@ def last_plan(layout: Layout) -> dict[str, Mapping[str, Any]]:
 
 
 def plan_document(
-    plan: Plan,
-    states: Mapping[str, StepState],
-    obstacles: Sequence[XpuBuildError] = (),
+    plan: Plan, states: Mapping[str, StepState], obstacles: Sequence[XpuBuildError] = (),
     estimates: Mapping[str, Estimate] = MappingProxyType({}),
-) -> dict[str, Any]:
+) -> dict[str, Any]:  # fmt: skip
     """Return the ``xpubuild.plan/1`` document; ``obstacles`` is what would stop an install.
 
     ``estimates`` says what the steps that are to do will take.
