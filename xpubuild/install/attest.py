@@ -88,8 +88,8 @@ class Part:
         source = self.role == "source"
         url = f"git+{self.url}@{self.version}" if source and self.url else self.url
         found = {"gitCommit": self.version} if source else {"sha256": self.sha256} if self.sha256 else None
-        digest_ = {"digest": found} if found else {}
-        return {"name": self.name, "uri": self.purl or url or self.ref, **digest_}
+        about = {"digest": found} if found else {}
+        return {"name": self.name, "uri": self.purl or url or self.ref, **about}
 
 
 def parts_of_receipt(receipt: Mapping[str, Any]) -> list[Part]:

@@ -33,7 +33,7 @@ from xpubuild.untrusted import json_value, read_bytes
 from xpubuild.workspace.layout import Layout
 
 Verdict = Literal["good", "bad", "skip"]
-#: What is wrong with a commit and no reason to stop: it does not build, or is not what was asked for.
+#: Codes of errors that are of a commit, no reason to stop: it does not build, or is not what was asked for.
 _OF_COMMIT = frozenset({"audit", "build", "no-xpu", "recipe-invalid", "source-integrity", "unsatisfiable"})
 #: As git's bisect run: the command says itself that a commit cannot be judged.
 _CANNOT_JUDGE = 125

@@ -24,7 +24,6 @@ from xpubuild.supply.caching import StepCounts, rows
 from xpubuild.supply.depot.record import taken_from
 from xpubuild.workspace.layout import Layout
 from xpubuild.workspace.shared import published
-from xpubuild.workspace.status import StepResult
 
 _COUNTS = {"passed": "pass", "failed": "fail", "skipped": "skip", "crashed": "crash", "timed_out": "timeout"}
 
@@ -94,10 +93,17 @@ def _verify(layout: Layout) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-class ReceiptStep(StepResult):
-    """One step of the plan and the results of its checks."""
+class ReceiptStep(TypedDict):
+    """One step and the results of its checks."""
 
+    id: str
     title: str
+    status: Literal["done", "failed", "running", "to-do"]
+    fingerprint: str
+    store: NotRequired[str | None]
+    """The store that its wheel was taken from; null where it was built here."""
+    evidence: list[dict[str, Any]]
+    """One object per check."""
 
 
 @frozen
@@ -156,20 +162,15 @@ class Activation(TypedDict):
     """What oneAPI's scripts change; null without oneAPI."""
 
 
-class GateWarning(TypedDict):
+class ReceiptWarning(TypedDict):
     """A feature that a build lost, or a library from another place, without a failure."""
 
+    step: str
     id: str
     """Name of the rule, as docs/reference/gate.md lists it."""
     text: str
     lines: list[str]
     """The tool's own lines."""
-
-
-class ReceiptWarning(GateWarning):
-    """The same, and the step that it is of."""
-
-    step: str
 
 
 class Libtorch(TypedDict):

@@ -25,7 +25,6 @@ from xpubuild.errors import InterruptedByUserError, NoXpuError, UsageError, XpuB
 from xpubuild.errors_json import Error
 from xpubuild.install.build_steps import TORCH, build_environment, bytecode, configure_command, source_folder
 from xpubuild.install.install import entered
-from xpubuild.install.receipt import GateWarning
 from xpubuild.install.source_steps import built_tree_proof
 from xpubuild.install.target import Prepared, Target
 from xpubuild.supply.git.edits import add_made
@@ -134,6 +133,16 @@ def make_report(prepared: Prepared, record: StepRecord | None, error: XpuBuildEr
     }  # fmt: skip
 
 
+class RehearsalWarning(TypedDict):
+    """A warning of the XPU gate: the build would go on, without something that was requested."""
+
+    id: str
+    """The rule; docs/reference/gate.md lists them."""
+    text: str
+    lines: list[str]
+    """Upstream's own."""
+
+
 class RehearsalDocument(TypedDict):
     """What a build would make, as its configure step says."""
 
@@ -150,7 +159,7 @@ class RehearsalDocument(TypedDict):
     verdict: Literal["ok", "warnings", "no-xpu", "failed"]
     """no-xpu: the XPU gate stopped it (exit code 53). failed: something else did."""
     error: Error | None
-    warnings: list[GateWarning]
+    warnings: list[RehearsalWarning]
     log: str
     build: str | None
     """The folder with what CMake wrote; null if it wrote no build files."""

@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from packaging.utils import canonicalize_name
+from typing_extensions import TypedDict
 
 from xpubuild.artifacts.freeze import held_name
 from xpubuild.artifacts.installed import name_of, sealed_again
 from xpubuild.artifacts.installed_repair import KEEP
 from xpubuild.artifacts.site_packages import installed_dists, prefix_of, readable_entries
+from xpubuild.documents import plain
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.journal import Journal
 from xpubuild.frozen import frozen
@@ -74,21 +76,60 @@ class Damage:
 
 
 @dataclass
+class Checked:
+    """How much was hashed."""
+
+    packages: int = 0
+    """Installed distributions."""
+    files: int = 0
+    """Files that their RECORDs list."""
+    bytes: int = 0
+    """Size of these files and of the wheels."""
+    wheels: int = 0
+    """Wheels that were built here."""
+    sources: int = 0
+    """Checkouts; their repositories were checked too."""
+
+
+@dataclass
 class Found:
-    """What a check looked at and found; ``bytes`` are those that were hashed of packages and wheels."""
+    """What a check looked at and found."""
 
     damaged: list[Damage] = field(default_factory=list)
     unowned: list[str] = field(default_factory=list)
     edited: list[str] = field(default_factory=list)
-    packages: int = 0
-    files: int = 0
-    bytes: int = 0
-    wheels: int = 0
-    sources: int = 0
+    checked: Checked = field(default_factory=Checked)
 
     def add(self, kind: Kind, name: str, path: object, why: str, step: str = "") -> None:
         """Add a damage."""
         self.damaged.append(Damage(kind, name, str(path), why, step))
+
+    def document(self, workspace: str, repaired: tuple[Damage, ...] = ()) -> dict[str, Any]:
+        """Return the ``xpubuild.check/1`` document."""
+        return {
+            "schema": "xpubuild.check/1", "status": "damaged" if self.damaged else "ok",
+            "workspace": workspace, "checked": plain(self.checked), "damaged": plain(self.damaged),
+            "repaired": plain(repaired), "unowned": self.unowned, "edited": self.edited,
+        }  # fmt: skip
+
+
+class CheckDocument(TypedDict):
+    """What is damaged in a workspace, and what was repaired."""
+
+    schema: Literal["xpubuild.check/1"]
+    """Name and version."""
+    status: Literal["ok", "damaged"]
+    """After the repair, with --repair."""
+    workspace: str
+    checked: Checked
+    damaged: list[Damage]
+    """Installed, built or kept files that are not what they were."""
+    repaired: list[Damage]
+    """What was removed and recreated."""
+    unowned: list[str]
+    """Files that no installed package has, and wheels that were not built here."""
+    edited: list[str]
+    """Files in checkouts that were changed after the checkout; they are not damage."""
 
 
 def recorded(layout: Layout, journal: Journal) -> Recorded:

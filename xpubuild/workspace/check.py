@@ -5,14 +5,12 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from packaging.utils import canonicalize_name
-from typing_extensions import TypedDict
 
 from xpubuild.artifacts import site_packages as packages
 from xpubuild.artifacts.installed import content_problems, wheel_matches_installed
-from xpubuild.documents import plain
 from xpubuild.engine.events import Sink
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.engine.journal import Journal
@@ -28,7 +26,7 @@ from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.edits import read_built
 from xpubuild.supply.git.git import Git
 from xpubuild.supply.git.worktree import Missing, Repository, find_git_dir, finished_ns, inspect, walk
-from xpubuild.workspace.accounted import Damage, Found, Recorded, add_missing, add_unaccounted, recorded
+from xpubuild.workspace.accounted import Found, Recorded, add_missing, add_unaccounted, recorded
 from xpubuild.workspace.activation import read_receipt
 from xpubuild.workspace.layout import Layout
 from xpubuild.workspace.moved import require_in_place
@@ -40,50 +38,6 @@ _KEPT = frozenset({"source", "repository"})
 _SHOWN = 3
 #: What nobody may have put there; it may be the user's, so it is never removed.
 _PLANTED = frozenset({"start-up file", "shadowing file"})
-
-
-class Checked(TypedDict):
-    """How much was hashed."""
-
-    packages: int
-    """Installed distributions."""
-    files: int
-    """Files that their RECORDs list."""
-    bytes: int
-    """Size of these files and of the wheels."""
-    wheels: int
-    """Wheels that were built here."""
-    sources: int
-    """Checkouts; their repositories were checked too."""
-
-
-class CheckDocument(TypedDict):
-    """What is damaged in a workspace, and what was repaired."""
-
-    schema: Literal["xpubuild.check/1"]
-    """Name and version."""
-    status: Literal["ok", "damaged"]
-    """After the repair, with --repair."""
-    workspace: str
-    checked: Checked
-    damaged: list[Damage]
-    """Installed, built or kept files that are not what they were."""
-    repaired: list[Damage]
-    """What was removed and recreated."""
-    unowned: list[str]
-    """Files that no installed package has, and wheels that were not built here."""
-    edited: list[str]
-    """Files in checkouts that were changed after the checkout; they are not damage."""
-
-
-def document_of(found: Found, workspace: str, repaired: tuple[Damage, ...] = ()) -> dict[str, Any]:
-    """Return the ``xpubuild.check/1`` document."""
-    counted = ("packages", "files", "bytes", "wheels", "sources")
-    return {
-        "schema": "xpubuild.check/1", "status": "damaged" if found.damaged else "ok", "workspace": workspace,
-        "checked": {name: getattr(found, name) for name in counted}, "damaged": plain(found.damaged),
-        "repaired": plain(repaired), "unowned": found.unowned, "edited": found.edited,
-    }  # fmt: skip
 
 
 def check_workspace(root: Path, cache: Path, sink: Sink, cancel: Cancel, *, opens: bool = False) -> Found:
@@ -142,7 +96,7 @@ def require_installed(root: Path, cancel: Cancel) -> dict[str, Any]:
         _environment(site, found, cancel, None)
     if (error := failure(found, root)) is not None:
         raise error
-    return {"packages": found.packages, "files": found.files}
+    return {"packages": found.checked.packages, "files": found.checked.files}
 
 
 def failure(found: Found, root: Path, *, repaired: bool = False) -> XpuBuildError | None:
@@ -191,9 +145,9 @@ def check_packages(site_packages: Path, found: Found, cancel: Cancel) -> None:
             continue
         problem = packages.quick_problem(dist)
         entries = packages.record_entries(dist) if problem is None else ()
-        found.packages += 1
-        found.files += len(entries)
-        found.bytes += sum(entry.size or 0 for entry in entries)
+        found.checked.packages += 1
+        found.checked.files += len(entries)
+        found.checked.bytes += sum(entry.size or 0 for entry in entries)
         if problems := [problem] if problem is not None else content_problems(entries):
             more = f", and {len(problems) - 1} more files" if len(problems) > 1 else ""
             found.add("package", dist.name, dist.info, f"{problems[0]}{more}")
@@ -206,13 +160,13 @@ def _wheels(layout: Layout, journal: Journal, found: Found, site_packages: Path 
     sound: dict[str, list[Path]] = {}
     for step, published in hashes.items():
         for path, sha256 in ((Path(path), sha256) for path, sha256 in published.items()):
-            found.wheels += 1
+            found.checked.wheels += 1
             digest = file_sha256(path) if path.is_file() else "none: it is gone"
             if digest != sha256:
                 why = f"its sha256 is {digest}, it was built as {sha256}"
                 found.add("wheel", path.name, path, why, step)
             else:
-                found.bytes += path.stat().st_size
+                found.checked.bytes += path.stat().st_size
                 sound.setdefault(step, []).append(path)
     for name, planned in last_plan(layout).items():
         # Of a workspace that was installed another way before, an editable one for example, other wheels are
@@ -237,7 +191,7 @@ def _sources(src: Path, store: RepositoryStore, found: Found, cancel: Cancel) ->
     for place in sorted(src.iterdir()) if src.is_dir() else ():
         if place.name.startswith(".") or not (place / ".git").exists():
             continue
-        found.sources += 1
+        found.checked.sources += 1
         if (git_dir := find_git_dir(place)) is None:
             found.add("source", place.name, place, "it is no git repository any more")
             continue

@@ -44,25 +44,19 @@ class Run(TypedDict):
     """Version of xpubuild."""
 
 
-class StepResult(TypedDict):
-    """One step and the results of its checks."""
-
-    id: str
-    status: Literal["running", "done", "failed", "to-do"]
-    fingerprint: str
-    store: NotRequired[str | None]
-    """The store that its wheel was taken from; null where it was built here."""
-    evidence: list[dict[str, Any]]
-    """One object per check."""
-
-
-class StatusStep(StepResult):
+class StatusStep(TypedDict):
     """What the journal knows of a step."""
 
+    id: str
+    status: Literal["running", "done", "failed"]
+    fingerprint: str
     started: float
     duration_s: float | None
     """Null if the step runs or was killed."""
     detail: str
+    store: NotRequired[str | None]
+    """The store that its wheel was taken from; null where it was built here."""
+    evidence: list[dict[str, Any]]
     published: list[str]
     """Files that the step put in place."""
 
