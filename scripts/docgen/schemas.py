@@ -27,11 +27,12 @@ from xpubuild.migrate import migrate_json
 from xpubuild.recipe import matrix_json, recipe_json
 from xpubuild.supply import fetch_json, store_json
 from xpubuild.verify import verify_json
-from xpubuild.workspace import workspace_json
+from xpubuild.workspace import accounted, activation, clean, overview, status, upstream_tests
 
 _MODULES = (
     bisect, doctor_report, rehearse, receipt, report_json, verify_json, audit_report, wheel_repair,
-    explain_json, recipe_json, matrix_json, lock, fetch_json, workspace_json, store_json,
+    explain_json, recipe_json, matrix_json, lock, fetch_json, store_json,
+    activation, accounted, clean, overview, status, upstream_tests,
     jobs_folder, jobs_status, image_json, config, errors_json, migrate_json,
 )  # fmt: skip
 

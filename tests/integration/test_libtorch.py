@@ -14,8 +14,8 @@ from support.files import lay
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import AuditError, UsageError
-from xpubuild.install.libtorch import make
 from xpubuild.install.receipt import Libtorch
+from xpubuild.install.results import make
 
 pytestmark = pytest.mark.needs("cmake", "g++")
 #: As much of torch as the program uses, of which nothing computes.

@@ -154,7 +154,7 @@ def keeper(here: World, store: FolderStore, patch: pytest.MonkeyPatch) -> WheelK
     patch.setattr(keepers, "search_places", lambda *_: here.places)
     patch.setattr(keepers, "source_folder", lambda *_: str(here.tree))
     target = SimpleNamespace(
-        stores=SimpleNamespace(every=(store,), writable=(store,)),
+        stores=(store,), options=SimpleNamespace(store_read_only=False),
         component=lambda _: SimpleNamespace(dist="small"),
         layout=SimpleNamespace(root=here.tree.parent, build=here.build.parent, env=here.sys / "env"),
         python=sys.executable, compilers=SimpleNamespace(cc="/x/gcc", cxx="/x/g++"), cache=here.sys / "cache",
@@ -162,9 +162,11 @@ def keeper(here: World, store: FolderStore, patch: pytest.MonkeyPatch) -> WheelK
     )  # fmt: skip
     plan = plan_for("quickstart")
     tools = SimpleNamespace(search_path=os.environ["PATH"], environment=dict(os.environ))
-    machine = keepers._Machine(tools, here.contents)  # type: ignore[arg-type]
+    machine: Any = (tools, here.contents)
     prepared: Any = SimpleNamespace(target=target, plan=plan)
-    found = keepers._keeper(prepared, plan.step("ops.wheel"), here.build.name, machine)
+    found = keepers._keeper(
+        prepared, plan.step("ops.wheel"), here.build.name, machine, keepers.machine_inputs(*machine)
+    )
     assert isinstance(found, WheelKeeper)
     return found
 

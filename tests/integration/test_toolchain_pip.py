@@ -30,7 +30,7 @@ from xpubuild.errors import (
     ToolchainError,
     XpuBuildError,
 )
-from xpubuild.install.complete import explain_held
+from xpubuild.install.environment_steps import explain_held
 from xpubuild.machine.make_env import make_env
 from xpubuild.machine.pip_failures import explain_pip_failure
 from xpubuild.machine.python_environment import (

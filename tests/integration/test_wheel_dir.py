@@ -15,7 +15,7 @@ from integration.test_components_held import wheel
 from support.documents import check
 from support.needs import without_network
 
-from xpubuild.install.wheel_folder import REQUIREMENTS
+from xpubuild.install.results import REQUIREMENTS
 
 
 @pytest.fixture(scope="module")

@@ -19,8 +19,9 @@ from xpubuild.engine.model import Plan, Step
 from xpubuild.engine.monitor import WATCHED
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import BuildError, NoXpuError, ToolchainError, UsageError, XpuBuildError
-from xpubuild.install.install import Results, apply
+from xpubuild.install.install import apply
 from xpubuild.install.rehearse import make_report, planned
+from xpubuild.install.results import Results
 from xpubuild.install.target import Prepared
 from xpubuild.workspace.activation import read_receipt
 from xpubuild.workspace.layout import Layout

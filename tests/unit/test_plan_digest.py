@@ -14,7 +14,7 @@ from support.releases import recipe_of
 from xpubuild.engine.fingerprint import digest
 from xpubuild.engine.model import Command, Step
 from xpubuild.install.build_jobs import JOBS_VARIABLES, VARIABLE, one_by_one
-from xpubuild.install.complete import explain_held
+from xpubuild.install.environment_steps import explain_held
 from xpubuild.install.planner import inputs
 from xpubuild.recipe.load import validated
 

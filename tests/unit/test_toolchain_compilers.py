@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from xpubuild.errors import ToolchainError, UnsatisfiableError
-from xpubuild.install.complete import CompleteProof
+from xpubuild.install.environment_steps import CompleteProof
 from xpubuild.machine.compilers import choose_compilers, other_versions
 from xpubuild.machine.mkl import ARCHIVES, MklStaticProof
 from xpubuild.machine.system import OsFacts

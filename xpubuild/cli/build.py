@@ -74,8 +74,8 @@ def install(
 
     To resume after a failure or an interruption, run the same command again: finished steps are kept.
     """
-    from xpubuild.install.install import Results, apply, check_until
-    from xpubuild.install.libtorch import check_archive
+    from xpubuild.install.install import apply, check_until
+    from xpubuild.install.results import Results
     from xpubuild.verify.reports import require_places
     from xpubuild.workspace.modulefile import Modules
 
@@ -90,19 +90,18 @@ def install(
 
     with options.interruptible() as cancel:
         prepared = _prepared(build, cancel)
-        if libtorch is not None:
-            check_archive(prepared, libtorch)
+        modules = Modules(module_dir, module_format, depends_on, module_default) if module_dir else None
+        results = Results(wheel_dir, sign_key, libtorch, modules)
         if dry_run:
+            results.require_possible(prepared)
             check_until(prepared.plan, until)
             return _show_plan(prepared, "table", until)
-        modules = Modules(module_dir, module_format, depends_on, module_default) if module_dir else None
         require_places(bundle)
         workspace = Path(prepared.plan.workspace)
         if bundle is not None:
             forget_suites(workspace)
         try:
             with options.new_sink() as sink:
-                results = Results(wheel_dir, sign_key, libtorch, modules)
                 receipt = apply(prepared, sink=sink, cancel=cancel, until=until, results=results, lost=lost)
             if bundle is not None and receipt["status"] == "complete":
                 error = run_suites(workspace, cancel, quiet=options.speech().quiet)

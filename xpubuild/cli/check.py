@@ -179,7 +179,7 @@ def _depot(path: Path, *, repair: bool) -> int:
 def _workspace(given: str | None, folder: Path | None, *, repair: bool) -> int:
     from xpubuild.cli.build import install
     from xpubuild.cli.workspace import workspace_of
-    from xpubuild.workspace.check import check_workspace, document_of, failure
+    from xpubuild.workspace.check import check_workspace, failure
     from xpubuild.workspace.check_repair import BY_INSTALL, install_words
     from xpubuild.workspace.check_repair import repair as repair_workspace
 
@@ -197,5 +197,5 @@ def _workspace(given: str | None, folder: Path | None, *, repair: bool) -> int:
         with options.interruptible() as cancel, options.new_sink() as sink:
             found = check_workspace(root, cache, sink, cancel)
     error = failure(found, root, repaired=repair)
-    document = document_of(found, str(root), repaired)
+    document = found.document(str(root), repaired)
     return options.answer(document, workspace_check_view, error, silent=options.speech().quiet)

@@ -13,7 +13,7 @@ from xpubuild.supply.caching import StepCounts
 from xpubuild.verify.verify_json import VerifyDocument, VerifyOperatorsDocument
 from xpubuild.workspace.ninja_log import NinjaBuild
 from xpubuild.workspace.report import ReportCommand, ReportStep, StepExplanation, WorkspaceStatus
-from xpubuild.workspace.workspace_json import PlanDocument, Run
+from xpubuild.workspace.status import PlanDocument, Run
 
 
 class ReportDocument(TypedDict):

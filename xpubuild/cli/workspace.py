@@ -6,7 +6,6 @@ import contextlib
 import os
 import shlex
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -201,7 +200,7 @@ def run(recipe: str | None, workspace: Path | None, stand_in: bool) -> int:
     """
     from xpubuild.engine.child import become
     from xpubuild.verify.target import on_stand_in
-    from xpubuild.workspace.shells import start, users_shell
+    from xpubuild.workspace.activation import start, users_shell
 
     words: tuple[str, ...] = click.get_current_context().meta[WORDS]
     root = workspace_of(recipe, workspace)
@@ -233,18 +232,18 @@ def clean(
     else:
         root = workspace_of(recipe, workspace)
         removal, words = plan_clean(root, steps), f"--workspace {shlex.quote(str(root))}"
-    if not dry_run and (removal.paths or not caches):
-        found = f"{len(removal.paths)} items from {removal.root}"
+    if not dry_run and (removal["removed"] or not caches):
+        found = f"{len(removal['removed'])} items from {removal['workspace']}"
         if not yes:
-            show(clean_view(removal.to_json(dry_run=True)), sys.stderr)
+            show(clean_view(removal), sys.stderr)
         if yes or options.may_remove(found, f"xpubuild clean {words}"):
-            removal = remove_caches(removal) if caches else remove(removal.root, steps)
+            removal = remove_caches(removal) if caches else remove(root, steps)
         elif options.speech().as_json:
-            removal = replace(removal, paths=(), steps=(), kept=())
+            removal = {**removal, "removed": [], "steps": [], "kept": []}
         else:
             sys.stdout.write("nothing removed\n")
             return 0
-    document = removal.to_json(dry_run=dry_run)
+    removal["dry_run"] = dry_run
     if not caches and not steps and cache.is_dir():
-        document["cache"], document["cache_bytes"] = str(cache), disk_usage(cache)
-    return options.answer(document, clean_view)
+        removal["cache"], removal["cache_bytes"] = str(cache), disk_usage(cache)
+    return options.answer(removal, clean_view)

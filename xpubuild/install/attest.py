@@ -69,33 +69,27 @@ class Part:
 
     def component(self) -> dict[str, Any]:
         """Return it as a component of an SBOM."""
-        found: dict[str, Any] = {
+        kind = "vcs" if self.role == "source" else "distribution"
+        found = {
             "type": _TYPES.get(self.role, "library"),
             "bom-ref": self.ref,
             "name": self.name,
             "version": self.version,
             "scope": "required" if self.role in ("wheel", "source", "archive") else "optional",
             "properties": [{"name": "xpubuild:role", "value": self.role}],
+            "purl": self.purl,
+            "hashes": self.sha256 and [{"alg": "SHA-256", "content": self.sha256}],
+            "externalReferences": self.url and [{"type": kind, "url": self.url}],
         }
-        if self.purl is not None:
-            found["purl"] = self.purl
-        if self.sha256 is not None:
-            found["hashes"] = [{"alg": "SHA-256", "content": self.sha256}]
-        if self.url is not None:
-            kind = "vcs" if self.role == "source" else "distribution"
-            found["externalReferences"] = [{"type": kind, "url": self.url}]
-        return found
+        return {name: value for name, value in found.items() if value}
 
     def dependency(self) -> dict[str, Any]:
         """Return it as a resource descriptor of in-toto."""
-        found: dict[str, Any] = {"name": self.name, "uri": self.purl or self.url or self.ref}
-        if self.role == "source":
-            found["digest"] = {"gitCommit": self.version}
-            if self.purl is None and self.url is not None:
-                found["uri"] = f"git+{self.url}@{self.version}"
-        elif self.sha256 is not None:
-            found["digest"] = {"sha256": self.sha256}
-        return found
+        source = self.role == "source"
+        url = f"git+{self.url}@{self.version}" if source and self.url else self.url
+        found = {"gitCommit": self.version} if source else {"sha256": self.sha256} if self.sha256 else None
+        about = {"digest": found} if found else {}
+        return {"name": self.name, "uri": self.purl or url or self.ref, **about}
 
 
 def parts_of_receipt(receipt: Mapping[str, Any]) -> list[Part]:
@@ -165,63 +159,48 @@ def sbom(parts: list[Part], recipe: str, identity: str, created: str | None = No
     wheels = [part.ref for part in parts if part.role == "wheel"]
     others = [part.ref for part in parts if part.role != "wheel"]
     tool = {"type": "application", "name": "xpubuild", "version": __version__}
+    metadata = {
+        **({"timestamp": created} if created else {}), "tools": {"components": [tool]},
+        "component": {"type": "application", "bom-ref": root, "name": recipe, "version": identity[:12]},
+    }  # fmt: skip
     return {
-        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
-        "bomFormat": "CycloneDX",
-        "specVersion": "1.6",
+        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json", "bomFormat": "CycloneDX",
         "serialNumber": uuid.uuid5(uuid.NAMESPACE_URL, f"{BUILD_TYPE}:{identity}:{digest(wheels)}").urn,
-        "version": 1,
-        "metadata": {
-            **({"timestamp": created} if created else {}),
-            "tools": {"components": [tool]},
-            "component": {"type": "application", "bom-ref": root, "name": recipe, "version": identity[:12]},
-        },
+        "specVersion": "1.6", "version": 1, "metadata": metadata,
         "components": [part.component() for part in parts],
         "dependencies": [
             {"ref": root, "dependsOn": wheels or others},
-            *({"ref": ref, "dependsOn": others} for ref in wheels),
-            *({"ref": ref} for ref in others),
+            *({"ref": ref, "dependsOn": others} for ref in wheels), *({"ref": ref} for ref in others),
         ],
-    }
+    }  # fmt: skip
 
 
 def statement(receipt: Mapping[str, Any], wheel: Mapping[str, Any], parts: list[Part]) -> dict[str, Any]:
     """Return the in-toto statement of a wheel of a receipt: from what, how and when it was built."""
-    step = next(
-        one
-        for one in receipt["steps"]
-        for item in one["evidence"]
-        if Path(str(item.get("audit", {}).get("wheel", ""))).name == wheel["file"]
-    )
+    audited = ((one, item.get("audit", {})) for one in receipt["steps"] for item in one["evidence"])
+    step = next(one for one, audit in audited if Path(str(audit.get("wheel", ""))).name == wheel["file"])
     runs = [item for item in receipt["commands"] if item["step"] == step["id"]]
     summary = receipt["summary"]
     ends = [item["started"] + item["duration_s"] for item in runs]
     times = {"startedOn": min(item["started"] for item in runs), "finishedOn": max(ends)} if runs else {}
-    return {
-        "_type": STATEMENT_TYPE,
-        "subject": [{"name": wheel["file"], "digest": {"sha256": wheel["sha256"]}}],
-        "predicateType": PREDICATE_TYPE,
-        "predicate": {
-            "buildDefinition": {
-                "buildType": BUILD_TYPE,
-                "externalParameters": {
-                    "recipe": receipt["recipe"],
-                    "lock": receipt["lock_digest"],
-                    **{key: summary[key] for key in ("target", "components", "variant") if key in summary},
-                },
-                "internalParameters": {
-                    "commands": [item["argv"] for item in runs],
-                    "store": step["store"],
-                    "network": [item["network"] for item in step["evidence"] if "network" in item],
-                },
-                "resolvedDependencies": [part.dependency() for part in parts if part.role != "wheel"],
-            },
-            "runDetails": {
-                "builder": {"id": BUILDER, "version": {"xpubuild": receipt["xpubuild"]}},
-                "metadata": {name: _utc(at) for name, at in times.items()},
-            },
-        },
+    asked = {key: summary[key] for key in ("target", "components", "variant") if key in summary}
+    network = [item["network"] for item in step["evidence"] if "network" in item]
+    commands = [item["argv"] for item in runs]
+    built = {
+        "buildType": BUILD_TYPE,
+        "externalParameters": {"recipe": receipt["recipe"], "lock": receipt["lock_digest"], **asked},
+        "internalParameters": {"commands": commands, "store": step["store"], "network": network},
+        "resolvedDependencies": [part.dependency() for part in parts if part.role != "wheel"],
     }
+    run = {
+        "builder": {"id": BUILDER, "version": {"xpubuild": receipt["xpubuild"]}},
+        "metadata": {name: _utc(at) for name, at in times.items()},
+    }
+    return {
+        "_type": STATEMENT_TYPE, "predicateType": PREDICATE_TYPE,
+        "subject": [{"name": wheel["file"], "digest": {"sha256": wheel["sha256"]}}],
+        "predicate": {"buildDefinition": built, "runDetails": run},
+    }  # fmt: skip
 
 
 def _utc(at: float) -> str:
@@ -257,12 +236,10 @@ def _sign(place: Path, key: Path) -> None:
     signing = ("ssh-keygen", "-Y", "sign", "-n", NAMESPACE, "-f", str(key), str(place))
     answer = query(signing, env=base_environment(), deadline_s=60.0)
     if answer.returncode != 0:
-        raise ToolchainError(
-            f"{place.name} cannot be signed with {key}",
-            why=answer.stderr.strip() or f"ssh-keygen ended with {answer.returncode}",
-            fix="use a private key of OpenSSH that ssh-keygen can read without asking, with --sign-key",
-            commands=(f"ssh-keygen -y -f {shlex.quote(str(key))}",),
-        )
+        what = f"{place.name} cannot be signed with {key}"
+        why = answer.stderr.strip() or f"ssh-keygen ended with {answer.returncode}"
+        fix = "use a private key of OpenSSH that ssh-keygen can read without asking, with --sign-key"
+        raise ToolchainError(what, why=why, fix=fix, commands=(f"ssh-keygen -y -f {shlex.quote(str(key))}",))
 
 
 # --- what a policy asks of a wheel -----------------------------------------------------------------------
@@ -291,11 +268,9 @@ def read_policy(path: Path) -> Policy:
     try:
         return Policy.model_validate(read_yaml_strict(read_text(path)))
     except (OSError, ValueError, yaml.YAMLError) as error:
-        raise RecipeError(
-            f"the policy {path} cannot be read",
-            why="; ".join(line.strip() for line in str(error).splitlines()[:3]),
-            fix="write a YAML file with any of the keys signers, recipes, locks and wheels",
-        ) from error
+        why = "; ".join(line.strip() for line in str(error).splitlines()[:3])
+        fix = "write a YAML file with any of the keys signers, recipes, locks and wheels"
+        raise RecipeError(f"the policy {path} cannot be read", why=why, fix=fix) from error
 
 
 def violations(wheel: Path, policy: Policy, beside: Path) -> list[Finding]:

@@ -23,17 +23,7 @@ from typing_extensions import TypedDict
 from xpubuild.engine.files import write_atomic
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.process import Cancel, run
-from xpubuild.errors import (
-    AuditError,
-    BuildError,
-    NoXpuError,
-    RecipeError,
-    SourceIntegrityError,
-    UnsatisfiableError,
-    UsageError,
-    VerifyError,
-    did_you_mean,
-)
+from xpubuild.errors import UsageError, VerifyError, XpuBuildError, did_you_mean
 from xpubuild.recipe.bump import pinned_at
 from xpubuild.recipe.model import LoadedRecipe
 from xpubuild.supply.git.bare import RepositoryStore, remove_leftovers
@@ -43,8 +33,8 @@ from xpubuild.untrusted import json_value, read_bytes
 from xpubuild.workspace.layout import Layout
 
 Verdict = Literal["good", "bad", "skip"]
-#: What is wrong with a commit and no reason to stop: it does not build, or is not what was asked for.
-_OF_COMMIT = (AuditError, BuildError, NoXpuError, RecipeError, SourceIntegrityError, UnsatisfiableError)
+#: Codes of errors that are of a commit, no reason to stop: it does not build, or is not what was asked for.
+_OF_COMMIT = frozenset({"audit", "build", "no-xpu", "recipe-invalid", "source-integrity", "unsatisfiable"})
 #: As git's bisect run: the command says itself that a commit cannot be judged.
 _CANNOT_JUDGE = 125
 #: What a recipe that extends another does not repeat.
@@ -165,7 +155,9 @@ class Bisection:
         self.tell(f"bisect: {commit} ({len(self.state['steps']) + 1}. commit)")
         try:
             self.build(self._recipe(commit))
-        except _OF_COMMIT as error:
+        except XpuBuildError as error:
+            if error.code not in _OF_COMMIT:
+                raise
             verdict: Verdict = "skip"
             # Explain comes first, where it knows the failure.
             why = "; ".join(filter(None, (error.likely_cause(), f"{error.what}: {error.why}")))
@@ -209,17 +201,15 @@ class Bisection:
         write_atomic(self.folder / "search.json", json.dumps(self.state, indent=1).encode())
 
     def _git(self, *words: str) -> str:
-        answer = self.store.git.query(words, git_dir=self._history)
-        require(answer, "searching")
-        return answer.text
+        return require(self.store.git.query(words, git_dir=self._history), "searching")
 
     def _ends(self) -> list[str]:
         """Fetch the history of both ends, without trees where the server can, and return their commits."""
         if self.store.offline and not is_local(self._url):
             raise error_for(Failure("offline"), self._url, str(self.asked["bad"]))
         if not (self._history / "HEAD").is_file():
-            answer = self.store.git.query(["init", "--quiet", "--bare", str(self._history)])
-            require(answer, "making a repository")
+            made = self.store.git.query(["init", "--quiet", "--bare", str(self._history)])
+            require(made, "making a repository")
         bad, good = (self._fetched(name, str(self.asked[name])) for name in ("bad", "good"))
         return [good, bad]
 
@@ -286,9 +276,7 @@ def _place(base: LoadedRecipe, wanted: str) -> tuple[str, int | None, str]:
                 short = item.url.rstrip("/").rpartition("/")[2].removesuffix(".git")
                 known.setdefault(short, (name, index, item.url))
     if wanted not in known:
-        raise UsageError(
-            f"recipe '{base.recipe.name}' has no repository of '{wanted}'",
-            why=f"it has: {', '.join(known) or 'none'}" + did_you_mean(wanted, known),
-            fix="use one of these with --component" if known else "pass the recipe of a release",
-        )
+        why = f"it has: {', '.join(known) or 'none'}" + did_you_mean(wanted, known)
+        fix = "use one of these with --component" if known else "pass the recipe of a release"
+        raise UsageError(f"recipe '{base.recipe.name}' has no repository of '{wanted}'", why=why, fix=fix)
     return known[wanted]

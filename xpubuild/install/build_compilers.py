@@ -103,14 +103,9 @@ def _links(step: str, title: str, links: Mapping[str, str], portable: tuple[str,
     """Return a step that makes symbolic links (link -> program) in one folder."""
     argvs: list[tuple[str, ...]] = [("mkdir", "-p", str(Path(next(iter(links))).parent))]
     argvs += [("ln", "-sfn", path, link) for link, path in links.items()]
-    return Step(
-        id=step,
-        title=title,
-        commands=tuple(Command(argv=argv, portable=portable) for argv in argvs),
-        proofs=(LinksProof(links),),
-        outputs=tuple(links),
-        witnesses=tuple(links),
-    )
+    commands = tuple(Command(argv=argv, portable=portable) for argv in argvs)
+    made, proofs = tuple(links), (LinksProof(links),)
+    return Step(step, title, commands=commands, proofs=proofs, outputs=made, witnesses=made)
 
 
 def path_prefix(target: Target) -> tuple[str, ...]:

@@ -162,11 +162,6 @@ def jobs_alone(target: Target, name: str) -> int:
     return LAUNCHERS * target.jobs if has_launcher(target, name) else target.admission.other_jobs
 
 
-def jobs_environment_of(target: Target, name: str) -> dict[str, str]:
-    """Return the variables that set how many compilers a component's build starts."""
-    return dict.fromkeys(JOBS_VARIABLES, str(jobs_alone(target, name)))
-
-
 def memory_of(target: Target, name: str) -> int:
     """Return the bytes that a component's build may need at once where it runs alone."""
     most = int(target.component(name).build.memory_gib_per_job * _GIB * jobs_alone(target, name))
@@ -188,14 +183,10 @@ def capacity(choice: Choice, host: HostReport, gcc: str) -> tuple[JobPlan, Admis
         for unit in choice.component(name).build.large_units
         if choice.device in unit.targets and (unit.gcc is None or gcc in SpecifierSet(unit.gcc))
     ]
-    plan = plan_jobs(
-        host.cpu.usable,
-        memory.usable_bytes,
-        choice.options.job_count,
-        int(max(per_job, default=_GIB_PER_JOB) * _GIB),
-        max(large, key=lambda unit: unit.largest_bytes, default=None),
-        can_wait=_can_wait(choice),
-    )
+    largest = max(large, key=lambda unit: unit.largest_bytes, default=None)
+    each, asked = int(max(per_job, default=_GIB_PER_JOB) * _GIB), choice.options.job_count
+    waits = _can_wait(choice)
+    plan = plan_jobs(host.cpu.usable, memory.usable_bytes, asked, each, largest, can_wait=waits)
     if plan.budget_bytes is None:
         return plan, None
     limit = memory.cgroup_limit_bytes

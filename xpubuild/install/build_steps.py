@@ -20,13 +20,12 @@ from xpubuild.artifacts.installed import InstalledProof, installed_stamp
 from xpubuild.artifacts.step_proofs import SameWheelProof, VerifyProof, WheelProof
 from xpubuild.engine.model import XPUBUILD, Command, Proof, Publish, Step
 from xpubuild.errors import RecipeError
+from xpubuild.install import build_jobs as jobs
 from xpubuild.install import environment_steps as environment
 from xpubuild.install import source_steps as sources
 from xpubuild.install.build_compilers import cache_needed, cache_tuning, compiler_environment, path_prefix
-from xpubuild.install.build_jobs import jobs_environment_of, launcher_folder, launcher_tuning, memory_of
-from xpubuild.install.complete import explain_held
-from xpubuild.install.environment_steps import words
-from xpubuild.install.target import Target
+from xpubuild.install.environment_steps import explain_held, words
+from xpubuild.install.target import OneapiFacts, Target
 from xpubuild.machine.python_environment import repair_env_command
 from xpubuild.supply.caching import logs_of
 from xpubuild.supply.git.edits import EDITABLE, WHEEL
@@ -147,10 +146,8 @@ def wheel_command(target: Target, name: str, stage: str) -> Command:
     if build.front_end != "setup.py":
         return _command(target, name, (*_pip(target, name, "wheel"), "--wheel-dir", stage, source))
     if build.config_settings:
-        raise RecipeError(
-            f"component '{name}' has config settings, but setup.py, which builds it, accepts none",
-            fix=f"remove components.{name}.build.config_settings, or build.front_end",
-        )
+        what = f"component '{name}' has config settings, but setup.py, which builds it, accepts none"
+        raise RecipeError(what, fix=f"remove components.{name}.build.config_settings, or build.front_end")
     argv = (str(target.layout.python), "setup.py", "bdist_wheel", "--dist-dir", stage)
     return _command(target, name, argv, cwd=source)
 
@@ -185,15 +182,16 @@ def _command(
     target: Target, name: str, argv: tuple[str, ...], *, cwd: str | None = None, compiles: bool = True
 ) -> Command:
     env = build_environment(target, name)
+    own_jobs = dict.fromkeys(jobs.JOBS_VARIABLES, str(jobs.jobs_alone(target, name)))
     # Nothing is downloaded, and pip's configuration may hold config settings for the backend.
-    tuning = {"PIP_CONFIG_FILE": os.devnull, **jobs_environment_of(target, name)}
+    tuning = {"PIP_CONFIG_FILE": os.devnull, **own_jobs}
     # A git that the build starts ends at once, offline, where it would wait for a server.
     tuning |= {"GIT_ALLOW_PROTOCOL": "file"} if target.downloads.offline else {}
     # A third party's build fetches only what is listed: else nobody knows what is in its wheel.
     tuning |= NO_NETWORK if target.component(name).build.against is not None else {}
     if compiles:
         tuning |= cache_tuning(target, name, env)
-        tuning |= launcher_tuning(target, name, {**env, **tuning})
+        tuning |= jobs.launcher_tuning(target, name, {**env, **tuning})
     oneapi_path = target.oneapi.path_prefix if target.oneapi else ()
     tools = (str(target.layout.env / "bin"), *path_prefix(target), *oneapi_path)
     path = (*sources.git_folder(target, name), *tools)
@@ -217,16 +215,15 @@ def wheel_step(target: Target, name: str, after: tuple[str, ...]) -> Step:
     stage, build_folder = layout.wheels / f".stage-{name}", layout.build / name
     command = wheel_command(target, name, str(stage))
     policy = AuditPolicy(
-        cxx11_abi=target.cxx11_abi if audit.cxx11_abi else None,
-        forbid_needed=tuple(audit.forbid_needed),
-        allow_missing=tuple(audit.allow_missing),
-        require_strings=tuple(audit.require_strings),
+        cxx11_abi=target.cxx11_abi if audit.cxx11_abi else None, forbid_needed=tuple(audit.forbid_needed),
+        allow_missing=tuple(audit.allow_missing), require_strings=tuple(audit.require_strings),
         device_targets=audited_targets(target, name, command.env),
-    )
+    )  # fmt: skip
     search = (str(target.site_packages / "torch" / "lib"), str(layout.env / "lib"))
     audited = WheelProof(str(stage), "*.whl", policy, search)
     proofs: tuple[Proof, ...] = (sources.built_tree_proof(target, name), audited)
     copy = sources.against_folder(target, name)
+    of_copy, of_build = (() if copy is None else (str(copy),)), (() if resume else (str(build_folder),))
     if copy is not None:
         proofs += (AgainstProof(str(stage), str(target.site_packages), str(copy / NOTE)),)
     return Step(
@@ -237,19 +234,13 @@ def wheel_step(target: Target, name: str, after: tuple[str, ...]) -> Step:
         commands=(check_command(target, name), *sources.against_command(target, name), command),
         proofs=proofs,
         inputs=(source_folder(target, name, checked=True),),
-        outputs=(str(build_folder), *launcher_folder(target, name)),
-        fresh=(
-            str(stage),
-            bytecode(target, name),
-            *(() if copy is None else (str(copy),)),
-            *(() if resume else (str(build_folder),)),
-            *_logs(target, name),
-        ),
+        outputs=(str(build_folder), *jobs.launcher_folder(target, name)),
+        fresh=(str(stage), bytecode(target, name), *of_copy, *of_build, *_logs(target, name)),
         # PyTorch's setup.py runs no CMake where this is: a resumed build would keep the switches of before.
         stale=(f"{source_folder(target, name)}/build/CMakeCache.txt",) if resume else (),
         publish=Publish(stage=str(stage), folder=str(layout.wheels), pattern="*.whl"),
         relevant=_relevant(target),
-        memory_bytes=memory_of(target, name),
+        memory_bytes=jobs.memory_of(target, name),
     )
 
 
@@ -305,7 +296,7 @@ def editable_step(target: Target, name: str, needs: tuple[str, ...]) -> Step:
     check = check_command(target, name, kind=EDITABLE)
     step = _installing(target, name, _command(target, name, argv), (check,))
     installed = InstalledProof(str(target.site_packages), (dist,))
-    made = (str(target.layout.build / name), *step.outputs[1:], *launcher_folder(target, name))
+    made = (str(target.layout.build / name), *step.outputs[1:], *jobs.launcher_folder(target, name))
     return replace(
         step,
         title=f"build and install {dist} (editable)",
@@ -316,7 +307,7 @@ def editable_step(target: Target, name: str, needs: tuple[str, ...]) -> Step:
         # Of who edits Python files all day what was compiled stays: it has the time of its source.
         fresh=(*(() if name in target.dirty else (bytecode(target, name),)), *_logs(target, name)),
         relevant=_relevant(target),
-        memory_bytes=memory_of(target, name),
+        memory_bytes=jobs.memory_of(target, name),
     )
 
 
@@ -329,26 +320,17 @@ def check_files(target: Target) -> dict[str, str]:
 
 def verify_step(target: Target, needs: tuple[str, ...]) -> Step:
     """Return the last step: the suite, run by the interpreter that was built for."""
-    suite, report, oneapi = target.recipe.verify, str(target.layout.verify_report), target.oneapi
+    suite, report = target.recipe.verify, str(target.layout.verify_report)
+    oneapi = target.oneapi or OneapiFacts()
     require = [item for item in suite.require if item in target.components]
     own = check_files(target)
-    command = Command(
-        argv=(
-            XPUBUILD, "verify", "--python", str(target.layout.python),
-            "--device", target.device, "--suite", suite.suite,
-            *words("--require", (*require, *own)), "--output", report,
-        ),
-        env=dict(oneapi.env) if oneapi else {},
-        path_prefix=oneapi.path_prefix if oneapi else (),
-        portable=(),
+    argv = (
+        XPUBUILD, "verify", "--python", str(target.layout.python), "--device", target.device,
+        "--suite", suite.suite, *words("--require", (*require, *own)), "--output", report,
     )  # fmt: skip
+    command = Command(argv=argv, env=dict(oneapi.env), path_prefix=oneapi.path_prefix, portable=())
     return Step(
-        id="verify",
-        title=f"verify on the {target.device.upper()}",
-        needs=needs,
-        commands=(command,),
-        proofs=(VerifyProof(report),),
-        outputs=(report,),
-        witnesses=(report,),
+        id="verify", title=f"verify on the {target.device.upper()}", needs=needs, commands=(command,),
+        proofs=(VerifyProof(report),), outputs=(report,), witnesses=(report,),
         relevant={"require": require, **({"checks": list(own.values())} if own else {})},
-    )
+    )  # fmt: skip

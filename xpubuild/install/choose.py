@@ -35,45 +35,30 @@ def choose(options: Options, loaded: LoadedRecipe) -> Choice:
     """
     recipe, variant = loaded.recipe, options.variant
     if recipe.abstract:
-        raise UsageError(
-            f"recipe '{recipe.name}' can only be extended, not built",
-            fix="choose a recipe that can be built",
-            commands=("xpubuild recipes list",),
-        )
+        what = f"recipe '{recipe.name}' can only be extended, not built"
+        raise UsageError(what, fix="choose a recipe that can be built", commands=("xpubuild recipes list",))
     if problems := list(placeholder_problems(recipe)):
-        raise RecipeError(
-            f"the recipe {loaded.path} has an unknown placeholder",
-            why="; ".join(problems),
-            fix=f"correct these keys; {docs_page('reference/recipe.md')} explains the placeholders",
-        )
+        why = "; ".join(problems)
+        fix = f"correct these keys; {docs_page('reference/recipe.md')} explains the placeholders"
+        raise RecipeError(f"the recipe {loaded.path} has an unknown placeholder", why=why, fix=fix)
     if variant is not None and variant not in recipe.variants:
-        raise UsageError(
-            f"recipe '{recipe.name}' has no variant '{variant}'",
-            why="it has " + (", ".join(recipe.variants) or "none"),
-            fix="omit --variant, or use one of these" if recipe.variants else "omit --variant",
-        )
+        why = "it has " + (", ".join(recipe.variants) or "none")
+        fix = "omit --variant, or use one of these" if recipe.variants else "omit --variant"
+        raise UsageError(f"recipe '{recipe.name}' has no variant '{variant}'", why=why, fix=fix)
     device = target_of(recipe, options.target)
     components = _components(options, recipe, device)
-    choice = Choice(
-        options=options,
-        loaded=loaded,
-        layout=Layout(place_of(options.workspace or default_workspace(recipe.name))),
-        device=device,
-        cxx11_abi=recipe.abi.default if options.abi is None else options.abi,
-        components=components,
-        variant=variant,
-        arch=options.named_arch or tuple(recipe.arch),
-        switches={name: _switches(recipe, name, variant) for name in components},
-    )
+    layout = Layout(place_of(options.workspace or default_workspace(recipe.name)))
+    abi = recipe.abi.default if options.abi is None else options.abi
+    arch = options.named_arch or tuple(recipe.arch)
+    switches = {name: _switches(recipe, name, variant) for name in components}
+    choice = Choice(options, loaded, layout, device, abi, components, variant, arch, switches)
     _require_possible(choice)
     _require_archives(choice)
     for name, folder in options.source_dir.items():
         if name not in components or recipe.components[name].source is None:
             built = [item for item in components if recipe.components[item].source]
-            raise UsageError(
-                f"--source-dir {name}={folder}: recipe '{recipe.name}' builds no '{name}' from source",
-                fix=f"use one of its components: {', '.join(built) or 'it has none'}",
-            )
+            what = f"--source-dir {name}={folder}: recipe '{recipe.name}' builds no '{name}' from source"
+            raise UsageError(what, fix=f"use one of its components: {', '.join(built) or 'it has none'}")
         root, top = choice.layout.root.resolve(), folder.resolve()
         if find_git_dir(folder) is None or root.is_relative_to(top) or top.is_relative_to(root):
             raise UsageError(
@@ -98,11 +83,9 @@ def _require_possible(choice: Choice) -> None:
     recipe, device, asked = choice.recipe, choice.device, choice.options.named_arch
     if asked and device != "xpu":
         other = ", or build for the GPU with --target xpu" if "xpu" in recipe.targets else ""
-        raise UsageError(
-            f"--arch {','.join(asked)} is only for the GPU, but the target of this build is {device}",
-            why="AOT targets name GPUs that SYCL kernels are compiled for; a build for the CPU has none",
-            fix=f"omit --arch (XPUBUILD_ARCH is the same option){other}",
-        )
+        what = f"--arch {','.join(asked)} is only for the GPU, but the target of this build is {device}"
+        why = "AOT targets name GPUs that SYCL kernels are compiled for; a build for the CPU has none"
+        raise UsageError(what, why=why, fix=f"omit --arch (XPUBUILD_ARCH is the same option){other}")
     wanted = Situation(target=device, arch=asked or None, components=choice.components)
     found = solve(recipe, replace(wanted, cxx11_abi=choice.options.abi))
     against = tuple(item for item in found.against() if item.constraint in ("arch", "cxx11_abi"))
@@ -126,30 +109,22 @@ def _components(options: Options, recipe: Recipe, device: Device) -> tuple[str, 
     for name in options.with_:
         targets = recipe.components[name].targets
         if device not in targets:
-            raise UnsatisfiableError(
-                f"'{name}' is not built for target {device}",
-                why=f"recipe '{recipe.name}' has it only for {', '.join(targets)}",
-                fix=f"remove {name} from --with, or use --target {targets[0]}",
-            )
+            why = f"recipe '{recipe.name}' has it only for {', '.join(targets)}"
+            fix = f"remove {name} from --with, or use --target {targets[0]}"
+            raise UnsatisfiableError(f"'{name}' is not built for target {device}", why=why, fix=fix)
     asked = list(options.with_)
     for name in asked:  # it grows: a component is taken with what it needs
         asked += [need for need in recipe.components[name].needs if need not in asked]
-    waiting = [
-        name
-        for name, component in recipe.components.items()
-        if (not component.optional or name in asked)
-        and name not in options.without
-        and device in component.targets
-    ]
+    possible = [name for name, item in recipe.components.items() if device in item.targets]
+    chosen = [name for name in possible if name in asked or not recipe.components[name].optional]
+    waiting = [name for name in chosen if name not in options.without]
     for name in waiting:
         needs = recipe.components[name].needs
         missing = [need for need in needs if need not in waiting]
         if missing:
-            raise UnsatisfiableError(
-                f"'{name}' cannot be built without '{missing[0]}'",
-                why=f"the recipe says that {name} needs {', '.join(needs)}",
-                fix=f"exclude both: --without {missing[0]},{name}",
-            )
+            why = f"the recipe says that {name} needs {', '.join(needs)}"
+            fix = f"exclude both: --without {missing[0]},{name}"
+            raise UnsatisfiableError(f"'{name}' cannot be built without '{missing[0]}'", why=why, fix=fix)
     ordered: list[str] = []
     while waiting:
         ready = [name for name in waiting if all(need in ordered for need in recipe.components[name].needs)]
@@ -200,16 +175,11 @@ def situation_of(target: Target) -> Situation:
         used = [(str(item.get("name")), str(item.get("version"))) for item in target.oneapi.components]
         oneapi = oneapi_versions(used) or None
     return replace(
-        known,
-        target=target.device,
-        oneapi=oneapi,
-        python=(target.python_version,),
+        known, target=target.device, oneapi=oneapi, python=(target.python_version,),
         gcc=target.compilers.version if kind in ("gcc", None) else None,
-        host_compiler=CMAKE_ID.get(kind or "gcc", kind),
-        cxx11_abi=target.options.abi,
-        arch=target.arch or None,
-        components=target.components,
-    )
+        host_compiler=CMAKE_ID.get(kind or "gcc", kind), cxx11_abi=target.options.abi,
+        arch=target.arch or None, components=target.components,
+    )  # fmt: skip
 
 
 def check_host(target: Target) -> Verdict:

@@ -56,13 +56,8 @@ def conda_lock(choice: Choice) -> str:
             commands=(f"xpubuild fetch {choice.recipe.name} --packages conda --mirror DIR",),
             evidence={"reason": "offline"},
         )
-    return make_lock(
-        wanted,
-        find_conda_lock(os.environ),
-        environment=base_environment(),
-        cache=platformdirs.user_cache_path("xpubuild") / "conda",
-        report=options.report,
-    )
+    solver, cache = find_conda_lock(os.environ), platformdirs.user_cache_path("xpubuild") / "conda"
+    return make_lock(wanted, solver, environment=base_environment(), cache=cache, report=options.report)
 
 
 def file_name(recipe: str) -> str:
@@ -87,15 +82,12 @@ def _known(choice: Choice) -> Iterator[str]:
 def _wanted(choice: Choice) -> Wanted:
     tools = choice.recipe.toolchain
     if tools.conda is None or not tools.conda.packages or not tools.conda.channels:
-        raise UnsatisfiableError(
-            f"recipe '{choice.recipe.name}' lists no conda packages or no channels",
-            why="--packages conda installs the packages of toolchain.conda in the recipe",
-            fix="use --packages venv, or write a recipe that extends this one and has toolchain.conda",
-        )
-    return Wanted(
-        specifications(tools, _minor(choice.options.python)),
-        resolve(choice.options.conda_channel or tools.conda.channels),
-    )
+        what = f"recipe '{choice.recipe.name}' lists no conda packages or no channels"
+        why = "--packages conda installs the packages of toolchain.conda in the recipe"
+        fix = "use --packages venv, or write a recipe that extends this one and has toolchain.conda"
+        raise UnsatisfiableError(what, why=why, fix=fix)
+    channels = resolve(choice.options.conda_channel or tools.conda.channels)
+    return Wanted(specifications(tools, _minor(choice.options.python)), channels)
 
 
 def _minor(python: str | None) -> str:
@@ -104,11 +96,9 @@ def _minor(python: str | None) -> str:
         return f"{sys.version_info.major}.{sys.version_info.minor}"
     found = re.fullmatch(r"(?:.*/)?(?:python)?(3\.\d+)(?:\.\d+)?", python)
     if found is None:
-        raise UsageError(
-            f"--python {python} is not a version that conda can install",
-            why="with --packages conda, the interpreter is a conda package",
-            fix="pass a version, such as --python 3.12",
-        )
+        why = "with --packages conda, the interpreter is a conda package"
+        fix = "pass a version, such as --python 3.12"
+        raise UsageError(f"--python {python} is not a version that conda can install", why=why, fix=fix)
     return found[1]
 
 
@@ -116,9 +106,8 @@ def _read(path: Path) -> str:
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise RecipeError(
-            f"the conda lock {path} cannot be read", why=str(error), fix="check the path of --conda-lock"
-        ) from error
+        fix = "check the path of --conda-lock"
+        raise RecipeError(f"the conda lock {path} cannot be read", why=str(error), fix=fix) from error
     read_lock(text, name=str(path))
     return text
 
@@ -146,11 +135,6 @@ def conda_files(target: Target) -> dict[str, str]:
     return {**files, str(target.layout.root / NAME): target.conda_lock or ""}
 
 
-def conda_digest(target: Target) -> str:
-    """Return one number for what conda installs."""
-    return read_lock(target.conda_lock or "").digest
-
-
 def specifications(tools: Toolchain, python: str) -> tuple[str, ...]:
     """Return what is asked of the solver; ``{python}`` stands for the version of Python, such as 3.12."""
     return tuple(item.replace("{python}", python) for item in (tools.conda.packages if tools.conda else ()))
@@ -159,17 +143,12 @@ def specifications(tools: Toolchain, python: str) -> tuple[str, ...]:
 def _environment_step(target: Target, lock: CondaLock) -> Step:
     env, path = target.layout.env, str(target.layout.root / NAME)
     cache, python = str(target.cache / "conda"), lock.python
-    command = Command(
-        argv=(XPUBUILD, "plumbing", "conda-env", str(env), "--lock", path, "--cache", cache),
-        tuning=target.downloads.environment(),
-        portable=(shlex.join(["conda-lock", "install", "--prefix", str(env), path]),),
-    )
+    argv = (XPUBUILD, "plumbing", "conda-env", str(env), "--lock", path, "--cache", cache)
+    portable = (shlex.join(["conda-lock", "install", "--prefix", str(env), path]),)
+    command = Command(argv=argv, tuning=target.downloads.environment(), portable=portable)
     return Step(
-        id="env",
-        title=f"create conda environment with Python {python}",
-        commands=(command,),
-        proofs=(CondaEnvironmentProof(str(env), lock),),
-        inputs=(path,),
+        id="env", title=f"create conda environment with Python {python}", commands=(command,),
+        proofs=(CondaEnvironmentProof(str(env), lock),), inputs=(path,),
         outputs=(str(env), str(env.parent / f".{env.name}.conda")),
         witnesses=(
             str(target.layout.python),
@@ -177,7 +156,7 @@ def _environment_step(target: Target, lock: CondaLock) -> Step:
             *(str(env / "conda-meta" / f"{p.name}-{p.version}-{p.build}.json") for p in lock.packages),
         ),
         relevant={"python": python, "lock": lock.digest},
-    )
+    )  # fmt: skip
 
 
 def _left(target: Target, lock: CondaLock) -> dict[str, str]:

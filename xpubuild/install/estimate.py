@@ -89,12 +89,12 @@ def _by_recipe(target: Target, step: Step) -> Estimate:
 
 def edge_weights(target: Target, step: str) -> Mapping[str, float]:
     """Return the seconds of each edge that ninja logged of a component's build the last time."""
-    for root in _roots(target):
-        layout, name = Layout(root), step.partition(".")[0]
-        for path in ninja_log.find((layout.build / name, layout.src / name / "build")):
-            with contextlib.suppress(OSError):
-                runs = ninja_log.read(path)
-                return {edge_key(edge.output): edge.duration_s for _, edges in runs for edge in edges}
+    name, layouts = step.partition(".")[0], map(Layout, _roots(target))
+    folders = ((layout.build / name, layout.src / name / "build") for layout in layouts)
+    for path in (path for places in folders for path in ninja_log.find(places)):
+        with contextlib.suppress(OSError):
+            runs = ninja_log.read(path)
+            return {edge_key(edge.output): edge.duration_s for _, edges in runs for edge in edges}
     return {}
 
 

@@ -85,7 +85,7 @@ def wanted(
         # Upstream states no hash of some archives, and the lock has it.
         known = {name: item.sha256 for name, item in lock.archives.items()}
         for_python = for_python or lock.options.python
-    archives = tuple(replace(item, sha256=item.sha256 or known.get(item.key)) for item in inputs.archives)
+    archives = tuple(replace(item, sha256=item.sha256 or known.get(item.name)) for item in inputs.archives)
     pythons = python_lines(target.recipe, for_python, target.python_version)
     named = {(item.url, item.ref): item.commit for item in target.resolved.values()}
     named |= {(item.url, item.name): item.commit for item in target.patched.values()}
@@ -105,13 +105,9 @@ def _target(options: Options, store: RepositoryStore) -> Target:
     else:
         version = read_conda_lock(conda).python
     target = Target(
-        **vars(choice),
-        python_version=version,
-        conda_lock=conda,
-        cache=platformdirs.user_cache_path("xpubuild"),
-        requirements=requirement_texts(choice),
-        resolved=resolved,
-    )
+        **vars(choice), python_version=version, conda_lock=conda, resolved=resolved,
+        cache=platformdirs.user_cache_path("xpubuild"), requirements=requirement_texts(choice),
+    )  # fmt: skip
     return with_patches(target, replace(store, cache=target.cache, stocks=(store.cache, *store.stocks)))
 
 
@@ -147,10 +143,8 @@ class Fetch:
             return self._look()
         depot, inputs = Depot.open(self.path, create=True, damaged=True), self.wanted.inputs
         teller = Teller(self.sink)
-        steps = [
-            (f"{item.component}.source", f"{item.component} at {item.pin.commit[:12]}")
-            for item in inputs.repositories
-        ]
+        pins = [(item.component, item.pin.commit) for item in inputs.repositories]
+        steps = [(f"{name}.source", f"{name} at {commit[:12]}") for name, commit in pins]
         with (
             teller.run(inputs.recipe, str(self.path), [_CHECK, *steps, _PACKAGES]),
             depot.writing(cancel=self.cancel, report=teller.notice),
@@ -189,22 +183,15 @@ class Fetch:
                 {**{name: getattr(entry, name) for name in _FILE}, "new": entry.id not in before.entries}
                 for entry in needed.files
             ],
-            unknown=unknown,
-            damaged=plain(tuple(damaged)),
-            summary=_totals(after, before),
-        )
+            unknown=unknown, damaged=plain(damaged), summary=_totals(after, before),
+        )  # fmt: skip
 
     def _document(self, **parts: Any) -> dict[str, Any]:
         return {
-            "schema": "xpubuild.fetch/1",
-            "status": "ok",
-            "mirror": str(self.path),
-            "recipe": self.wanted.inputs.recipe,
-            "pythons": list(self.wanted.pythons),
-            "set": None,
-            **{name: [] for name in ("repositories", "files", "unknown", "damaged")},
-            **parts,
-        }
+            "schema": "xpubuild.fetch/1", "status": "ok", "mirror": str(self.path),
+            "recipe": self.wanted.inputs.recipe, "pythons": list(self.wanted.pythons), "set": None,
+            **{name: [] for name in ("repositories", "files", "unknown", "damaged")}, **parts,
+        }  # fmt: skip
 
     def _look(self) -> dict[str, Any]:
         """Refuse a depot that is damaged or lacks something."""
@@ -249,7 +236,7 @@ class Fetch:
             ],
             "requirements": [[one.name, one.text] for one in inputs.requirements],
             # Not the hash: a recipe often has none where a lock of it does.
-            "archives": [[one.key, one.url] for one in inputs.archives],
+            "archives": [[one.name, one.url] for one in inputs.archives],
             "conda": self.wanted.conda_lock,
         })  # fmt: skip
 
@@ -270,14 +257,12 @@ class Fetch:
     def _set(self, found: Iterable[Tree], files: Iterable[Entry]) -> DepotSet:
         uses = {use for tree in found for use in tree.uses()}
         return DepotSet(
-            recipe=self.wanted.inputs.recipe,
-            pythons=self.wanted.pythons,
+            recipe=self.wanted.inputs.recipe, pythons=self.wanted.pythons,
             repositories=tuple(
                 sorted(uses, key=lambda use: (use.component, use.configure_time, use.url, use.path))
             ),
-            files=tuple({entry.id: entry for entry in files}.values()),
-            inputs=self._asked(),
-        )
+            files=tuple({entry.id: entry for entry in files}.values()), inputs=self._asked(),
+        )  # fmt: skip
 
     def _whole(self, index: Index, sets: Iterable[DepotSet], teller: Teller) -> Iterator[DepotSet]:
         """Yield the sets of earlier fetches that have all they need; the others have to be fetched again."""

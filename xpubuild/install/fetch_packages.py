@@ -70,10 +70,7 @@ def remote_files(inputs: Inputs, conda_lock: str | None) -> list[Archive]:
         RecipeError: it is no conda-lock.yml in which every package has a sha256.
     """
     packages = read_lock(conda_lock).packages if conda_lock is not None else ()
-    return [
-        *(package.archive for package in packages),
-        *(Archive(item.key, item.url, item.sha256) for item in inputs.archives if item.url is not None),
-    ]
+    return [*(package.archive for package in packages), *inputs.archives]
 
 
 def keep_conda_lock(depot: Depot, recipe: str, text: str) -> Entry:

@@ -13,6 +13,7 @@ from xpubuild.install.source_steps import pin_of
 from xpubuild.install.target import Target
 from xpubuild.recipe.model import ConfigureTime
 from xpubuild.resources import ops_project_dir
+from xpubuild.supply.archives import Archive
 from xpubuild.supply.depot.entries import RepositoryUse
 from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.embedded import materialise
@@ -45,26 +46,12 @@ class RequirementFile:
 
 
 @frozen
-class Archive:
-    """An archive that a build would download itself.
-
-    ``url`` is None where nobody knows it before the build, ``sha256`` where upstream states none.
-    """
-
-    component: str
-    name: str
-    url: str | None
-    sha256: str | None = None
-
-    @property
-    def key(self) -> str:
-        """The name of this archive in a mirror and a lock."""
-        return f"{self.component}.{self.name}"
-
-
-@frozen
 class Inputs:
-    """Everything a build takes from outside, but for the machine itself; ``embedded`` comes with xpubuild."""
+    """Everything a build takes from outside, but for the machine itself; ``embedded`` comes with xpubuild.
+
+    ``archives`` are those that a build would download itself, named COMPONENT.NAME; of ``unknown`` ones,
+    (component, name), nobody knows the URL before the build.
+    """
 
     recipe: str
     python_version: str
@@ -72,6 +59,7 @@ class Inputs:
     embedded: tuple[Repository, ...]
     requirements: tuple[RequirementFile, ...]
     archives: tuple[Archive, ...] = ()
+    unknown: tuple[tuple[str, str], ...] = ()
 
 
 def embedded(folder: Path, commit: str) -> Pin:
@@ -82,11 +70,9 @@ def embedded(folder: Path, commit: str) -> Pin:
     """
     made = materialise(ops_project_dir(), folder)
     if made.commit != commit:
-        raise SourceIntegrityError(
-            f"the embedded sources are at commit {made.commit}, but the recipe pins {commit}",
-            why="the recipe is for another version of xpubuild, or an embedded file was changed",
-            fix="reinstall xpubuild, or pin that commit in the recipe",
-        )
+        what = f"the embedded sources are at commit {made.commit}, but the recipe pins {commit}"
+        why = "the recipe is for another version of xpubuild, or an embedded file was changed"
+        raise SourceIntegrityError(what, why=why, fix="reinstall xpubuild, or pin that commit in the recipe")
     return made
 
 
@@ -96,7 +82,8 @@ def inputs_of(target: Target) -> Inputs:
     Raises:
         RecipeError: a source has no commit.
     """
-    repositories, carried, archives = list[Repository](), list[Repository](), list[Archive]()
+    repositories, carried = list[Repository](), list[Repository]()
+    archives, unknown = list[Archive](), list[tuple[str, str]]()
     bases = {item.commit: item.base for item in target.patched.values()}
     indexes: dict[str, tuple[str, ...]] = {}
     for name in target.components:
@@ -108,19 +95,17 @@ def inputs_of(target: Target) -> Inputs:
             clones = tuple(item for item in source.configure_time if item.when in ("always", target.device))
             kind = repositories if source.embedded is None else carried
             kind.append(Repository(name, pin_of(target, name), clones, bases))
-            needed = sorted(needed_archives(target, name).items())
-            archives += [Archive(name, key, item.url, item.sha256) for key, item in needed]
-    return Inputs(
-        recipe=target.recipe.name,
-        python_version=target.python_version,
-        repositories=tuple(repositories),
-        embedded=tuple(carried),
-        requirements=tuple(
-            RequirementFile(name, target.requirements[name], indexes.get(name, ()))
-            for name in target.requirement_names()
-        ),
-        archives=tuple(archives),
+            for key, item in sorted(needed_archives(target, name).items()):
+                if item.url is None:
+                    unknown.append((name, key))
+                else:
+                    archives.append(Archive(f"{name}.{key}", item.url, item.sha256))
+    files = tuple(
+        RequirementFile(name, target.requirements[name], indexes.get(name, ()))
+        for name in target.requirement_names()
     )
+    sources = tuple(repositories), tuple(carried), files, tuple(archives), tuple(unknown)
+    return Inputs(target.recipe.name, target.python_version, *sources)
 
 
 @frozen
@@ -185,8 +170,5 @@ def trees(item: Repository, store: RepositoryStore, report: Report) -> Iterator[
 
 def unknown_archives(inputs: Inputs) -> list[str]:
     """Return what cannot be fetched because nobody knows from where it comes."""
-    return [
-        f"it is not known from where the build of {item.component} downloads its {item.name}"
-        for item in inputs.archives
-        if item.url is None
-    ]
+    text = "it is not known from where the build of {} downloads its {}"
+    return [text.format(*item) for item in inputs.unknown]

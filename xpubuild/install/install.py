@@ -29,22 +29,19 @@ from xpubuild.engine.runner import needed_for, notify, run_plan
 from xpubuild.engine.state import StepState, plan_states
 from xpubuild.engine.temporary import DRAFT
 from xpubuild.errors import FetchError, NoSpaceError, SourceIntegrityError, UsageError, XpuBuildError
-from xpubuild.frozen import frozen
 from xpubuild.install.estimate import forecasting
 from xpubuild.install.kept import unanswered, with_stores
 from xpubuild.install.options import Options, is_lock
 from xpubuild.install.receipt import make_receipt
 from xpubuild.install.resolve import keep_resolved, prepare
+from xpubuild.install.results import Results
 from xpubuild.install.target import Prepared
 from xpubuild.machine.envmark import MARK as ENV_MARK
 from xpubuild.recipe.load import load
-from xpubuild.workspace.layout import Layout
-from xpubuild.workspace.modulefile import Modules
+from xpubuild.workspace.layout import RUN_FILES, Layout
 from xpubuild.workspace.moved import require_in_place
-from xpubuild.workspace.shared import share_workspace
 from xpubuild.workspace.status import plan_document
 
-_OURS = frozenset({"journal.db", "journal.db-wal", "journal.db-shm", ".lock", ".lock.owner"})
 _GIB = 1 << 30
 
 
@@ -70,10 +67,8 @@ def prepare_as_asked(options: Options, *, cancel: Cancel | None = None) -> Prepa
 
 def _lock_beside(options: Options) -> Path:
     if options.recipe is None:
-        raise UsageError(
-            "--locked needs a recipe or a lock",
-            fix="pass a recipe, to use RECIPE.lock.yaml in the current folder, or a lock with --lock FILE",
-        )
+        fix = "pass a recipe, to use RECIPE.lock.yaml in the current folder, or a lock with --lock FILE"
+        raise UsageError("--locked needs a recipe or a lock", fix=fix)
     return Path(f"{load(options.recipe).recipe.name}.lock.yaml").absolute()
 
 
@@ -88,33 +83,20 @@ def open_workspace(root: Path) -> None:
         try:
             root.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, FileNotFoundError) as error:  # a file; the file system of /proc
-            raise UsageError(
-                f"the workspace {root} cannot be created",
-                why=str(error.strerror),
-                fix="use another folder with --workspace",
-            ) from error
+            why = str(error.strerror)
+            fix = "use another folder with --workspace"
+            raise UsageError(f"the workspace {root} cannot be created", why=why, fix=fix) from error
         present = {entry.name for entry in root.iterdir() if not entry.name.startswith(DRAFT)}
-    if "journal.db" not in present and present - _OURS and not _was_ours(root):
-        raise UsageError(
-            f"the folder {root} is not empty and not a workspace of xpubuild",
-            why=f"it has {', '.join(sorted(present - _OURS)[:5])}; installing there could overwrite them",
-            fix="use an empty or new folder with --workspace",
-        )
+    others = sorted(present.difference(RUN_FILES))
+    if "journal.db" not in present and others and not _was_ours(root):
+        why = f"it has {', '.join(others[:5])}; installing there could overwrite them"
+        fix = "use an empty or new folder with --workspace"
+        raise UsageError(f"the folder {root} is not empty and not a workspace of xpubuild", why=why, fix=fix)
 
 
 def _was_ours(root: Path) -> bool:
     """Whether a folder without a journal was made by xpubuild all the same."""
     return (root / "receipt.json").is_file() or (root / "env" / ENV_MARK).is_file()
-
-
-@frozen
-class Results:
-    """What is made of a build for others, beside the workspace: the options of these names."""
-
-    wheel_dir: Path | None = None
-    sign_key: Path | None = None
-    libtorch: Path | None = None
-    modules: Modules | None = None
 
 
 _IN_THE_WORKSPACE = Results()
@@ -131,9 +113,7 @@ def apply(
     """
     check_until(prepared.plan, until)
     plan = prepared.plan
-    if results.modules is not None:
-        described = {"recipe": plan.recipe, "summary": plan.summary, "lock_digest": plan.lock_digest}
-        results.modules.require_place(Path(plan.workspace), described)
+    results.require_possible(prepared)
     with entered(prepared, "install", sink=sink, cancel=cancel, until=until) as (lock, journal, states):
         prepared = with_stores(prepared, [name for name, state in states.items() if state.done])
         plan = prepared.plan
@@ -158,46 +138,15 @@ def apply(
 
             made = write_documents(receipt, layout.sbom, results.sign_key)
             journal.add_made("install", [str(path) for path in made])
-            receipt |= _published(prepared, receipt, results, cancel)
+            if len(receipt["wheels"]) > 1:
+                from xpubuild.artifacts.audit_checks import check_documents
+
+                check_documents(receipt["wheels"])
+            receipt |= results.publish(prepared, receipt, cancel)
         except XpuBuildError:
             lost(receipt)
             raise
     return receipt
-
-
-def _published(
-    prepared: Prepared, receipt: dict[str, Any], results: Results, cancel: Cancel
-) -> dict[str, Any]:
-    """Put what was built where others use it; return what the receipt that is printed says of it.
-
-    Raises:
-        XpuBuildError: what was built stays built.
-    """
-    root, found = Path(prepared.plan.workspace), dict[str, Any]()
-    if len(receipt["wheels"]) > 1:
-        from xpubuild.artifacts.audit_checks import check_documents
-
-        check_documents(receipt["wheels"])
-    places = list(receipt["published"])
-    if results.wheel_dir is not None:
-        from xpubuild.install.wheel_folder import fill_wheel_folder
-
-        places.append(str(results.wheel_dir))
-        found["wheel_dir"] = fill_wheel_folder(prepared, receipt, results.wheel_dir, cancel)
-    if results.libtorch is not None:
-        from xpubuild.install.libtorch import write_libtorch
-
-        found["libtorch"] = write_libtorch(prepared, results.libtorch, cancel)
-    if results.modules is not None and receipt["status"] == "complete":
-        found["modulefile"] = str(results.modules.write(root, receipt))
-        places.append(found["modulefile"])
-    elif any(Path(path).is_file() for path in places):
-        with files.explained(root, "sharing the workspace that a modulefile leads to"):
-            share_workspace(root)  # what was installed since then is as closed as the umask has it
-    if places:
-        receipt["published"] = [path for path in dict.fromkeys(places) if Path(path).exists()]
-        files.write_json(Layout(root).receipt, receipt)
-    return found
 
 
 @contextlib.contextmanager
@@ -290,11 +239,8 @@ def check_until(plan: Plan, until: str | None) -> None:
     """
     names = [step.id for step in plan.steps]
     if until is not None and until not in names:
-        raise UsageError(
-            f"the plan has no step '{until}'",
-            why=f"its steps are: {', '.join(names)}",
-            fix="use one of them with --until",
-        )
+        why = f"its steps are: {', '.join(names)}"
+        raise UsageError(f"the plan has no step '{until}'", why=why, fix="use one of them with --until")
 
 
 def no_room(prepared: Prepared, todo: Collection[str]) -> NoSpaceError | None:
@@ -303,12 +249,10 @@ def no_room(prepared: Prepared, todo: Collection[str]) -> NoSpaceError | None:
     free, needs = target.host["disk"]["free_bytes"], prepared.disk_gib
     if prepared.plan.steps[0].id not in todo or free is None or free >= needs * _GIB:
         return None
-    return NoSpaceError(
-        f"{root} has {free / _GIB:.1f} GiB free, recipe '{prepared.plan.recipe}' needs about {needs:g} GiB",
-        why="sources, build trees, the Python environment and wheels are all kept in the workspace",
-        fix="free some space, or use a folder on a larger disk with --workspace",
-        commands=(f"df -h {existing_quoted(root)}",),
-    )
+    what = f"{root} has {free / _GIB:.1f} GiB free, recipe '{prepared.plan.recipe}' needs about {needs:g} GiB"
+    why = "sources, build trees, the Python environment and wheels are all kept in the workspace"
+    fix = "free some space, or use a folder on a larger disk with --workspace"
+    return NoSpaceError(what, why=why, fix=fix, commands=(f"df -h {existing_quoted(root)}",))
 
 
 def foreseen(prepared: Prepared, todo: Collection[str], cancel: Cancel) -> tuple[XpuBuildError, ...]:

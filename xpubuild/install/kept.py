@@ -91,9 +91,9 @@ def with_stores(prepared: Prepared, done: Collection[str]) -> Prepared:
     if not wanted or not target.stores or edits:
         return prepared
     try:
-        contents = Contents(platformdirs.user_cache_path("xpubuild") / "answers")
-        machine = _Machine(_toolchain(target), contents)
-        keepers = {step.id: _keeper(prepared, step, builds[step.id], machine) for step in wanted}
+        machine = (_toolchain(target), Contents(platformdirs.user_cache_path("xpubuild") / "answers"))
+        here = machine_inputs(*machine)
+        keepers = {step.id: _keeper(prepared, step, builds[step.id], machine, here) for step in wanted}
     except XpuBuildError:  # of tools without which nothing is built either
         return prepared
     every = tuple(replace(step, keeper=keepers.get(step.id, step.keeper)) for step in plan.steps)
@@ -107,53 +107,42 @@ def unanswered(plan: Plan) -> tuple[str, ...]:
     return tuple(dict.fromkeys(lines))
 
 
-class _Machine:
-    """What of this machine decides a build: the tools alone, or all of the system, which takes longer."""
-
-    def __init__(self, tools: Toolchain, contents: Contents) -> None:
-        self.tools, self.contents = tools, contents
-        self.short = machine_inputs(tools, contents)
-
-    def whole(self, tools: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Return the tools, as given or as they were at first, and the system."""
-        return {**(tools or self.short), **system_inputs(self.tools, self.contents)}
-
-
-def _keeper(prepared: Prepared, step: Step, name: str, machine: _Machine) -> WheelKeeper:
+def _keeper(
+    prepared: Prepared, step: Step, name: str, machine: tuple[Toolchain, Contents], here: Mapping[str, Any]
+) -> WheelKeeper:
     target, plan = prepared.target, prepared.plan
     dist, places = canonicalize_name(target.component(name).dist), places_of(target)
 
-    def of(found: Mapping[str, Any]) -> dict[str, Any]:
-        return build_inputs(plan, step.id, dist, found, places)
+    def of(tools: Mapping[str, Any], *, whole: bool = False) -> dict[str, Any]:
+        """Return what decides the build: the tools alone, or all of the system, which takes longer."""
+        system = system_inputs(*machine) if whole else {}
+        return build_inputs(plan, step.id, dist, {**tools, **system}, places)
 
     # A wheel of these tools is taken where all that its build read and looked for is here as it was there;
     # else one that was built with the same system.
-    short = of(machine.short)
+    short = of(here)
     found = look_up(target.stores, dist, identity(short), _SECONDS)
-    differs = "" if found.record is None else unlike(found.record, machine.contents)
+    differs = "" if found.record is None else unlike(found.record, machine[1])
     inputs = short
     if found.record is None or differs:
-        inputs = of(machine.whole())
+        inputs = of(here, whole=True)
         found = look_up(target.stores, dist, identity(inputs), _SECONDS)
         if differs and found.record is None:
             found = replace(found, differs=f"what its build read or looked for: {differs}")
 
     @functools.cache
     def kept_as() -> tuple[Mapping[str, Any], Reads]:
-        own = inputs
-        reads = None
         # What the store wants to know never fails a finished build.
         with contextlib.suppress(XpuBuildError, OSError):
             # One record has the name: where its wheel is of another system, this one is kept as of all.
-            reads = None if differs else _reads(target, name, machine)
+            if not differs and (reads := _reads(target, name, *machine)) is not None:
+                return short, reads
         with contextlib.suppress(XpuBuildError, OSError):
-            if reads is not None or inputs is short:
-                own = short if reads is not None else of(machine.whole())
-        return own, reads or Reads({}, {})
+            return of(here, whole=True) if inputs is short else inputs, Reads({}, {})
+        return inputs, Reads({}, {})
 
     def again() -> str:
-        tools = machine_inputs(machine.tools, machine.contents)
-        return identity(of(tools if inputs is short else machine.whole(tools)))
+        return identity(of(machine_inputs(*machine), whole=inputs is not short))
 
     def record(
         wheel: Path, evidence: Sequence[Mapping[str, Any]], commands: Sequence[Mapping[str, Any]]
@@ -161,74 +150,54 @@ def _keeper(prepared: Prepared, step: Step, name: str, machine: _Machine) -> Whe
         audit = next((dict(item["audit"]) for item in evidence if isinstance(item.get("audit"), dict)), {})
         require_movable(audit, plan.workspace)
         own, reads = kept_as()
+        built = {
+            "xpubuild": __version__, "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "recipe": plan.recipe,
+            "lock_digest": plan.lock_digest,
+            "host": {field: target.host.get(field) for field in ("os", "cpu")},
+        }  # fmt: skip
         return Record(
-            identity(own),
-            dist,
-            file=wheel.name,
-            sha256=file_sha256(wheel),
-            size=wheel.stat().st_size,
-            inputs=own,
-            audit={**audit, "wheel": wheel.name},
+            identity(own), dist, file=wheel.name, sha256=file_sha256(wheel), size=wheel.stat().st_size,
+            inputs=own, audit={**audit, "wheel": wheel.name},
             commands=tuple({field: item.get(field) for field in _COMMAND} for item in commands),
-            read=reads.read,
-            searched=reads.searched,
-            built={
-                "xpubuild": __version__,
-                "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-                "recipe": plan.recipe,
-                "lock_digest": plan.lock_digest,
-                "host": {field: target.host.get(field) for field in ("os", "cpu")},
-            },
-        )
+            read=reads.read, searched=reads.searched, built=built,
+        )  # fmt: skip
 
     folders = () if read_only(target.options.store_read_only, os.environ) else target.stores
-    return WheelKeeper(
-        identity=identity(inputs),
-        found=found,
-        writable=[item for item in folders if isinstance(item, FolderStore) and item.can_write()],
-        again=again,
-        record=record,
-        kept_as=lambda: identity(kept_as()[0]),
-    )
+    writable = [item for item in folders if isinstance(item, FolderStore) and item.can_write()]
+    return WheelKeeper(identity(inputs), found, writable, again, record, lambda: identity(kept_as()[0]))
 
 
-def _reads(target: Target, name: str, machine: _Machine) -> Reads | None:
+def _reads(target: Target, name: str, tools: Toolchain, contents: Contents) -> Reads | None:
     """Return what a build read; None where that is not known, as of all that setuptools builds."""
     build, env = target.layout.build / name, target.layout.env
     if not look(Path(source_folder(target, name))).scikit:
         return None
-    ninja = shutil.which("ninja", path=f"{env / 'bin'}{os.pathsep}{machine.tools.search_path}")
+    ninja = shutil.which("ninja", path=f"{env / 'bin'}{os.pathsep}{tools.search_path}")
     if ninja is None:
         return None
-    places = search_places(machine.tools, machine.contents)
-    return build_reads(build, [target.layout.root], places, ninja, machine.tools.environment)
+    places = search_places(tools, contents)
+    return build_reads(build, [target.layout.root], places, ninja, tools.environment)
 
 
 def _toolchain(target: Target) -> Toolchain:
     base, oneapi = base_environment(), target.oneapi
     return Toolchain(
-        cc=target.compilers.cc,
-        cxx=target.compilers.cxx,
+        cc=target.compilers.cc, cxx=target.compilers.cxx, search_path=base["PATH"],
         environment=base if oneapi is None else oneapi.over(base),
-        search_path=base["PATH"],
         # That of conda is one of the packages which the lock names.
         python=target.python if target.conda_lock is None else "",
         oneapi={str(item["name"]): Path(str(item["path"])) for item in (oneapi.components if oneapi else ())},
         ocloc=oneapi is not None,
-    )
+    )  # fmt: skip
 
 
 def places_of(target: Target) -> dict[str, str]:
     """Return the paths that differ between users and machines, and the words that stand for them."""
-    root = str(target.layout.root)
+    root, compilers = str(target.layout.root), target.compilers
     return {
-        quote(root): "{workspace}",
-        target.python: "{python}",
-        target.compilers.cc: "{cc}",
-        target.compilers.cxx: "{cxx}",
-        str(target.cache): "{cache}",
-        root: "{workspace}",
-    }
+        quote(root): "{workspace}", target.python: "{python}", compilers.cc: "{cc}", compilers.cxx: "{cxx}",
+        str(target.cache): "{cache}", root: "{workspace}",
+    }  # fmt: skip
 
 
 def require_movable(audit: Mapping[str, Any], workspace: str) -> None:
@@ -240,11 +209,9 @@ def require_movable(audit: Mapping[str, Any], workspace: str) -> None:
     for item in audit.get("objects", ()):
         for entry in item["rpath"]:
             if f"{entry}/".startswith(f"{workspace}/"):
-                raise AuditError(
-                    f"{item['path']} looks for libraries in this workspace",
-                    why=f"its RPATH has {entry}",
-                    fix="set the RPATH of the build to $ORIGIN",
-                )
+                why = f"its RPATH has {entry}"
+                fix = "set the RPATH of the build to $ORIGIN"
+                raise AuditError(f"{item['path']} looks for libraries in this workspace", why=why, fix=fix)
 
 
 # --- the work of ``xpubuild store`` -----------------------------------------------------------------------
@@ -295,10 +262,8 @@ def folder_stores(places: Sequence[Path | Location]) -> list[FolderStore]:
     trust, folders = trust_from(os.environ), [place for place in places if isinstance(place, Path)]
     for place in places:
         if isinstance(place, Location):
-            raise UsageError(
-                f"the store {place} is on a server, and servers are only read",
-                fix="run the command there with the folder of the store, or copy a folder with rsync",
-            )
+            fix = "run the command there with the folder of the store, or copy a folder with rsync"
+            raise UsageError(f"the store {place} is on a server, and servers are only read", fix=fix)
     return [own_store(trust), *(FolderStore(place, trust) for place in folders)]
 
 
@@ -328,12 +293,9 @@ def push(places: Sequence[Path | Location]) -> Copies:
         store.make()
         require_there([store])
         if why := store.why_not():
-            raise ToolchainError(
-                f"the store {store.name} is not used",
-                why=why,
-                fix="if you trust all who can write to it, add it to trust.stores of a configuration file",
-                commands=("xpubuild config",),
-            )
+            what = f"the store {store.name} is not used"
+            fix = "if you trust all who can write to it, add it to trust.stores of a configuration file"
+            raise ToolchainError(what, why=why, fix=fix, commands=("xpubuild config",))
     copies = Copies()
     for (path, found), store in itertools.product(list(own.records()), others):
         if isinstance(found, Record):

@@ -43,11 +43,9 @@ def make_lock(prepared: Prepared, *, report: Report, cancel: Cancel | None = Non
     """
     target, cancel = prepared.target, Cancel() if cancel is None else cancel
     if target.dirty:
-        raise UsageError(
-            f"a lock cannot include local changes in {', '.join(target.dirty)}",
-            why="they are not committed, so nobody else can build them",
-            fix="commit them to a repository, pin that commit in your own recipe, and lock that recipe",
-        )
+        what = f"a lock cannot include local changes in {', '.join(target.dirty)}"
+        fix = "commit them to a repository, pin that commit in your own recipe, and lock that recipe"
+        raise UsageError(what, why="they are not committed, so nobody else can build them", fix=fix)
     found, store = inputs_of(target), git_store(target, cancel=cancel)
     repositories = {item.component: _fetched(item, store, target, report) for item in found.repositories}
     repositories |= {item.component: _embedded(item, store, target) for item in found.embedded}
@@ -65,11 +63,8 @@ def lock_of(prepared: Prepared, repositories: Mapping[str, Tree], unpacked: Mapp
         "recipe": recipe_of(target),
         "plan": prepared.plan.lock_digest,
         "options": {
+            **{key: getattr(target, key) for key in ("variant", "arch", "cxx11_abi", "components")},
             "target": target.device,
-            "variant": target.variant,
-            "arch": target.arch,
-            "cxx11_abi": target.cxx11_abi,
-            "components": target.components,
             "packages": "venv" if target.conda_lock is None else "conda",
             "python": ".".join(target.python_version.split(".")[:2]),
         },
@@ -82,11 +77,9 @@ def lock_of(prepared: Prepared, repositories: Mapping[str, Tree], unpacked: Mapp
     try:
         return validated(_clean(document))
     except ValueError as error:
-        raise RecipeError(
-            f"recipe '{target.recipe.name}' cannot be locked",
-            why=str(error),
-            fix="correct this value in the recipe or in the files that it references",
-        ) from error
+        why = str(error)
+        fix = "correct this value in the recipe or in the files that it references"
+        raise RecipeError(f"recipe '{target.recipe.name}' cannot be locked", why=why, fix=fix) from error
 
 
 def recipe_of(target: Target) -> dict[str, Any]:
@@ -114,11 +107,10 @@ def _fetched(item: Repository, store: RepositoryStore, target: Target, report: R
     for one in cloned:
         asked, url = one.asked, clean_url(one.url)
         if asked is None or asked.asked_for is None or one.pin is None:
-            raise RecipeError(
-                f"the lock of {item.component} would be incomplete: {url} is cloned at an unknown commit",
-                why=one.note.replace(one.url, url) or "neither the tree nor the recipe has a commit or tag",
-                fix="set 'commit' or 'ref' in that entry of configure_time in your own recipe",
-            )
+            what = f"the lock of {item.component} would be incomplete: {url} is cloned at an unknown commit"
+            why = one.note.replace(one.url, url) or "neither the tree nor the recipe has a commit or tag"
+            fix = "set 'commit' or 'ref' in that entry of configure_time in your own recipe"
+            raise RecipeError(what, why=why, fix=fix)
         known[asked.path or url] = _tree(store, one, asked.asked_for, target)
     return _tree(store, top, item.pin.ref, target).model_copy(update={"configure_time": known})
 
@@ -128,8 +120,8 @@ def _tree(store: RepositoryStore, found: Found, ref: str | None, target: Target)
     for node in found.nodes:
         git_dir = store.mirror(node.url, node.commit).path
         answer = store.git.query(["rev-parse", "--verify", f"{node.commit}^{{tree}}"], git_dir=git_dir)
-        require(answer, f"reading the tree of commit {node.commit}")
-        nodes[node.path] = Tree(url=clean_url(node.url), commit=node.commit, tree=answer.text)
+        tree = require(answer, f"reading the tree of commit {node.commit}")
+        nodes[node.path] = Tree(url=clean_url(node.url), commit=node.commit, tree=tree)
     top = nodes.pop("")
     more: dict[str, Any] = {"ref": ref, "submodules": dict(sorted(nodes.items()))}
     if (made := target.patched.get(top.commit)) is not None:
@@ -160,16 +152,14 @@ def _archives(target: Target, report: Report, cancel: Cancel) -> Iterator[tuple[
     """Yield the archives of a plan; what neither mirror nor cache have is downloaded into the cache."""
     downloads = target.downloads
     supply = archives.Supply(target.cache / "archives", downloads.mirror, downloads.offline, cancel)
-    for item in inputs_of(target).archives:
-        if item.url is None:
-            raise RecipeError(
-                f"the lock of {item.component} would be incomplete: its build downloads {item.name} from an"
-                " unknown URL",
-                why="the recipe does not have it",
-                fix=f"set components.{item.component}.build.archives.{item.name}.url in your own recipe",
-            )
-        kept = archives.bring(archives.Archive(item.name, item.url, item.sha256), supply, report)
-        yield item.key, Archive(
+    every = inputs_of(target)
+    for component, name in every.unknown:
+        what = f"the lock of {component} would be incomplete: its build downloads {name} from an unknown URL"
+        fix = f"set components.{component}.build.archives.{name}.url in your own recipe"
+        raise RecipeError(what, why="the recipe does not have it", fix=fix)
+    for item in every.archives:
+        kept = archives.bring(item, supply, report)
+        yield item.name, Archive(
             url=clean_url(item.url), sha256=kept.sha256, size=kept.size,
             hash_from="upstream" if item.sha256 else "first download",
         )  # fmt: skip

@@ -222,11 +222,9 @@ def write_lock(lock: Lock, path: Path) -> tuple[dict[str, Any], str]:
         NoSpaceError, ToolchainError: it cannot be written.
     """
     if not path.parent.is_dir():
-        raise UsageError(
-            f"the lock cannot be written to {path}",
-            why=f"the folder {path.parent} does not exist",
-            fix="use another --output, or create the folder",
-        )
+        why = f"the folder {path.parent} does not exist"
+        fix = "use another --output, or create the folder"
+        raise UsageError(f"the lock cannot be written to {path}", why=why, fix=fix)
     old, problem = None, ""
     if path.exists():
         try:
@@ -237,16 +235,11 @@ def write_lock(lock: Lock, path: Path) -> tuple[dict[str, Any], str]:
         write_atomic(reached_by(path, "--output"), dump(lock).encode("ascii"))
     trees = [tree for top in lock.repositories.values() for tree in (top, *top.configure_time.values())]
     document = {
-        "schema": "xpubuild.written-lock/1",
-        "recipe": lock.name,
-        "file": str(path),
-        "lock": lock.digest,
-        "repositories": sum(1 + len(tree.submodules) for tree in trees),
-        "archives": len(lock.archives),
-        "pins": sum(len(file.pins) for file in lock.requirements.values()),
-        "changed": old != lock,
-        "differences": plain(tuple(differences(old, lock, "exact")) if old is not None else ()),
-    }
+        "schema": "xpubuild.written-lock/1", "recipe": lock.name, "file": str(path), "lock": lock.digest,
+        "repositories": sum(1 + len(tree.submodules) for tree in trees), "archives": len(lock.archives),
+        "pins": sum(len(file.pins) for file in lock.requirements.values()), "changed": old != lock,
+        "differences": plain(differences(old, lock, "exact") if old is not None else ()),
+    }  # fmt: skip
     return document, problem
 
 

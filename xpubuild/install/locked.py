@@ -84,13 +84,9 @@ def check_lock(
         here = make_lock(prepared, report=report, cancel=cancel)
     found = differences(lock, here, policy)
     document = {
-        "schema": "xpubuild.verify-lock/1",
-        "status": "differs" if found else "ok",
-        "recipe": lock.name,
-        "lock": lock.digest,
-        "policy": policy,
-        "differences": plain(tuple(found)),
-    }
+        "schema": "xpubuild.verify-lock/1", "status": "differs" if found else "ok", "recipe": lock.name,
+        "lock": lock.digest, "policy": policy, "differences": plain(found),
+    }  # fmt: skip
     return document, mismatch(lock, found) if found else None
 
 
@@ -113,20 +109,15 @@ def options_of(lock: Lock, options: Options) -> Options:
         raise changed(lock, f"the lock has {' and '.join(unknown)}, recipe '{recipe.name}' does not")
     trees = [tree for top in lock.repositories.values() for tree in (top, *top.configure_time.values())]
     return replace(
-        options,
-        recipe=name,
-        with_=tuple(stated.components),
+        options, recipe=name, with_=tuple(stated.components),
         without=tuple(item for item in recipe.components if item not in stated.components),
-        cxx11_abi=str(stated.cxx11_abi),
-        target=stated.target,
-        variant=stated.variant,
+        cxx11_abi=str(stated.cxx11_abi), target=stated.target, variant=stated.variant,
         # A build for the CPU may not ask for AOT targets; those in its lock are the recipe's.
         arch=tuple(stated.arch) if stated.target == "xpu" else (),
-        python=options.python or _interpreter(lock),
-        packages=stated.packages,
+        python=options.python or _interpreter(lock), packages=stated.packages,
         resolved=resolved_of(lock, recipe),
         patches={tree.base: tree.patch for tree in trees if tree.base and tree.patch is not None},
-    )
+    )  # fmt: skip
 
 
 def changed(lock: Lock, what: str, why: str = "") -> LockMismatchError:
@@ -177,14 +168,10 @@ def _require_no_contradiction(lock: Lock, options: Options) -> None:
         *(("--with", name, None) for name in options.with_ if name not in stated.components),
         *(("--without", name, "this component") for name in options.without if name in stated.components),
     )
-    found = [(name, asked, has) for name, asked, has in pairs if asked is not None and asked != has]
-    if found:
-        name, asked, has = found[0]
-        raise LockMismatchError(
-            f"{name} {asked} does not match the lock: {has or 'none'}",
-            why="a locked install builds exactly what the lock says",
-            fix=f"omit {name}, or create a new lock",
-        )
+    for name, asked, has in (pair for pair in pairs if pair[1] not in (None, pair[2])):
+        why = "a locked install builds exactly what the lock says"
+        fix = f"omit {name}, or create a new lock"
+        raise LockMismatchError(f"{name} {asked} does not match the lock: {has or 'none'}", why=why, fix=fix)
 
 
 def require_match(lock: Lock, prepared: Prepared, policy: Policy = "compatible") -> None:
@@ -221,7 +208,7 @@ def mismatch(lock: Lock, found: Sequence[Difference], *, downloaded: bool = Fals
         why="; ".join(item.text for item in ordered[:_MOST_SHOWN]),
         fix="build with the recipe, options and machine that the lock was created for, or create a new lock",
         commands=(f"xpubuild lock {lock.name}",),
-        evidence={"lock": lock.digest, "differences": plain(tuple(found))},
+        evidence={"lock": lock.digest, "differences": plain(found)},
     )
 
 

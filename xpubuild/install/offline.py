@@ -10,10 +10,10 @@ from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import FetchError
 from xpubuild.install.fetch_packages import needs_of
-from xpubuild.install.inputs import Inputs, inputs_of, trees
+from xpubuild.install.inputs import Inputs, inputs_of, trees, unknown_archives
 from xpubuild.install.resolve import git_store
 from xpubuild.install.target import Prepared
-from xpubuild.supply.archives import Archive, Supply, require_here
+from xpubuild.supply.archives import Supply, require_here
 from xpubuild.supply.conda.lockfile import read_lock
 from xpubuild.supply.depot.examine import require_sound
 from xpubuild.supply.depot.folder import Depot
@@ -36,7 +36,7 @@ def take_stock(
     """
     downloads = prepared.target.downloads
     inputs, conda = _still_needed(prepared, done)
-    if not (inputs.repositories or inputs.requirements or inputs.archives or conda):
+    if not (inputs.repositories or inputs.requirements or inputs.archives or inputs.unknown or conda):
         return
     if downloads.mirror is not None:
         mirror = Depot.open(downloads.mirror)
@@ -77,11 +77,9 @@ def require_all(prepared: Prepared, done: Collection[str], *, cancel: Cancel, fe
             needs = needs_of(inputs, [inputs.python_version])
             require_wheels(listed, (need for some in needs for need in some))
         supply = replace(supply, cache=target.cache / "archives")
-        for item in inputs.archives:
-            if item.url is None:
-                note = f"it is not known from where the build of {item.component} downloads it"
-                raise _unknown(f"the {item.name}", note, f"{item.component}.build.archives.{item.name}.url")
-            require_here([Archive(item.name, item.url, item.sha256)], supply)
+        for note, (component, name) in zip(unknown_archives(inputs), inputs.unknown, strict=True):
+            raise _unknown(f"the {name}", note, f"{component}.build.archives.{name}.url")
+        require_here(inputs.archives, supply)
     except FetchError as error:
         if folder is None:
             fetched = "fill a mirror with xpubuild fetch where there is a network"
@@ -107,12 +105,10 @@ def require_wheels(files: Sequence[tuple[str, str]], needs: Iterable[Need]) -> N
     """
     for need in needs:
         if not any(need.met_by(*file) for file in files):
-            raise FetchError(
-                f"{need.name} is missing, and the run is offline",
-                why="no mirror or wheel folder has a wheel of it for this Python with a hash of the recipe",
-                fix="fetch the recipe on a machine with a network, and pass that mirror with --mirror",
-                evidence={"reason": "offline"},
-            )
+            what = f"{need.name} is missing, and the run is offline"
+            why = "no mirror or wheel folder has a wheel of it for this Python with a hash of the recipe"
+            fix = "fetch the recipe on a machine with a network, and pass that mirror with --mirror"
+            raise FetchError(what, why=why, fix=fix, evidence={"reason": "offline"})
 
 
 def _unknown(what: str, note: str, key: str) -> FetchError:
@@ -130,13 +126,15 @@ def _still_needed(prepared: Prepared, done: Collection[str]) -> tuple[Inputs, st
     todo = {step.id: step for step in prepared.plan.steps if step.id not in done}
     read = {path for step in todo.values() for path in step.inputs}
 
-    def runs(component: str, *steps: str) -> bool:
-        return any(f"{component}.{step}" in todo for step in steps)
-
+    fetched, unpacked = (
+        {name for name in target.components if not todo.keys().isdisjoint(f"{name}.{step}" for step in steps)}
+        for steps in (("source", "repositories"), ("archives", "wheel", "install"))
+    )
     needed = replace(
         whole,
-        repositories=tuple(i for i in whole.repositories if runs(i.component, "source", "repositories")),
+        repositories=tuple(i for i in whole.repositories if i.component in fetched),
         requirements=tuple(i for i in whole.requirements if str(target.requirement_path(i.name)) in read),
-        archives=tuple(i for i in whole.archives if runs(i.component, "archives", "wheel", "install")),
+        archives=tuple(i for i in whole.archives if i.name.partition(".")[0] in unpacked),
+        unknown=tuple(i for i in whole.unknown if i[0] in unpacked),
     )
     return needed, target.conda_lock if "env" in todo else None

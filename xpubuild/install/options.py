@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from itertools import islice
@@ -106,18 +107,13 @@ class Options:
         Raises:
             UsageError: it is no number, or more than ``MOST_JOBS``.
         """
-        if self.jobs == "auto":
-            return "auto"
-        # Compared as text first: Python refuses to read numbers of thousands of digits.
-        number = self.jobs.lstrip("0")
-        digits = number.isascii() and number.isdigit() and len(number) <= len(str(MOST_JOBS))
-        if not digits or int(number) > MOST_JOBS:
-            raise UsageError(
-                f"--jobs (or XPUBUILD_JOBS) cannot be '{self.jobs:.40}'",
-                why=f"it must be a number from 1 to {MOST_JOBS}, or auto",
-                fix="use a number such as --jobs 8, or --jobs auto",
-            )
-        return int(number)
+        # Of few digits: Python refuses to read numbers of thousands.
+        number = re.fullmatch(r"0*([1-9][0-9]{0,3})", self.jobs)
+        if self.jobs != "auto" and (number is None or int(number[1]) > MOST_JOBS):
+            why = f"it must be a number from 1 to {MOST_JOBS}, or auto"
+            fix = "use a number such as --jobs 8, or --jobs auto"
+            raise UsageError(f"--jobs (or XPUBUILD_JOBS) cannot be '{self.jobs:.40}'", why=why, fix=fix)
+        return "auto" if number is None else int(number[1])
 
 
 def words_of(options: Options, joined: Mapping[str, str]) -> Iterator[str]:

@@ -120,16 +120,13 @@ class _Work:
             except UntrustedError as error:
                 raise self._error(f"the patch file {place} cannot be used: {error}") from error
             if (found := hashlib.sha256(text).hexdigest()) != change.sha256:
-                raise SourceIntegrityError(
-                    f"the patch file {place} is not the one that the recipe names",
-                    why=f"its sha256 is {found}, the recipe has {change.sha256}",
-                    fix="restore the file, or write its hash into the recipe",
-                )
+                what = f"the patch file {place} is not the one that the recipe names"
+                why = f"its sha256 is {found}, the recipe has {change.sha256}"
+                fix = "restore the file, or write its hash into the recipe"
+                raise SourceIntegrityError(what, why=why, fix=fix)
             yield patches.Change(change.file, text)
 
     def _error(self, why: str) -> RecipeError:
-        return RecipeError(
-            f"component '{self._name}' of recipe '{self._target.recipe.name}' cannot be patched",
-            why=why,
-            fix=f"correct the patches in the recipe; {docs_page('reference/recipe.md')} lists their keys",
-        )
+        what = f"component '{self._name}' of recipe '{self._target.recipe.name}' cannot be patched"
+        fix = f"correct the patches in the recipe; {docs_page('reference/recipe.md')} lists their keys"
+        return RecipeError(what, why=why, fix=fix)

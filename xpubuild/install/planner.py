@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -44,15 +45,8 @@ def make_plan(target: Target) -> Plan:
         RecipeError: a source has no commit.
     """
     every = watched(target, _steps(target))
-    return Plan(
-        recipe=target.recipe.name,
-        workspace=str(target.layout.root),
-        lock_digest=digest(inputs(target)),
-        steps=every,
-        fingerprints=fingerprints(every),
-        files=_files(target),
-        summary=_summary(target),
-    )
+    name, root, own = target.recipe.name, str(target.layout.root), digest(inputs(target))
+    return Plan(name, root, own, every, fingerprints(every), _files(target), _summary(target))
 
 
 def _steps(target: Target) -> tuple[Step, ...]:
@@ -154,20 +148,15 @@ def _files(target: Target) -> dict[str, str]:
 def inputs(target: Target) -> Mapping[str, Any]:
     """Return everything that decides what is built, free of paths and times; the lock digest hashes it."""
     found = {
-        "recipe": _of_recipe(target),
-        "target": target.device,
-        "cxx11_abi": target.cxx11_abi,
-        "components": list(target.components),
-        "variant": target.variant,
-        "arch": list(target.arch),
+        **{key: getattr(target, key) for key in ("cxx11_abi", "components", "variant", "arch")},
+        "recipe": _of_recipe(target), "target": target.device, "edits": dict(target.dirty),
         "requirements": {name: digest(text) for name, text in target.requirements.items()},
-        "edits": dict(target.dirty),
         "resolved": {name: item.commit for name, item in target.resolved.items()},
-    }
+    }  # fmt: skip
     if target.conda_lock is not None:
-        from xpubuild.install.conda_environment import conda_digest  # noqa: PLC0415 - for few
+        from xpubuild.supply.conda.lockfile import read_lock  # noqa: PLC0415 - for few
 
-        found["conda"] = conda_digest(target)
+        found["conda"] = read_lock(target.conda_lock).digest
     return found
 
 
@@ -281,19 +270,9 @@ def _watch(target: Target, step: Step) -> WatchStep | None:
 
 
 def _gate(target: Target, name: str, env: Mapping[str, str]) -> WatchStep:
-    release = target.recipe.release or env.get("PYTORCH_BUILD_VERSION")
-    try:
-        release = str(Version(release)) if release else None
-    except InvalidVersion:
-        release = None
-    return WatchStep(
-        xpu=wants_xpu(env),
-        recipe=target.recipe.name,
-        expected=Expectation(
-            release=release,
-            switches=dict(env),
-            source=source_folder(target, name),
-            environment=str(target.layout.env),
-            mkl=target.recipe.toolchain.mkl is not None,
-        ),
-    )
+    release = None
+    with contextlib.suppress(InvalidVersion):
+        release = str(Version(target.recipe.release or env.get("PYTORCH_BUILD_VERSION", "")))
+    folder, mkl = source_folder(target, name), target.recipe.toolchain.mkl is not None
+    expected = Expectation(release, dict(env), folder, str(target.layout.env), mkl)
+    return WatchStep(xpu=wants_xpu(env), recipe=target.recipe.name, expected=expected)

@@ -1,6 +1,6 @@
 """Builds an editable install once more: what pip does, without pip and without asking for the metadata twice.
 
-The environment's own Python runs this file, with the standard library alone: ``rebuild.py DIST FOLDER
+The environment's own Python runs this file, with the standard library and pip: ``rebuild.py DIST FOLDER
 [NAME=VALUE...] -- PIP...``. It calls the hook that pip calls, and puts the files that are new in the wheel in
 the place of the installed ones. Where DIST is not installed editable from FOLDER, or has other files or
 scripts, it runs PIP.
@@ -15,7 +15,6 @@ import importlib
 import io
 import json
 import os
-import re
 import runpy
 import sys
 import tempfile
@@ -23,7 +22,6 @@ import zipfile
 from importlib import metadata
 from pathlib import Path
 
-_BUILD = re.compile(r"^\[build-system\]$(.*?)(?=^\[|\Z)", re.MULTILINE | re.DOTALL)
 _OF_PIP = ("INSTALLER", "REQUESTED", "direct_url.json")
 
 
@@ -38,15 +36,11 @@ def installed(dist: str, folder: Path) -> Path | None:
 
 def hook(folder: Path) -> object:
     """Return the build backend of a tree, as pip finds it."""
-    try:
-        text = (folder / "pyproject.toml").read_text("utf-8")
-    except FileNotFoundError:
-        text = ""
-    section = found[1] if (found := _BUILD.search(text)) else ""
-    name = re.search(r"^build-backend\s*=\s*[\"']([^\"']+)", section, re.MULTILINE)
-    paths = re.search(r"^backend-path\s*=\s*\[([^\]]*)", section, re.MULTILINE)
-    sys.path[:0] = [str(folder / item) for item in re.findall(r"[\"']([^\"']+)", paths[1] if paths else "")]
-    module, _, inside = (name[1] if name else "setuptools.build_meta:__legacy__").partition(":")
+    toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "pip._vendor.tomli")
+    file = folder / "pyproject.toml"
+    said = toml.loads(file.read_text("utf-8")).get("build-system", {}) if file.is_file() else {}
+    sys.path[:0] = [str(folder / item) for item in said.get("backend-path", ())]
+    module, _, inside = said.get("build-backend", "setuptools.build_meta:__legacy__").partition(":")
     backend: object = importlib.import_module(module)
     return getattr(backend, inside) if inside else backend
 

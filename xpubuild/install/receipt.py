@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -39,31 +39,19 @@ def make_receipt(prepared: Prepared, journal: Journal) -> dict[str, Any]:
     ran = [records[step.id] for step in plan.steps if step.id in records]
     done = [record for record in ran if record.status == "done"]
     return {
-        "schema": "xpubuild.receipt/1",
-        "xpubuild": __version__,
+        "schema": "xpubuild.receipt/1", "xpubuild": __version__,
         "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-        "status": "complete" if len(done) == len(ids) else "partial",
-        "recipe": plan.recipe,
-        "lock_digest": plan.lock_digest,
-        "summary": dict(plan.summary),
-        "host": dict(target.host),
+        "status": "complete" if len(done) == len(ids) else "partial", "recipe": plan.recipe,
+        "lock_digest": plan.lock_digest, "summary": dict(plan.summary), "host": dict(target.host),
         "oneapi": [dict(component) for component in oneapi.components] if oneapi else [],
         "activation": {"oneapi": dict(oneapi.difference) if oneapi else None},
-        "resolved": plain(target.resolved),
-        "workspace": plan.workspace,
-        "python": str(layout.python),
-        "published": [str(path) for path in published(layout.root)],
-        "logs": str(layout.logs),
+        "resolved": plain(target.resolved), "workspace": plan.workspace, "python": str(layout.python),
+        "published": [str(path) for path in published(layout.root)], "logs": str(layout.logs),
         "steps": [
-            {
-                "id": step.id,
-                "title": step.title,
-                "status": records[step.id].status if step.id in records else "to-do",
-                "fingerprint": plan.fingerprints[step.id],
-                "store": taken_from(records[step.id].evidence) if step.id in records else None,
-                "evidence": records[step.id].evidence if step.id in records else [],
-            }
-            for step in plan.steps
+            {"id": step.id, "title": step.title, "status": record.status if record else "to-do",
+             "fingerprint": plan.fingerprints[step.id], "evidence": record.evidence if record else [],
+             "store": taken_from(record.evidence) if record else None}
+            for step, record in ((step, records.get(step.id)) for step in plan.steps)
         ],
         "commands": [ran_command(item) for item in journal.commands() if item["step"] in ids],
         "wheels": [
@@ -79,16 +67,10 @@ def make_receipt(prepared: Prepared, journal: Journal) -> dict[str, Any]:
             {"step": record.step, "name": item["metadata"]["name"], "version": item["metadata"]["version"],
              "sha256": sha256_of(item)}
             for record in done
-            for item in pip_installed(layout.pip_reports(record.step))
+            for item in layout.pip_installed(record.step)
         ],
         "verify": _verify(layout) if any(record.step == "verify" for record in done) else None,
     }  # fmt: skip
-
-
-def pip_installed(reports: Iterable[Path]) -> Iterator[dict[str, Any]]:
-    """Yield what pip's reports say of each package that it installed."""
-    for report in reports:
-        yield from json.loads(report.read_text("utf-8")).get("install", [])
 
 
 def sha256_of(item: Mapping[str, Any]) -> str | None:
@@ -103,16 +85,12 @@ def _verify(layout: Layout) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     counts = Counter(check["status"] for check in document["checks"])
+    checks = [{key: check[key] for key in ("id", "status", "duration_s")} for check in document["checks"]]
     return {
-        "status": document["status"],
-        "torch": document.get("torch", {}),
-        "device": document.get("device", {}),
+        "status": document["status"], "torch": document.get("torch", {}),
+        "device": document.get("device", {}), "report": str(layout.verify_report), "checks": checks,
         **{name: counts[status] for name, status in _COUNTS.items()},
-        "report": str(layout.verify_report),
-        "checks": [
-            {key: check[key] for key in ("id", "status", "duration_s")} for check in document["checks"]
-        ],
-    }
+    }  # fmt: skip
 
 
 class ReceiptStep(TypedDict):

@@ -53,12 +53,9 @@ def planned(prepared: Prepared) -> Prepared:
         after=tuple(step for step in wheel.after if step in ids),
         commands=(check, configure_command(target, name, folders[-1])),
         proofs=(built_tree_proof(target, name), ConfiguredProof(source_folder(target, name), folders)),
-        inputs=wheel.inputs,
-        outputs=folders[-1:],
-        fresh=(folders[-1], bytecode(target, name)),
-        relevant={**wheel.relevant, "rehearsal": True},
-        watch=wheel.watch,
-    )
+        inputs=wheel.inputs, outputs=folders[-1:], fresh=(folders[-1], bytecode(target, name)),
+        relevant={**wheel.relevant, "rehearsal": True}, watch=wheel.watch,
+    )  # fmt: skip
     every = (*before, configure)
     own = digest({"rehearsal": plan.lock_digest})
     part = replace(plan, steps=every, fingerprints=fingerprints(every), lock_digest=own)
@@ -66,16 +63,12 @@ def planned(prepared: Prepared) -> Prepared:
 
 
 def _torch(target: Target) -> str:
-    for name in target.components:
-        component = target.component(name)
-        if component.dist == TORCH and component.kind == "source":
-            return name
-    raise UsageError(
-        f"recipe '{target.recipe.name}' does not build PyTorch from source",
-        why="a rehearsal configures PyTorch's own build; what is prebuilt has none",
-        fix="pass the recipe of a release",
-        commands=("xpubuild recipes list",),
-    )
+    sources = (name for name in target.components if target.component(name).kind == "source")
+    if found := next((name for name in sources if target.component(name).dist == TORCH), None):
+        return found
+    what = f"recipe '{target.recipe.name}' does not build PyTorch from source"
+    why = "a rehearsal configures PyTorch's own build; what is prebuilt has none"
+    raise UsageError(what, why=why, fix="pass the recipe of a release", commands=("xpubuild recipes list",))
 
 
 def _folders(target: Target, name: str) -> tuple[str, str]:
@@ -127,25 +120,17 @@ def make_report(prepared: Prepared, record: StepRecord | None, error: XpuBuildEr
     if error is not None:
         verdict = "no-xpu" if isinstance(error, NoXpuError) else "failed"
     return {
-        "schema": "xpubuild.rehearsal/1",
-        "xpubuild": __version__,
-        "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-        "recipe": prepared.plan.recipe,
-        "release": target.recipe.release,
-        "target": target.device,
-        "workspace": prepared.plan.workspace,
-        "component": name,
-        "verdict": verdict,
-        "error": error.to_json() if error is not None else None,
-        "warnings": warnings,
-        "log": str(log),
+        "schema": "xpubuild.rehearsal/1", "xpubuild": __version__,
+        "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "recipe": prepared.plan.recipe,
+        "release": target.recipe.release, "target": target.device, "workspace": prepared.plan.workspace,
+        "component": name, "verdict": verdict, "error": error.to_json() if error is not None else None,
+        "warnings": warnings, "log": str(log),
         "build": str(build) if build is not None else None,
         "duration_s": round(record.ended - record.started, 3) if record and record.ended else None,
         "switches": plain(cmake_build.read_switches(environment, cache, messages)),
-        "arch_requested": list(target.arch),
+        "arch_requested": list(target.arch), "sycl_groups": plain(groups),
         "sycl_files": sum(len(group.sources) for group in groups),
-        "sycl_groups": plain(groups),
-    }
+    }  # fmt: skip
 
 
 class RehearsalWarning(TypedDict):

@@ -134,12 +134,8 @@ def choose_release(
 
 def _is_offered(release: Release, target: Target, with_: Sequence[str]) -> bool:
     recipe = release.recipe
-    return (
-        recipe.release is not None
-        and target in recipe.targets
-        and release.line == line_of(recipe.release)
-        and set(with_) <= set(recipe.components)
-    )
+    own = recipe.release is not None and release.line == line_of(recipe.release)
+    return own and target in recipe.targets and set(with_) <= set(recipe.components)
 
 
 def _target(situation: Situation) -> Target:
@@ -174,11 +170,9 @@ def refused(recipe: Recipe, verdict: Verdict) -> UnsatisfiableError:
     """Return the error for a verdict that says no."""
     against = verdict.against()
     verb = "be built" if verdict.builds == "no" else "run"
-    return UnsatisfiableError(
-        f"'{recipe.name}' cannot {verb} here",
-        why="; ".join(reason.text for reason in against),
-        fix="; ".join(dict.fromkeys(reason.todo for reason in against if reason.todo)),
-    )
+    why = "; ".join(reason.text for reason in against)
+    fix = "; ".join(dict.fromkeys(reason.todo for reason in against if reason.todo))
+    return UnsatisfiableError(f"'{recipe.name}' cannot {verb} here", why=why, fix=fix)
 
 
 def with_alternatives(

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import platformdirs
 
-from xpubuild.documents import plain
+from xpubuild.documents import built, plain
 from xpubuild.engine.answers import Answers
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.files import write_json
@@ -102,34 +102,22 @@ def resolve(choice: Choice, host: HostReport, why: str = "", cancel: Cancel | No
         oneapi = oneapi_facts(choice)
         unknown_to_ocloc = ocloc_lacks(choice, gcc, oneapi, host.os) if oneapi is not None else None
     used = build_compilers(compilers, oneapi)
-    builds = any(choice.component(name).kind == "source" for name in choice.components)
-    cache = compile_cache(options.compile_cache, used, oneapi) if builds else ""
+    sources = any(choice.component(name).kind == "source" for name in choice.components)
+    cache = compile_cache(options.compile_cache, used, oneapi) if sources else ""
     downloads, trees = downloads_from(options.mirror_folder, offline=options.offline), _own_trees(choice)
     target = Target(
-        **vars(choice),
-        python=python,
-        python_version=version,
-        compilers=used,
-        jobs=jobs.jobs,
-        jobs_reason=jobs.reason,
-        cache=platformdirs.user_cache_path("xpubuild"),
-        requirements=requirement_texts(choice),
-        oneapi=oneapi,
+        **vars(choice), python=python, python_version=version, compilers=used, jobs=jobs.jobs,
+        jobs_reason=jobs.reason, cache=platformdirs.user_cache_path("xpubuild"),
+        requirements=requirement_texts(choice), oneapi=oneapi, trees=trees,
         dirty={name: tree.digest for name, tree in trees.items()},
-        trees=trees,
         warnings=ignored_variables(choice, os.environ),
-        situation=replace(of_host(host, choice.device), ocloc_lacks=unknown_to_ocloc),
-        why=why,
-        downloads=downloads,
-        installer=installer_for(choice, downloads),
-        conda_lock=conda,
+        situation=replace(of_host(host, choice.device), ocloc_lacks=unknown_to_ocloc), why=why,
+        downloads=downloads, installer=installer_for(choice, downloads), conda_lock=conda,
         compile_cache=None if isinstance(cache, str) else cache,
-        no_compile_cache=cache if isinstance(cache, str) else "",
-        admission=admission,
-        cores=host.cpu.usable,
-        host=host.to_json(),
+        no_compile_cache=cache if isinstance(cache, str) else "", admission=admission,
+        cores=host.cpu.usable, host=host.to_json(),
         stores=stores_of(options.store, offline=options.offline),
-    )
+    )  # fmt: skip
     check_name(target.layout.env)
     verdict = check_host(target)
     # Upstream is asked last: for what this host cannot build no commit is needed.
@@ -155,9 +143,8 @@ def conda_lock_of(choice: Choice) -> str | None:
 
         return conda_lock(choice)
     if choice.options.conda_lock is not None:
-        raise UsageError(
-            "--conda-lock needs --packages conda", fix="add --packages conda, or omit --conda-lock"
-        )
+        fix = "add --packages conda, or omit --conda-lock"
+        raise UsageError("--conda-lock needs --packages conda", fix=fix)
     return None
 
 
@@ -294,12 +281,9 @@ def resolve_commits(choice: Choice, store: RepositoryStore) -> dict[str, Resolve
     kept |= choice.options.resolved
     found: dict[str, Resolved] = {}
     for name in choice.components:
-        source = choice.component(name).source
-        if source is None or source.commit is not None or source.url is None or source.ref is None:
+        source, known = choice.component(name).source, kept.get(name)
+        if source is None or source.commit or choice.own(name) or source.url is None or source.ref is None:
             continue
-        if choice.own(name):
-            continue
-        known = kept.get(name)
         if known is None or (known.url, known.ref) != (source.url, source.ref):
             known = _look_up(choice.recipe, name, source.url, source.ref, store)
         found[name] = known
@@ -321,12 +305,10 @@ def _look_up(recipe: Recipe, name: str, url: str, ref: str, store: RepositorySto
 
 def read_resolved(path: Path) -> dict[str, Resolved]:
     """Return what a workspace looked up before; nothing where that cannot be read: it is then asked again."""
-    try:
-        entries = json_value(read_bytes(path))["resolved"]
-        found = {str(name): Resolved(**entry) for name, entry in entries.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return {}
-    return {name: item for name, item in found.items() if isinstance(item.commit, str) and is_id(item.commit)}
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        found = built(Mapping[str, Resolved], json_value(read_bytes(path))["resolved"])
+        return {name: item for name, item in found.items() if is_id(item.commit)}
+    return {}
 
 
 def keep_resolved(layout: Layout, resolved: Mapping[str, Resolved]) -> None:

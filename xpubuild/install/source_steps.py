@@ -34,11 +34,9 @@ def pin_of(target: Target, name: str) -> Pin:
     """
     source = target.pinned(name)
     if source is None or source.commit is None:
-        raise RecipeError(
-            f"component '{name}' of recipe '{target.recipe.name}' has no commit",
-            why="a build needs an exact pin",
-            fix=f"set components.{name}.source.commit to the full commit id",
-        )
+        what = f"component '{name}' of recipe '{target.recipe.name}' has no commit"
+        why = "a build needs an exact pin"
+        raise RecipeError(what, why=why, fix=f"set components.{name}.source.commit to the full commit id")
     return Pin(
         url=source.url or root_url(_folder(target, "embedded", str(source.embedded))),
         commit=source.commit,
@@ -88,25 +86,23 @@ def source_step(target: Target, name: str) -> Step:
         title=f"check out {name} at {pin.commit[:12]}",
         commands=tuple(commands) if dirty is None else (),
         proofs=(TreeProof(str(into), pin), *_recipe_proofs(target, name)) if dirty is None else (),
-        outputs=tuple(outputs),
-        witnesses=(str(into / ".git"),),
+        outputs=tuple(outputs), witnesses=(str(into / ".git"),), always_prove=dirty is None,
         relevant={"pin": pin.key(), "edits": dirty},
         guard_stamp=functools.partial(tree_stamp, into) if dirty is None else None,
-        always_prove=dirty is None,
-    )
+    )  # fmt: skip
 
 
 def _own_step(target: Target, name: str) -> Step:
     """Return the step for a tree of somebody's own: nothing is done where it is used in place."""
     into, own, digest = target.tree(name), target.own(name), target.dirty[name]
     source = target.component(name).source
-    skipped = words("--skip-submodule", source.skip_submodules if source else ())
-    options = (*words("--item", cloned(target, name)), *skipped)
-    argv = (XPUBUILD, "plumbing", "copy-tree", str(own), str(into), "--digest", digest, *options)
-    portable = (
-        f"mkdir -p {shlex.quote(str(into))}",
-        f"rsync --archive {shlex.quote(f'{own}/')} {shlex.quote(f'{into}/')}",
-    )
+    argv = (
+        XPUBUILD, "plumbing", "copy-tree", str(own), str(into), "--digest", digest,
+        *words("--item", cloned(target, name)),
+        *words("--skip-submodule", source.skip_submodules if source else ()),
+    )  # fmt: skip
+    copying = ("rsync", "--archive", f"{own}/", f"{into}/")
+    portable = (shlex.join(("mkdir", "-p", str(into))), shlex.join(copying))
     copied = into != own
     return Step(
         id=f"{name}.source",
@@ -137,15 +133,17 @@ def against_command(target: Target, name: str) -> tuple[Command, ...]:
     into, build = against_folder(target, name), target.component(name).build
     if into is None:
         return ()
-    options = ["--env", str(target.layout.env), "--folder", build.source_dir]
-    options += [part for file in build.against or () for part in ("--file", file)]
+    argv = (
+        XPUBUILD, "plumbing", "against", str(target.tree(name)), str(into), "--env", str(target.layout.env),
+        "--folder", build.source_dir, *words("--file", build.against or ()),
+    )  # fmt: skip
     text = f"a script cannot build {name} against the torch of its workspace; use xpubuild install"
-    return (
-        Command(
-            argv=(XPUBUILD, "plumbing", "against", str(target.tree(name)), str(into), *options),
-            portable=(f"echo {shlex.quote(text)} >&2", "exit 1"),
-        ),
-    )
+    return (Command(argv=argv, portable=_refusing(text)),)
+
+
+def _refusing(text: str) -> tuple[str, ...]:
+    """Return what a script does in place of a command that it cannot do without xpubuild."""
+    return (f"echo {shlex.quote(text)} >&2", "exit 1")
 
 
 def built_tree_proof(target: Target, name: str) -> BuiltTreeProof:
@@ -219,12 +217,9 @@ def archives_step(target: Target, name: str) -> Step | None:
         id=f"{name}.archives",
         title=f"unpack archives that the build of {name} would download",
         commands=(Command(argv=argv, tuning=target.downloads.environment(), portable=tuple(lines)),),
-        proofs=(UnpackedProof(str(into)),),
-        outputs=(str(into),),
-        witnesses=(str(into / LIST),),
-        fresh=(str(into),),
-        outputs_stamp=functools.partial(unpacked_stamp, into),
-    )
+        proofs=(UnpackedProof(str(into)),), outputs=(str(into),), fresh=(str(into),),
+        witnesses=(str(into / LIST),), outputs_stamp=functools.partial(unpacked_stamp, into),
+    )  # fmt: skip
 
 
 def _as_json(item: Archive | ConfigureTime, keys: Iterable[str], **more: str) -> str:
@@ -294,31 +289,22 @@ def served_environment(target: Target, name: str) -> dict[str, str]:
     return {"GIT_CONFIG_GLOBAL": str(_folder(target, "repositories", name) / CONFIG)}
 
 
-def _refused_in_script(target: Target, name: str) -> tuple[str, ...]:
-    clones = configured(target, name)
-    made = [item.url for item in clones if item.replaces or item.commit in target.patched]
-    text = f"a script cannot give the build {', '.join(made)} to clone; use xpubuild install"
-    return (f"echo {shlex.quote(text)} >&2", "exit 1") if made else ()
-
-
 def repositories_step(target: Target, name: str) -> Step:
     """Return the step that serves the repositories which the tree at ``commit`` asks for."""
-    into = _folder(target, "repositories", name)
-    items = [_as_json(item, _CLONED) for item in configured(target, name)]
+    into, clones = _folder(target, "repositories", name), configured(target, name)
     argv = (
         XPUBUILD, "plumbing", "repositories", str(into), "--tree", str(target.layout.src / name),
-        "--commit", pin_of(target, name).commit, "--cache", str(target.cache), *words("--item", items),
+        "--commit", pin_of(target, name).commit, "--cache", str(target.cache),
+        *words("--item", [_as_json(item, _CLONED) for item in clones]),
     )  # fmt: skip
     # A script has the network: its build clones as upstream's own does, without patches.
-    portable = _refused_in_script(target, name)
+    made = [item.url for item in clones if item.replaces or item.commit in target.patched]
+    text = f"a script cannot give the build {', '.join(made)} to clone; use xpubuild install"
+    portable = _refusing(text) if made else ()
     return Step(
-        id=f"{name}.repositories",
+        id=f"{name}.repositories", needs=(f"{name}.source",),
         title=f"fetch repositories that the build of {name} clones",
-        needs=(f"{name}.source",),
         commands=(Command(argv=argv, tuning=target.downloads.environment(), portable=portable),),
-        proofs=(ServedProof(str(into)),),
-        outputs=(str(into),),
+        proofs=(ServedProof(str(into)),), outputs=(str(into),), fresh=(str(into),), always_prove=True,
         witnesses=(str(into / SERVED), str(into / CONFIG)),
-        fresh=(str(into),),
-        always_prove=True,
-    )
+    )  # fmt: skip

@@ -157,12 +157,9 @@ class Choice:
 
     def requirement_names(self) -> tuple[str, ...]:
         """Return the hashed requirement files that the chosen components and tools need."""
-        names = list(self.recipe.toolchain.requirements)
-        for name in self.components:
-            component = self.component(name)
-            names += [component.requirements] if component.requirements else []
-            names += component.build.requirements
-        return tuple(dict.fromkeys(names))
+        chosen = map(self.component, self.components)
+        own = [file for item in chosen for file in (item.requirements, *item.build.requirements) if file]
+        return tuple(dict.fromkeys((*self.recipe.toolchain.requirements, *own)))
 
 
 @frozen

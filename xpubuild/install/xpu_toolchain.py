@@ -36,10 +36,8 @@ def site_folders(options: Options) -> dict[str, tuple[str, ...]]:
     for name, folders in given.items():
         option, missing = OPTIONS[name], [folder for folder in folders if not folder.is_dir()]
         if missing:
-            raise UsageError(
-                f"{option} {missing[0]} is not a folder",
-                fix=f"correct {option} (XPUBUILD_{option[2:].upper().replace('-', '_')} is the same option)",
-            )
+            fix = f"correct {option} (XPUBUILD_{option[2:].upper().replace('-', '_')} is the same option)"
+            raise UsageError(f"{option} {missing[0]} is not a folder", fix=fix)
     return {name: tuple(map(str, folders)) for name, folders in given.items() if folders}
 
 
@@ -54,13 +52,9 @@ def oneapi_facts(choice: Choice) -> OneapiFacts | None:
     folders = site_folders(options)
     if needs.oneapi is None:
         return None
+    beside = tuple(needs.oneapi_beside_compiler)
     captured = oneapi_environment(
-        OneapiNeeds(
-            versions=needs.oneapi,
-            components=tuple(needs.oneapi_components),
-            beside_compiler=tuple(needs.oneapi_beside_compiler),
-            optional=tuple(needs.oneapi_optional),
-        ),
+        OneapiNeeds(needs.oneapi, tuple(needs.oneapi_components), beside, tuple(needs.oneapi_optional)),
         explicit_root=options.oneapi_root,
         caller_env=os.environ,
         mode=options.oneapi_mode,
@@ -69,8 +63,7 @@ def oneapi_facts(choice: Choice) -> OneapiFacts | None:
     for name, more in folders.items():
         # Behind what oneAPI puts in front.
         change = paths.get(name, PathChange())
-        own = tuple(item for item in more if item not in change.prepend)
-        paths[name] = PathChange((*change.prepend, *own), change.append, change.remove)
+        paths[name] = replace(change, prepend=tuple(dict.fromkeys((*change.prepend, *more))))
     difference, base = replace(captured.diff, paths=paths), base_environment()
     whole = apply(difference, base)
     known = {*base.get(PATH, "").split(os.pathsep)} - {*folders.get(PATH, ())}
@@ -78,15 +71,13 @@ def oneapi_facts(choice: Choice) -> OneapiFacts | None:
     return OneapiFacts(
         env={name: value for name, value in whole.items() if name != PATH and base.get(name) != value},
         path_prefix=front,
-        difference=difference.to_json(),
+        difference=difference.to_json(), compiler_version=captured.compiler_version,
         digest=digest({"oneapi": captured.digest, "folders": folders}) if folders else captured.digest,
-        compiler_version=captured.compiler_version,
         components=tuple(
-            {"name": item.name, "version": item.version, "path": str(item.path)}
-            for item in captured.components
+            {"name": one.name, "version": one.version, "path": str(one.path)} for one in captured.components
         ),
         warnings=captured.warnings,
-    )
+    )  # fmt: skip
 
 
 def ocloc_lacks(choice: Choice, gcc: str, oneapi: OneapiFacts, system: OsFacts) -> tuple[str, ...] | None:

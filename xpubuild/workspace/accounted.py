@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from packaging.utils import canonicalize_name
+from typing_extensions import TypedDict
 
 from xpubuild.artifacts.freeze import held_name
 from xpubuild.artifacts.installed import name_of, sealed_again
 from xpubuild.artifacts.installed_repair import KEEP
 from xpubuild.artifacts.site_packages import installed_dists, prefix_of, readable_entries
+from xpubuild.documents import plain
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.journal import Journal
 from xpubuild.frozen import frozen
@@ -79,21 +81,60 @@ class Damage:
 
 
 @dataclass
+class Checked:
+    """How much was hashed."""
+
+    packages: int = 0
+    """Installed distributions."""
+    files: int = 0
+    """Files that their RECORDs list."""
+    bytes: int = 0
+    """Size of these files and of the wheels."""
+    wheels: int = 0
+    """Wheels that were built here."""
+    sources: int = 0
+    """Checkouts; their repositories were checked too."""
+
+
+@dataclass
 class Found:
-    """What a check looked at and found; ``bytes`` are those that were hashed of packages and wheels."""
+    """What a check looked at and found."""
 
     damaged: list[Damage] = field(default_factory=list)
     unowned: list[str] = field(default_factory=list)
     edited: list[str] = field(default_factory=list)
-    packages: int = 0
-    files: int = 0
-    bytes: int = 0
-    wheels: int = 0
-    sources: int = 0
+    checked: Checked = field(default_factory=Checked)
 
     def add(self, kind: Kind, name: str, path: object, why: str, step: str = "") -> None:
         """Add a damage."""
         self.damaged.append(Damage(kind, name, str(path), why, step))
+
+    def document(self, workspace: str, repaired: tuple[Damage, ...] = ()) -> dict[str, Any]:
+        """Return the ``xpubuild.check/1`` document."""
+        return {
+            "schema": "xpubuild.check/1", "status": "damaged" if self.damaged else "ok",
+            "workspace": workspace, "checked": plain(self.checked), "damaged": plain(self.damaged),
+            "repaired": plain(repaired), "unowned": self.unowned, "edited": self.edited,
+        }  # fmt: skip
+
+
+class CheckDocument(TypedDict):
+    """What is damaged in a workspace, and what was repaired."""
+
+    schema: Literal["xpubuild.check/1"]
+    """Name and version."""
+    status: Literal["ok", "damaged"]
+    """After the repair, with --repair."""
+    workspace: str
+    checked: Checked
+    damaged: list[Damage]
+    """Installed, built or kept files that are not what they were."""
+    repaired: list[Damage]
+    """What was removed and recreated."""
+    unowned: list[str]
+    """Files that no installed package has, and wheels that were not built here."""
+    edited: list[str]
+    """Files in checkouts that were changed after the checkout; they are not damage."""
 
 
 def recorded(layout: Layout, journal: Journal) -> Recorded:
@@ -103,8 +144,8 @@ def recorded(layout: Layout, journal: Journal) -> Recorded:
     for record in sorted(done, key=lambda record: (record.step in planned, record.ended or 0.0)):
         # What a step of an earlier plan installed may have gone with its environment.
         step = record.step if record.step in planned else ""
-        for report in layout.pip_reports(record.step):
-            known.installed.update(dict.fromkeys(_reported(report), step))
+        for package in layout.pip_installed(record.step):
+            known.installed[canonicalize_name(package["metadata"]["name"])] = step
         for item in record.evidence:
             found = item.get("installed") or {}
             known.evidence.update({name_of(name): found[name] for name in found})
@@ -112,14 +153,6 @@ def recorded(layout: Layout, journal: Journal) -> Recorded:
         if name := held_name(constraint):
             known.installed[name] = step
     return known
-
-
-def _reported(report: Path) -> set[str]:
-    """Return the normalised names in one of pip's own reports."""
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        items = json.loads(report.read_text("utf-8"))["install"]
-        return {canonicalize_name(item["metadata"]["name"]) for item in items}
-    return set()
 
 
 def add_missing(site_packages: Path, known: Recorded, found: Found) -> None:
@@ -132,24 +165,6 @@ def add_missing(site_packages: Path, known: Recorded, found: Found) -> None:
         rewritten = "its RECORD is not the one of its installation"
         why = "it was installed, and is not there any more" if name in gone else rewritten
         found.add("package", name, site_packages, why, known.installed.get(name, ""))
-
-
-def _owners(paths: set[str], top: str) -> dict[tuple[str, str], set[str]]:
-    """Return (folder, import name) -> files of packages, or their folders, with that name."""
-    owners = dict[tuple[str, str], set[str]]()
-    for path in paths:
-        for folder, module, name in _levels(path, top):
-            owners.setdefault((folder, module), set()).add(name)
-    return owners
-
-
-def _hidden_by(path: str, top: str, owners: Mapping[tuple[str, str], set[str]]) -> str:
-    """Return the file or folder of a package that has the import name of another one; "" for none."""
-    for folder, module, name in _levels(path, top):
-        names = owners.get((folder, module), set())
-        if names and name not in names:
-            return f"{folder}/{min(names)}"
-    return ""
 
 
 def _levels(path: str, top: str) -> Iterator[tuple[str, str, str]]:
@@ -191,15 +206,23 @@ def add_unaccounted(site_packages: Path, known: Recorded | None, found: Found) -
 
 
 def _in_packages(top: str, known: set[str], others: Mapping[str, str], found: Found) -> None:
-    owners = _owners(known, top)
+    # (folder, import name) -> files of packages, or their folders, with that name.
+    owners = dict[tuple[str, str], set[str]]()
+    for folder, module, name in (level for path in known for level in _levels(path, top)):
+        owners.setdefault((folder, module), set()).add(name)
     for place, folders, names in os.walk(top):
         folders.sort()
         for path in (f"{place}/{name}" for name in sorted(names)):
             if path in known or (path.endswith(".pyc") and place.endswith("/__pycache__")):
                 continue
             name = path[len(top) + 1 :]
-            if hidden := _hidden_by(path, top, owners):
-                why = f"it would be imported in place of {hidden}, which was installed"
+            hidden = [
+                f"{folder}/{min(own)}"
+                for folder, module, part in _levels(path, top)
+                if part not in (own := owners.get((folder, module), {part}))
+            ]
+            if hidden:
+                why = f"it would be imported in place of {hidden[0]}, which was installed"
                 found.add("shadowing file", others.get(path, name), path, why)
             elif path not in others and _runs_at_start(name, Path(path)):
                 why = "no installed package has it, and Python runs it at every start"

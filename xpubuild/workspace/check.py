@@ -9,15 +9,8 @@ from typing import Any
 
 from packaging.utils import canonicalize_name
 
+from xpubuild.artifacts import site_packages as packages
 from xpubuild.artifacts.installed import content_problems, wheel_matches_installed
-from xpubuild.artifacts.site_packages import (
-    installed_dists,
-    prefix_of,
-    quick_problem,
-    record_entries,
-    site_packages_of,
-)
-from xpubuild.documents import plain
 from xpubuild.engine.events import Sink
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.engine.journal import Journal
@@ -33,7 +26,7 @@ from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.edits import read_built
 from xpubuild.supply.git.git import Git
 from xpubuild.supply.git.worktree import Missing, Repository, find_git_dir, finished_ns, inspect, walk
-from xpubuild.workspace.accounted import Damage, Found, Recorded, add_missing, add_unaccounted, recorded
+from xpubuild.workspace.accounted import Found, Recorded, add_missing, add_unaccounted, recorded
 from xpubuild.workspace.activation import read_receipt
 from xpubuild.workspace.layout import Layout
 from xpubuild.workspace.moved import require_in_place
@@ -45,21 +38,6 @@ _KEPT = frozenset({"source", "repository"})
 _SHOWN = 3
 #: What nobody may have put there; it may be the user's, so it is never removed.
 _PLANTED = frozenset({"start-up file", "shadowing file"})
-
-
-def document_of(found: Found, workspace: str, repaired: tuple[Damage, ...] = ()) -> dict[str, Any]:
-    """Return the ``xpubuild.check/1`` document."""
-    counted = ("packages", "files", "bytes", "wheels", "sources")
-    return {
-        "schema": "xpubuild.check/1",
-        "status": "damaged" if found.damaged else "ok",
-        "workspace": workspace,
-        "checked": {name: getattr(found, name) for name in counted},
-        "damaged": plain(found.damaged),
-        "repaired": plain(repaired),
-        "unowned": found.unowned,
-        "edited": found.edited,
-    }
 
 
 def check_workspace(root: Path, cache: Path, sink: Sink, cancel: Cancel, *, opens: bool = False) -> Found:
@@ -81,7 +59,7 @@ def check_workspace(root: Path, cache: Path, sink: Sink, cancel: Cancel, *, open
     ):
         # The journal of a copy names the files of the workspace that it was copied from.
         require_in_place(root, journal)
-        site = site_packages_of(layout.env) if layout.env.is_dir() else None
+        site = packages.site_packages_of(layout.env) if layout.env.is_dir() else None
         with teller.doing(*parts[0]):
             if site is not None:
                 _environment(site, found, cancel, recorded(layout, journal))
@@ -91,18 +69,16 @@ def check_workspace(root: Path, cache: Path, sink: Sink, cancel: Cancel, *, open
                 try:
                     read_receipt(root)
                 except UsageError as error:
-                    found.add(
-                        "receipt", layout.receipt.name, layout.receipt, f"it cannot be read: {error.why}"
-                    )
+                    why = f"it cannot be read: {error.why}"
+                    found.add("receipt", layout.receipt.name, layout.receipt, why)
             for place, why in closed(root):
                 if opens or sharing().is_set:
                     found.add("permissions", place.name, place, why)
                 else:
                     teller.notice(f"{place}: {why}", "warning")
         with teller.doing(*parts[2]):
-            _sources(
-                layout.src, RepositoryStore(cache, Git.open(), offline=True, cancel=cancel), found, cancel
-            )
+            store = RepositoryStore(cache, Git.open(), offline=True, cancel=cancel)
+            _sources(layout.src, store, found, cancel)
     return found
 
 
@@ -115,12 +91,12 @@ def require_installed(root: Path, cancel: Cancel) -> dict[str, Any]:
     env, found = Layout(root).env, Found()
     if not (env / "pyvenv.cfg").is_file() and not (env / "conda-meta").is_dir():
         return {}
-    site = site_packages_of(env)
-    if installed_dists(site):
+    site = packages.site_packages_of(env)
+    if packages.installed_dists(site):
         _environment(site, found, cancel, None)
     if (error := failure(found, root)) is not None:
         raise error
-    return {"packages": found.packages, "files": found.files}
+    return {"packages": found.checked.packages, "files": found.checked.files}
 
 
 def require_accounted(root: Path) -> None:
@@ -130,7 +106,7 @@ def require_accounted(root: Path) -> None:
         AuditError: somebody put such a file there.
     """
     found = Found()
-    add_unaccounted(site_packages_of(Layout(root).env), None, found)
+    add_unaccounted(packages.site_packages_of(Layout(root).env), None, found)
     if (error := failure(found, root)) is not None:
         raise error
 
@@ -161,7 +137,7 @@ def failure(found: Found, root: Path, *, repaired: bool = False) -> XpuBuildErro
 
 def _environment(site_packages: Path, found: Found, cancel: Cancel, known: Recorded | None) -> None:
     """Look at what decides imports, at all packages, and at what is there beside them."""
-    for path, why in altered(prefix_of(site_packages)).items():
+    for path, why in altered(packages.prefix_of(site_packages)).items():
         found.add("environment", path.name, path, why, "env")
     check_packages(site_packages, found, cancel)
     if known is not None:
@@ -175,15 +151,15 @@ def check_packages(site_packages: Path, found: Found, cancel: Cancel) -> None:
     Raises:
         InterruptedByUserError: ``cancel`` was set.
     """
-    for dist in installed_dists(site_packages):
+    for dist in packages.installed_dists(site_packages):
         cancel.stop_here()
         if dist.installer == "conda":
             continue
-        problem = quick_problem(dist)
-        entries = record_entries(dist) if problem is None else ()
-        found.packages += 1
-        found.files += len(entries)
-        found.bytes += sum(entry.size or 0 for entry in entries)
+        problem = packages.quick_problem(dist)
+        entries = packages.record_entries(dist) if problem is None else ()
+        found.checked.packages += 1
+        found.checked.files += len(entries)
+        found.checked.bytes += sum(entry.size or 0 for entry in entries)
         if problems := [problem] if problem is not None else content_problems(entries):
             more = f", and {len(problems) - 1} more files" if len(problems) > 1 else ""
             found.add("package", dist.name, dist.info, f"{problems[0]}{more}")
@@ -196,13 +172,13 @@ def _wheels(layout: Layout, journal: Journal, found: Found, site_packages: Path 
     sound: dict[str, list[Path]] = {}
     for step, published in hashes.items():
         for path, sha256 in ((Path(path), sha256) for path, sha256 in published.items()):
-            found.wheels += 1
+            found.checked.wheels += 1
             digest = file_sha256(path) if path.is_file() else "none: it is gone"
             if digest != sha256:
                 why = f"its sha256 is {digest}, it was built as {sha256}"
                 found.add("wheel", path.name, path, why, step)
             else:
-                found.bytes += path.stat().st_size
+                found.checked.bytes += path.stat().st_size
                 sound.setdefault(step, []).append(path)
     for name, planned in last_plan(layout).items():
         # Of a workspace that was installed another way before, an editable one for example, other wheels are
@@ -227,7 +203,7 @@ def _sources(src: Path, store: RepositoryStore, found: Found, cancel: Cancel) ->
     for place in sorted(src.iterdir()) if src.is_dir() else ():
         if place.name.startswith(".") or not (place / ".git").exists():
             continue
-        found.sources += 1
+        found.checked.sources += 1
         if (git_dir := find_git_dir(place)) is None:
             found.add("source", place.name, place, "it is no git repository any more")
             continue

@@ -7,59 +7,64 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Literal
+
+from typing_extensions import NotRequired, TypedDict
 
 from xpubuild.engine.files import remove_tree
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.lock import held_by, workspace_lock
 from xpubuild.errors import SourceIntegrityError, UsageError, XpuBuildError
-from xpubuild.frozen import frozen
 from xpubuild.supply.git.copies import is_copy
 from xpubuild.supply.git.git import Git
 from xpubuild.supply.git.own_tree import own_tree
 from xpubuild.supply.git.worktree import is_untouched, read_done
-from xpubuild.workspace.layout import Layout, workspaces_in
+from xpubuild.workspace.layout import RUN_FILES, Layout, workspaces_in
 from xpubuild.workspace.moved import require_in_place
 from xpubuild.workspace.overview import disk_usage
 
-if TYPE_CHECKING:
-    from xpubuild.workspace.workspace_json import CleanDocument
-
-_RUN_FILES = (
-    "receipt.json", "resolved.json", "journal.db", "journal.db-wal", "journal.db-shm", ".lock.owner", ".lock",
-)  # fmt: skip
 _FOLDERS = ("wheels", "logs", "build", "src", "env")
 #: What is kept below the user's cache, all of which can be fetched or made again.
 _CACHES = ("git", "archives", "conda", "mirrors", "oneapi")
 
 
-@frozen
-class Removal:
-    """What will be (or was) removed of a workspace or the caches, and what is kept, with the reason."""
+class KeptPath(TypedDict):
+    """A path that clean leaves alone."""
 
-    root: Path
-    paths: tuple[Path, ...]
-    steps: tuple[str, ...]
-    kept: tuple[tuple[Path, str], ...]
-    freed_bytes: int = 0
-
-    def to_json(self, *, dry_run: bool) -> CleanDocument:
-        """Return the ``xpubuild.clean/1`` document."""
-        return {
-            "schema": "xpubuild.clean/1",
-            "workspace": str(self.root),
-            "dry_run": dry_run,
-            "removed": [str(path) for path in self.paths],
-            "steps": list(self.steps),
-            "kept": [{"path": str(path), "why": why} for path, why in self.kept],
-            "freed_bytes": self.freed_bytes,
-        }
+    path: str
+    why: str
 
 
-def plan_clean(root: Path, steps: Sequence[str] = ()) -> Removal:
+class CleanDocument(TypedDict):
+    """What clean removed, or would remove."""
+
+    schema: Literal["xpubuild.clean/1"]
+    """Name and version."""
+    workspace: str
+    """With --caches, the folder that they are in."""
+    dry_run: bool
+    removed: list[str]
+    steps: list[str]
+    kept: list[KeptPath]
+    freed_bytes: int
+    """0 with --dry-run."""
+    cache: NotRequired[str]
+    """The folder that keeps sources, packages and wheels for other builds; clean leaves it."""
+    cache_bytes: NotRequired[int]
+
+
+def _removal(
+    root: Path, paths: Iterable[Path], steps: Iterable[str] = (), kept: Iterable[tuple[Path, str]] = ()
+) -> CleanDocument:
+    return {
+        "schema": "xpubuild.clean/1", "workspace": str(root), "dry_run": True, "removed": [*map(str, paths)],
+        "steps": [*steps], "kept": [{"path": str(path), "why": why} for path, why in kept], "freed_bytes": 0,
+    }  # fmt: skip
+
+
+def plan_clean(root: Path, steps: Sequence[str] = ()) -> CleanDocument:
     """Return what ``clean`` would remove.
 
     Raises:
@@ -71,11 +76,9 @@ def plan_clean(root: Path, steps: Sequence[str] = ()) -> Removal:
         known = sorted(record.step for record in journal.records())
     unknown = sorted(set(steps) - set(known))
     if unknown:
-        raise UsageError(
-            f"no step '{unknown[0]}' ran in {root}",
-            why=f"known steps: {', '.join(known)}" if known else "no step has been completed there",
-            fix="use one of them with --step" if known else "omit --step",
-        )
+        why = f"known steps: {', '.join(known)}" if known else "no step has been completed there"
+        fix = "use one of them with --step" if known else "omit --step"
+        raise UsageError(f"no step '{unknown[0]}' ran in {root}", why=why, fix=fix)
     chosen = [path for path, step in made.items() if not steps or step in steps]
     kept = [(path, why) for path in chosen if (why := _keep(root, path))]
     paths = {path for path in chosen if os.path.lexists(path)} - {path for path, _ in kept}
@@ -83,7 +86,7 @@ def plan_clean(root: Path, steps: Sequence[str] = ()) -> Removal:
     kept += [(path, f"{inner} in it is kept") for path, inner in within.items()]
     paths -= within.keys()
     outermost = sorted(path for path in paths if not any(parent in paths for parent in path.parents))
-    return Removal(root, tuple(outermost), tuple(steps) or tuple(known), tuple(kept))
+    return _removal(root, outermost, steps or known, kept)
 
 
 def _keep(root: Path, path: Path) -> str:
@@ -118,18 +121,19 @@ def _has_commits(checkout: Path) -> bool:
     return head.text != pin or not refs.ok or bool(refs.text)
 
 
-def remove(root: Path, steps: Sequence[str] = ()) -> Removal:
+def remove(root: Path, steps: Sequence[str] = ()) -> CleanDocument:
     """Remove and forget; what is removed is decided with the workspace's lock held."""
     with workspace_lock(root, command="xpubuild clean"):
-        removal = plan_clean(root, steps)
-        freed = disk_usage(*removal.paths)
+        planned = plan_clean(root, steps)
+        paths = [*map(Path, planned["removed"])]
+        freed = disk_usage(*paths)
         with Journal(Layout(root).journal) as journal:
-            for path in removal.paths:
+            for path in paths:
                 remove_tree(path)
-            journal.forget(removal.steps)
-        if not steps and not removal.kept:
+            journal.forget(planned["steps"])
+        if not steps and not planned["kept"]:
             _remove_workspace(root)
-    return replace(removal, freed_bytes=freed)
+    return {**planned, "freed_bytes": freed}
 
 
 def _remove_workspace(root: Path) -> None:
@@ -139,32 +143,32 @@ def _remove_workspace(root: Path) -> None:
             for folder, _, _ in os.walk(root / name, topdown=False):
                 with contextlib.suppress(OSError):  # something of the user's may lie there
                     Path(folder).rmdir()
-    if {entry.name for entry in root.iterdir()} <= set(_RUN_FILES):
-        for name in _RUN_FILES:
+    if {entry.name for entry in root.iterdir()} <= set(RUN_FILES):
+        for name in RUN_FILES:
             (root / name).unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             root.rmdir()
 
 
-def plan_caches(workspaces: Path, cache: Path) -> Removal:
+def plan_caches(workspaces: Path, cache: Path) -> CleanDocument:
     """Return which caches would go; none while one of the ``workspaces`` is in use."""
     found = [path for name in _CACHES if (path := cache / name).is_dir() and not path.is_symlink()]
     busy = next((root for root in workspaces_in(workspaces) if held_by(root)), None)
     if busy is not None:
-        return Removal(cache, (), (), tuple((path, f"{busy} is in use") for path in found))
-    return Removal(cache, tuple(found), (), ())
+        return _removal(cache, (), kept=[(path, f"{busy} is in use") for path in found])
+    return _removal(cache, found)
 
 
-def remove_caches(chosen: Removal) -> Removal:
-    """Remove what was chosen; what cannot be removed is kept."""
-    gone, kept, freed = [], [*chosen.kept], 0
-    for path in chosen.paths:
-        size = disk_usage(path)
+def remove_caches(planned: CleanDocument) -> CleanDocument:
+    """Remove what was planned; what cannot be removed is kept."""
+    done: CleanDocument = {**planned, "removed": [], "kept": [*planned["kept"]]}
+    for path in planned["removed"]:
+        size = disk_usage(Path(path))
         try:
-            remove_tree(path)
+            remove_tree(Path(path))
         except XpuBuildError as error:
-            kept.append((path, error.what))
+            done["kept"].append({"path": path, "why": error.what})
         else:
-            gone.append(path)
-            freed += size
-    return replace(chosen, paths=tuple(gone), kept=tuple(kept), freed_bytes=freed)
+            done["removed"].append(path)
+            done["freed_bytes"] += size
+    return done

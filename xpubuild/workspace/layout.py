@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from xpubuild.engine.files import odd_file, odd_kind
 from xpubuild.frozen import frozen
+
+#: Files beside the folders of a workspace, in the order in which they go with it: its lock at last.
+RUN_FILES = (
+    "receipt.json", "resolved.json", "journal.db", "journal.db-wal", "journal.db-shm", ".lock.owner", ".lock",
+)  # fmt: skip
 
 
 class Place:
@@ -52,10 +60,12 @@ class Layout:
         """Return where pip says what it installed of a requirements file in a step; that folder exists."""
         return self.build / "requirements" / f"{step}+{requirements}.installed.json"
 
-    def pip_reports(self, step: str) -> list[Path]:
-        """Return the reports of a step that are there."""
-        found = (self.build / "requirements").glob(f"{step}+*.installed.json")
-        return sorted(path for path in found if path.is_file())
+    def pip_installed(self, step: str) -> Iterator[dict[str, Any]]:
+        """Yield what pip reported of each package that it installed in a step; a damaged report has none."""
+        for report in sorted((self.build / "requirements").glob(f"{step}+*.installed.json")):
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+                items = json.loads(report.read_text("utf-8"))["install"]
+                yield from [item for item in items if item["metadata"]["name"]]
 
     def site_packages(self, python_version: str) -> Path:
         """Return the site-packages of the environment for a version such as 3.11.7."""

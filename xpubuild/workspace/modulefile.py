@@ -102,11 +102,9 @@ class Modules:
         path = self.folder / FAMILY / file_name(receipt, self.form)
         leads_here = _leads_to(path, root)
         if path.exists() and leads_here is None:
-            raise UsageError(
-                f"{path} is not a modulefile of xpubuild",
-                why="it has no line with 'Made by xpubuild', so it is not overwritten",
-                fix="move it away, or use another folder with --module-dir",
-            )
+            why = "it has no line with 'Made by xpubuild', so it is not overwritten"
+            fix = "move it away, or use another folder with --module-dir"
+            raise UsageError(f"{path} is not a modulefile of xpubuild", why=why, fix=fix)
         if leads_here is False:
             raise UsageError(
                 f"the modulefile {path} leads to another workspace",

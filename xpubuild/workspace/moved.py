@@ -58,9 +58,5 @@ def require_in_place(root: Path, journal: Journal) -> None:
     if old is None:
         return
     back = () if old.exists() else (shlex.join(["mv", str(root), str(old)]),)
-    raise UsageError(
-        f"{root} was moved or copied",
-        why=origin(old),
-        fix="move it back, or install into a new folder; what was fetched is in the cache",
-        commands=back,
-    )
+    fix = "move it back, or install into a new folder; what was fetched is in the cache"
+    raise UsageError(f"{root} was moved or copied", why=origin(old), fix=fix, commands=back)

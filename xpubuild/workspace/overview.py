@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-from collections.abc import Mapping
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
+
+from typing_extensions import TypedDict
 
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.lock import held_by
@@ -15,11 +17,47 @@ from xpubuild.errors import UsageError, XpuBuildError
 from xpubuild.workspace.activation import read_receipt
 from xpubuild.workspace.layout import Layout, workspaces_in
 
-if TYPE_CHECKING:
-    from xpubuild.workspace.workspace_json import OverviewDocument, WorkspaceRow
-
-_MOST = 10_000
 _DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
+
+
+class WorkspaceRow(TypedDict):
+    """One workspace; null is unknown."""
+
+    name: str
+    path: str
+    recipe: str | None
+    torch: str | None
+    """The version that is installed."""
+    state: str
+    """complete, partial, failed, interrupted, in use, or unknown."""
+    size_bytes: int
+    """On the disk; a file with several names counts once."""
+    wheels_bytes: int
+    """The part of it that is wheels."""
+    last_used: float | None
+    """When the last install ended, in seconds since the epoch."""
+    verify: str | None
+    """Result of the last verify."""
+    verified: float | None
+    """When that was, in seconds since the epoch."""
+
+
+class CacheRow(TypedDict):
+    """A folder of the user's cache."""
+
+    name: str
+    path: str
+    size_bytes: int
+
+
+class OverviewDocument(TypedDict):
+    """Every workspace below the default folder, the active one, and the caches."""
+
+    schema: Literal["xpubuild.overview/1"]
+    """Name and version."""
+    folder: str
+    workspaces: list[WorkspaceRow]
+    caches: list[CacheRow]
 
 
 def overview_document(folder: Path, cache: Path, entered: Path | None) -> OverviewDocument:
@@ -38,7 +76,13 @@ def overview_document(folder: Path, cache: Path, entered: Path | None) -> Overvi
 
 def _row(root: Path) -> WorkspaceRow:
     """Return what is known of one workspace; null if unknown."""
-    last, receipt = _last_run(root), _receipt(root)
+    last, receipt = dict[str, Any](), dict[str, Any]()
+    with contextlib.suppress(XpuBuildError), Journal(Layout(root).journal, read_only=True) as journal:
+        last = next(reversed(journal.runs()), last)
+    with contextlib.suppress(XpuBuildError):
+        receipt = read_receipt(root)
+    states = {"ok": receipt.get("status", "partial"), "cancelled": "interrupted", "failed": "failed"}
+    state = states.get(last["status"], "interrupted") if last else "unknown"
     verify = receipt.get("verify") or {}
     verified = None
     if verify:
@@ -46,37 +90,13 @@ def _row(root: Path) -> WorkspaceRow:
             verified = Layout(root).verify_report.stat().st_mtime
     packages = (*receipt.get("wheels", ()), *receipt.get("prebuilt", ()))
     return {
-        "name": root.name,
-        "path": str(root),
-        "recipe": receipt.get("recipe") or last.get("recipe"),
+        "name": root.name, "path": str(root), "recipe": receipt.get("recipe") or last.get("recipe"),
         "torch": next((str(item["version"]) for item in packages if item.get("name") == "torch"), None),
-        "state": "in use" if held_by(root) else _state(last, receipt),
-        "size_bytes": disk_usage(root),
-        "wheels_bytes": disk_usage(Layout(root).wheels),
-        "last_used": last.get("ended") or last.get("started"),
-        "verify": verify.get("status"),
+        "state": "in use" if held_by(root) else str(state),
+        "size_bytes": disk_usage(root), "wheels_bytes": disk_usage(Layout(root).wheels),
+        "last_used": last.get("ended") or last.get("started"), "verify": verify.get("status"),
         "verified": verified,
-    }
-
-
-def _last_run(root: Path) -> Mapping[str, Any]:
-    with contextlib.suppress(XpuBuildError), Journal(Layout(root).journal, read_only=True) as journal:
-        return next(reversed(journal.runs()), {})
-    return {}
-
-
-def _receipt(root: Path) -> Mapping[str, Any]:
-    with contextlib.suppress(XpuBuildError):
-        return read_receipt(root)
-    return {}
-
-
-def _state(last: Mapping[str, Any], receipt: Mapping[str, Any]) -> str:
-    if not last:
-        return "unknown"
-    if last["status"] == "ok":
-        return str(receipt.get("status", "partial"))
-    return "interrupted" if last["status"] in (None, "cancelled") else str(last["status"])
+    }  # fmt: skip
 
 
 def age_of(text: str) -> datetime.timedelta:
@@ -85,12 +105,11 @@ def age_of(text: str) -> datetime.timedelta:
     Raises:
         UsageError: it is none.
     """
-    number, unit = (text[:-1], text[-1]) if text[-1:] in _DAYS else (text, "d")
-    if not number.isdecimal() or not 0 < int(number) < _MOST:
-        raise UsageError(
-            f"--older must be an age, not '{text}'", fix="use an age such as 30d, 8w, 6m (months) or 1y"
-        )
-    return datetime.timedelta(days=int(number) * _DAYS[unit])
+    found = re.fullmatch(r"0*([1-9][0-9]{0,3})([dwmy]?)", text)
+    if found is None:
+        fix = "use an age such as 30d, 8w, 6m (months) or 1y"
+        raise UsageError(f"--older must be an age, not '{text}'", fix=fix)
+    return datetime.timedelta(days=int(found[1]) * _DAYS[found[2] or "d"])
 
 
 def disk_usage(*paths: Path) -> int:

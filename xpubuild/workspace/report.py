@@ -94,42 +94,27 @@ def report_document(root: Path, unfit: Unfit) -> dict[str, Any]:
 
     plan, receipt = found(layout.plan, "plan"), found(layout.receipt, "receipt")
     verify = found(layout.verify_report, "verify")
-    operators = verify.get("operators") or found(
-        layout.verify_operators / "operators.json", "verify-operators"
-    )
+    place = layout.verify_operators / "operators.json"
+    operators = verify.get("operators") or found(place, "verify-operators")
     steps = _steps(plan, records, commands, held=held)
     ran = [(one["step"], one["started"], one["started"] + one["duration_s"]) for one in commands]
     ran += [(one.id, one.started, now) for one in steps if one.started and one.status == "running"]
     document = {
-        "schema": "xpubuild.report/1",
-        "xpubuild": __version__,
-        "created": now,
-        "workspace": str(root),
+        "schema": "xpubuild.report/1", "xpubuild": __version__, "created": now, "workspace": str(root),
         "recipe": str(plan.get("recipe") or (runs[-1]["recipe"] if runs else "")),
         "status": "running" if held else _status({step.status for step in steps}),
-        "lock_digest": str(plan.get("lock_digest", "")),
-        "summary": plan.get("summary", {}),
-        "runs": runs,
-        "steps": plain(steps),
-        "commands": commands,
-        "builds": plain(ninja_builds(layout, ran)),
+        "lock_digest": str(plan.get("lock_digest", "")), "summary": plan.get("summary", {}), "runs": runs,
+        "steps": plain(steps), "commands": commands, "builds": plain(ninja_builds(layout, ran)),
         "compile_cache": rows(records, layout.build),
-        "explanations": plain(_explanations(layout, steps, missing)),
-        "host": receipt.get("host"),
+        "explanations": plain(_explanations(layout, steps, missing)), "host": receipt.get("host"),
         **{name: receipt.get(name, []) for name in ("oneapi", "wheels", "warnings")},
-        "verify": verify or None,
-        "operators": operators or None,
-        "missing": missing,
-    }
+        "verify": verify or None, "operators": operators or None, "missing": missing,
+    }  # fmt: skip
     return dict(Redactor.from_environment(os.environ).tree(document))
 
 
 def _steps(
-    plan: Mapping[str, Any],
-    records: Sequence[StepRecord],
-    commands: Sequence[Mapping[str, Any]],
-    *,
-    held: bool,
+    plan: Mapping[str, Any], records: Sequence[StepRecord], ran: Sequence[Mapping[str, Any]], *, held: bool
 ) -> list[ReportStep]:
     """Return the steps of the last plan in its order; all of the journal where there is no plan."""
     known = {record.step: record for record in records}
@@ -143,19 +128,12 @@ def _steps(
         if record.status == "running":
             status = "running" if held else "interrupted"
         other = planned.get("fingerprint", record.fingerprint) != record.fingerprint
-        own = [one for one in commands if one["step"] == name and one["started"] >= record.started - 1]
-        found.append(
-            ReportStep(
-                id=name,
-                title=title,
-                status=status,
-                started=record.started,
-                duration_s=record.ended - record.started if record.ended else None,
-                detail="; ".join(filter(None, (record.detail, other and "its inputs have changed since"))),
-                peak_bytes=max((one["peak_bytes"] for one in own), default=0),
-                proved=tuple(record.evidence) if status == "done" else (),
-            )
-        )
+        own = [one for one in ran if one["step"] == name and one["started"] >= record.started - 1]
+        duration = record.ended - record.started if record.ended else None
+        detail = "; ".join(filter(None, (record.detail, other and "its inputs have changed since")))
+        peak = max((one["peak_bytes"] for one in own), default=0)
+        proved = tuple(record.evidence) if status == "done" else ()
+        found.append(ReportStep(name, title, status, record.started, duration, detail, peak, proved))
     return found
 
 

@@ -66,11 +66,8 @@ def select(tree: Path, paths: Sequence[str], device: str, expression: str = "") 
         UsageError: a path or the tree is not there, or it has no tests.
     """
     if not (tree / "test").is_dir():
-        raise UsageError(
-            f"{tree} is not a source tree of PyTorch",
-            why="it has no folder test",
-            fix="pass the tree that torch was built from with --source",
-        )
+        fix = "pass the tree that torch was built from with --source"
+        raise UsageError(f"{tree} is not a source tree of PyTorch", why="it has no folder test", fix=fix)
     found = [unit for given in paths for unit in _given(tree, given, device, expression)]
     if not paths:
         found = [*_of_xpu_ops(tree)] if device == "xpu" else []
@@ -154,9 +151,8 @@ def _parsed(script: Path) -> list[ast.stmt]:
     try:
         return ast.parse(script.read_text("utf-8", "replace")).body if script.is_file() else []
     except (SyntaxError, ValueError) as error:
-        raise UsageError(
-            f"{script} is not Python", why=str(error), fix="correct it: it says which tests run"
-        ) from error
+        fix = "correct it: it says which tests run"
+        raise UsageError(f"{script} is not Python", why=str(error), fix=fix) from error
 
 
 class _Names(ast.NodeTransformer):

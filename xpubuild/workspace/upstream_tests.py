@@ -16,7 +16,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from typing_extensions import TypedDict
 
 from xpubuild.engine.files import write_atomic
 from xpubuild.engine.junit import Case, junit
@@ -25,7 +27,6 @@ from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import UsageError, VerifyError
 from xpubuild.untrusted import json_value, read_bytes
 from xpubuild.workspace.upstream_selection import Unit
-from xpubuild.workspace.workspace_json import TestAccepted, TestCase, TestDocument
 
 #: Not imported here: it needs pytest, which the target has.
 _IN_TARGET = Path(__file__).with_name("upstream_pytest.py")
@@ -50,6 +51,58 @@ print(json.dumps({"torch": torch.__version__, "count": count, "device": name}))
 _Record = dict[str, Any]
 #: Starts the interpreter with arguments; it ends once it records nothing for so many seconds.
 _Start = Callable[[Sequence[str], float], ProcessResult]
+
+
+class TestCase(TypedDict):
+    """One of upstream's tests, or a model in one mode."""
+
+    id: str
+    """The file below the source tree, and what follows it in pytest's node id."""
+    outcome: Literal["passed", "failed", "skipped", "crashed", "timed out"]
+    seconds: float
+    detail: str
+    """The message of a failure, the reason of a skip."""
+
+
+class TestAccepted(TypedDict):
+    """The accepted run that this one is compared with."""
+
+    when: float
+    """When it ended, in seconds since the epoch."""
+    torch: str
+    device: str
+    bad: list[str]
+    """Tests that are known to fail; those of earlier accepted runs too, if they did not run in this one."""
+
+
+class TestDocument(TypedDict):
+    """What upstream's tests found."""
+
+    schema: Literal["xpubuild.test/1"]
+    """Name and version."""
+    status: Literal["pass", "fail"]
+    """`fail`: there are new failures, or nothing has run."""
+    source: str
+    python: str
+    torch: str
+    device: str
+    """Name of the device."""
+    lanes: int
+    """How many devices, or tiles of one, tests ran on side by side."""
+    when: float
+    duration_s: float
+    summary: dict[str, int]
+    """How many tests ended in each outcome."""
+    new: list[str]
+    """Tests that are bad and were not in the accepted run."""
+    known: list[str]
+    """Tests that are bad and were in the accepted run."""
+    fixed: list[str]
+    """Tests that passed and were bad in the accepted run."""
+    accepted: TestAccepted | None
+    logs: str
+    """Folder with the output of pytest, a file for each file of tests."""
+    cases: list[TestCase]
 
 
 class _Silence(Cancel):
@@ -169,10 +222,10 @@ class UpstreamTests:
         counts = Counter(str(record["outcome"]) for record in found)
         printed = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
         self.tell(f"{unit.name}: {printed or 'no tests'} ({time.monotonic() - began:.0f} s)")
-        return [
-            {"id": "::".join(filter(None, (unit.name, record["id"]))), "outcome": record["outcome"],
-             "seconds": record["seconds"], "detail": record["detail"]} for record in found
-        ]  # fmt: skip
+        for record in found:
+            record["id"] = "::".join(filter(None, (unit.name, record["id"])))
+        cases: list[Any] = found
+        return cases
 
     def _tests(self, unit: Unit, part: tuple[int, int], records: Path, start: _Start) -> list[_Record]:
         """Run a file of tests, again behind each test that ended its process."""
@@ -248,10 +301,9 @@ def accept(place: Path) -> TestDocument:
     ran = {case["id"] for case in last["cases"]}
     before = _read(place / "accepted.json").get("bad", ())
     kept = [name for name in before if name not in ran]
-    accepted: TestAccepted = {"when": last["when"], "torch": last["torch"], "device": last["device"],
-                              "bad": sorted((*kept, *last["new"], *last["known"]))}  # fmt: skip
+    known, of_run = [*last["new"], *last["known"]], {key: last[key] for key in ("when", "torch", "device")}
+    accepted: Any = {**of_run, "bad": sorted((*kept, *known))}
     write_atomic(place / "accepted.json", json.dumps(accepted).encode())
-    known = [*last["new"], *last["known"]]
     last |= {"accepted": accepted, "status": "pass", "new": [], "known": known}
     document: TestDocument = last
     return document
