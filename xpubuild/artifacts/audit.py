@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import functools
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from xpubuild.artifacts import audit_checks as checks
@@ -40,7 +40,7 @@ def audit_wheel(
     """
     elves: dict[str, ElfObject] = {}
     images: dict[str, tuple[DeviceImage, ...]] = {}
-    objects: dict[str, AuditedObject] = {}
+    parts: dict[str, Callable[..., AuditedObject]] = {}
     damaged: list[Finding] = []
 
     def look(name: str, copy: Path) -> None:
@@ -54,10 +54,10 @@ def audit_wheel(
             damaged.append(Finding("error", "damaged", name, name, f"{error.what}: {error.why}"))
             return
         elves[name], images[name] = elf, found
-        objects[name] = AuditedObject(
-            path=name, abi=abi.verdict, abi_counts=abi, abi_from=abi_from, soname=elf.soname,
-            needed=elf.needed, rpath=(*elf.rpath, *elf.runpath), found={}, missing=(), allowed=(),
-            strings=strings, device_code=summary(found) if found else None,
+        parts[name] = functools.partial(
+            AuditedObject, path=name, abi=abi.verdict, abi_counts=abi, abi_from=abi_from, soname=elf.soname,
+            needed=elf.needed, rpath=(*elf.rpath, *elf.runpath), strings=strings,
+            device_code=summary(found) if found else None,
         )  # fmt: skip
 
     contents = read_wheel(wheel, look)
@@ -65,6 +65,7 @@ def audit_wheel(
     allowed = (*DRIVER_LIBRARIES, *policy.allow_missing, *brought)
     linker = Linker(elves, search=search, allowed=allowed, installed_in=installed_in)
     closures = {name: linker.closure(name) for name in elves}
+    objects = {name: _linked(part, closures[name]) for name, part in parts.items()}
     findings = [*contents.problems, *damaged]
     findings += checks.machine_findings(contents.claimed.tags, elves)
     findings += elsewhere_findings(contents, elves, policy)
@@ -93,7 +94,7 @@ def audit_wheel(
         content_digest=contents.digest,
         abi=None if new == old else 1 if new > old else 0,
         policy=policy,
-        objects=tuple(_linked(item, closures[item.path]) for item in objects.values()),
+        objects=tuple(objects.values()),
         findings=tuple(findings),
     )
 
@@ -107,9 +108,8 @@ def _abi(elf: ElfObject, file: ElfReader) -> tuple[AbiCounts, str]:
     return (static, ".symtab") if static.new or static.old else (count, "")
 
 
-def _linked(item: AuditedObject, closure: Closure) -> AuditedObject:
-    return replace(
-        item,
+def _linked(part: Callable[..., AuditedObject], closure: Closure) -> AuditedObject:
+    return part(
         found={library: f"{provider.how}: {provider.path}" for library, provider in closure.found.items()},
         missing=tuple(missing.library for missing in closure.missing),
         allowed=closure.allowed,

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from xpubuild.artifacts.abi import AbiCounts
-from xpubuild.artifacts.audit_report import AuditPolicy, Finding, Findings, raise_for
+from xpubuild.artifacts.audit_report import AuditPolicy, Finding, Findings, Severity, raise_for
 from xpubuild.artifacts.elf import ElfObject, Elves
 from xpubuild.artifacts.linkage import ORIGIN, Closure, rpath_problem, sycl_runtimes
 from xpubuild.engine.environment import base_environment
@@ -41,14 +41,13 @@ def abi_findings(name: str, count: AbiCounts, policy: AuditPolicy) -> Findings:
         return
     against = count.against(wanted)
     tally = f"{count.new} of its symbols have the C++11 ABI (1), {count.old} the old one (0)"
+    severity: Severity = "warning" if count.verdict == wanted else "error"
+    what = "mixes both C++ ABIs"
     if count.verdict != wanted:
-        message = (
-            f"{name} was not compiled for C++11 ABI {wanted}: {tally}, for example {readable(against[0])}"
-        )
-        yield Finding("error", "abi", name, against[0], message)
-    elif against:
-        message = f"{name} mixes both C++ ABIs: {tally}, for example {readable(against[0])}"
-        yield Finding("warning", "abi", name, against[0], message)
+        what = f"was not compiled for C++11 ABI {wanted}"
+    if against:
+        message = f"{name} {what}: {tally}, for example {readable(against[0])}"
+        yield Finding(severity, "abi", name, against[0], message)
 
 
 def readable(symbol: str) -> str:

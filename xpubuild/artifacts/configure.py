@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from xpubuild.artifacts.cmake_build import home_of
+from xpubuild.engine.model import KeyedByFields
 from xpubuild.engine.process import run
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import BuildError, RecipeError
@@ -151,7 +152,7 @@ def configured_folder(source: str, folders: Sequence[str]) -> Path | None:
 
 
 @frozen
-class ConfiguredProof:
+class ConfiguredProof(KeyedByFields):
     """One of ``folders`` holds what CMake writes at the end of a configuration of ``source``."""
 
     source: str
@@ -160,10 +161,6 @@ class ConfiguredProof:
     def describe(self) -> str:
         """Return what is checked."""
         return "CMake wrote the build files"
-
-    def key(self) -> dict[str, Any]:
-        """Return what the check depends on."""
-        return {"proof": "configured", "source": self.source, "folders": list(self.folders)}
 
     def check(self) -> dict[str, Any]:
         """Return where the build files are."""

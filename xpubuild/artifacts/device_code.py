@@ -99,22 +99,14 @@ def read_code(data: bytes) -> Code:
     Raises:
         UnreadableImageError: its headers are damaged, or zstd cannot unpack it.
     """
-    if data.startswith(ZSTD):
+    if compressed := data.startswith(ZSTD):
         try:
-            inner = _code(unpacked(data))
+            data = unpacked(data)
         except ValueError as error:
             raise UnreadableImageError(f"it cannot be unpacked: {error}") from error
-        return Code(inner.kind, inner.devices, compressed=True)
-    return _code(data)
-
-
-def _code(data: bytes) -> Code:
-    if data.startswith(_SPIRV):
-        return Code(SPIRV)
-    if data.startswith(_BITCODE):
-        return Code(LLVM_IR)
-    devices = tuple(dict.fromkeys(_native(data, "", 0)))
-    return Code(NATIVE, devices) if devices else Code(UNKNOWN)
+    known = SPIRV if data.startswith(_SPIRV) else LLVM_IR if data.startswith(_BITCODE) else ""
+    devices = () if known else tuple(dict.fromkeys(_native(data, "", 0)))
+    return Code(known or (NATIVE if devices else UNKNOWN), devices, compressed)
 
 
 def _native(data: bytes, name: str, depth: int) -> Iterator[Device]:

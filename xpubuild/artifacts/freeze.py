@@ -26,6 +26,7 @@ from xpubuild.artifacts.site_packages import (
     readable_entries,
 )
 from xpubuild.engine.files import write_atomic
+from xpubuild.engine.model import KeyedByFields
 from xpubuild.errors import AuditError
 from xpubuild.frozen import frozen
 
@@ -85,7 +86,7 @@ def portable_hold(python: str, name: str, file: str) -> tuple[str, ...]:
 
 
 @frozen
-class HeldProof:
+class HeldProof(KeyedByFields):
     """torch and triton are still what was installed, and no other distribution has their files.
 
     ``held`` are the constraints files that ``hold`` wrote in the steps before.
@@ -99,10 +100,6 @@ class HeldProof:
         names = [Path(file).stem for file in self.held]
         kept = f", and {', '.join(names)} unchanged" if names else ""
         return f"one owner each of {' and '.join(f'{name}/' for name in PACKAGES)}{kept}"
-
-    def key(self) -> dict[str, Any]:
-        """Return what the check depends on."""
-        return {"proof": "held", "site_packages": self.site_packages, "held": list(self.held)}
 
     def check(self) -> dict[str, Any]:
         """Return the owner of each package and the versions that were pinned.

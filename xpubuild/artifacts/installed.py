@@ -33,6 +33,7 @@ from xpubuild.artifacts.site_packages import (
 )
 from xpubuild.artifacts.wheel import record_of
 from xpubuild.engine.fingerprint import file_digest
+from xpubuild.engine.model import KeyedByFields
 from xpubuild.errors import AuditError
 from xpubuild.frozen import frozen
 
@@ -89,7 +90,7 @@ def wheel_matches_installed(wheel: Path, site_packages: Path) -> list[str]:
 
 
 @frozen
-class InstalledProof:
+class InstalledProof(KeyedByFields):
     """Distributions are installed, file by file as their RECORD says."""
 
     site_packages: str
@@ -98,10 +99,6 @@ class InstalledProof:
     def describe(self) -> str:
         """Return what is checked."""
         return f"installed as recorded: {', '.join(self.names)}"
-
-    def key(self) -> dict[str, Any]:
-        """Return what the check depends on."""
-        return {"proof": "installed", "site_packages": self.site_packages, "names": list(self.names)}
 
     def check(self) -> dict[str, Any]:
         """Return version, number of files and bytes of each distribution.

@@ -17,13 +17,14 @@ from xpubuild.artifacts.installed import wheel_matches_installed
 from xpubuild.artifacts.installed_repair import KEEP
 from xpubuild.artifacts.site_packages import content_key, installed_dists, quick_problem
 from xpubuild.documents import plain
+from xpubuild.engine.model import KeyedByFields
 from xpubuild.errors import AuditError, ToolchainError, VerifyError
 from xpubuild.frozen import frozen
 from xpubuild.machine.envmark import altered, settings_of
 
 
 @frozen
-class EnvironmentProof:
+class EnvironmentProof(KeyedByFields):
     """The environment has its own interpreter of the planned version."""
 
     env: str
@@ -32,10 +33,6 @@ class EnvironmentProof:
     def describe(self) -> str:
         """Return what is checked."""
         return f"environment has its own Python {self.version}"
-
-    def key(self) -> dict[str, Any]:
-        """Return what the check depends on."""
-        return {"proof": "environment", "env": self.env, "version": self.version}
 
     def check(self) -> dict[str, Any]:
         """Return the version found, and version and content of pip."""
@@ -142,7 +139,7 @@ class AbiOfInstalledProof:
 
 
 @frozen
-class VerifyProof:
+class VerifyProof(KeyedByFields):
     """The verify report exists and has no failure."""
 
     report: str
@@ -150,10 +147,6 @@ class VerifyProof:
     def describe(self) -> str:
         """Return what is checked."""
         return "verify found no failure"
-
-    def key(self) -> dict[str, Any]:
-        """Return what the check depends on."""
-        return {"proof": "verify", "report": self.report}
 
     def check(self) -> dict[str, Any]:
         """Return the counts by status."""
@@ -173,7 +166,7 @@ class VerifyProof:
 
 
 @frozen
-class LinksProof:
+class LinksProof(KeyedByFields):
     """Each link leads to its program: link -> program."""
 
     links: Mapping[str, str]
@@ -182,10 +175,6 @@ class LinksProof:
         """Return what is checked."""
         names = " and ".join(Path(link).name for link in self.links)
         return f"{names} are the chosen compilers"
-
-    def key(self) -> dict[str, Any]:
-        """Return what the check depends on."""
-        return {"proof": "links", "links": dict(self.links)}
 
     def check(self) -> dict[str, Any]:
         """Return where the links lead."""

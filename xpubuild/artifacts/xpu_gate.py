@@ -11,6 +11,7 @@ from typing import Any
 from xpubuild.artifacts.cmake_build import NO_SYCL, Message, Messages, cache_lines, home_of, read_sycl_groups
 from xpubuild.artifacts.expectation import Expectation
 from xpubuild.artifacts.gate_rules import GateRule, shipped_gate_rules
+from xpubuild.engine.files import stamp
 from xpubuild.engine.model import Caution, Stop, Verdict
 from xpubuild.errors import NoXpuError
 
@@ -33,7 +34,7 @@ class XpuGate:
         self._told: set[str] = set()
         cache = Path(expected.source) / "build" / "CMakeCache.txt"
         # A cache that an earlier attempt left says nothing until CMake took it over.
-        self._seen = {cache: _stamp(cache)}
+        self._seen = {cache: stamp(cache)}
         self._building = False
 
     def line(self, text: str, number: int) -> list[Verdict]:
@@ -66,10 +67,10 @@ class XpuGate:
     def _of_caches(self, *, stale: bool) -> Iterator[Verdict]:
         by_name = {rule.cache: rule for rule in self._rules if rule.cache}
         for path in sorted(self._seen):
-            stamp = _stamp(path)
-            if stamp is None or (stamp == self._seen[path] and not stale):
+            now = stamp(path)
+            if now is None or (now == self._seen[path] and not stale):
                 continue
-            self._seen[path] = stamp
+            self._seen[path] = now
             for number, line, name, value in cache_lines(path):
                 if rule := by_name.get(name):
                     yield from self._verdict(rule, value, ((number, line),), path)
@@ -113,11 +114,3 @@ class XpuGate:
         evidence["lines"] = [{"line": number, "text": text} for number, text in lines]
         self._stopped = True
         yield Stop(NoXpuError(rule.what, why=why, fix=fix, commands=commands, evidence=evidence))
-
-
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_ino, status.st_size, status.st_mtime_ns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
@@ -13,6 +14,7 @@ from xpubuild.frozen import frozen
 #: First word of a command that is xpubuild itself; the runner replaces it by its own interpreter, so that a
 #: plan (and its fingerprints) does not depend on where xpubuild is installed.
 XPUBUILD = "xpubuild"
+_UPPER = re.compile(r"(?<=.)([A-Z])")
 
 
 def closure(names: Iterable[str], follow: Callable[[str], Iterable[str]]) -> set[str]:
@@ -76,6 +78,18 @@ class Proof(Protocol):
 
     def check(self) -> dict[str, Any]:
         """Return evidence for the receipt, or raise an ``XpuBuildError`` that names what is wrong."""
+
+
+class KeyedByFields:
+    """A proof that depends on what all its fields say; it is named for its class."""
+
+    def key(self) -> dict[str, Any]:
+        """Return the name and the fields."""
+        name = _UPPER.sub(r"-\1", type(self).__name__.removesuffix("Proof")).lower()
+        fields = {
+            key: list(value) if isinstance(value, tuple) else value for key, value in vars(self).items()
+        }
+        return {"proof": name, **fields}
 
 
 @frozen

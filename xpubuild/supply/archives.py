@@ -23,8 +23,9 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from xpubuild.engine.files import explained, write_atomic
+from xpubuild.engine.files import explained, read_json, write_atomic, write_json
 from xpubuild.engine.fingerprint import file_sha256
+from xpubuild.engine.model import KeyedByFields
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.redact import recordable
 from xpubuild.errors import FetchError, SourceIntegrityError
@@ -181,8 +182,7 @@ def bring(archive: Archive, supply: Supply, report: Callable[[str], None]) -> He
         raise
     sha256, size = file_sha256(place), place.stat().st_size
     if first is None and archive.sha256 is None:
-        text = json.dumps({"url": archive.url, "sha256": sha256, "size": size}, indent=1)
-        write_atomic(folder / FIRST, f"{text}\n".encode())
+        write_json(folder / FIRST, {"url": archive.url, "sha256": sha256, "size": size})
     return Held(place, sha256, size)
 
 
@@ -192,10 +192,7 @@ def _folder(archive: Archive, supply: Supply) -> Path:
 
 def _first(folder: Path) -> str | None:
     """Return the sha256 of what came from the URL the first time; None where that cannot be read."""
-    try:
-        found = json.loads((folder / FIRST).read_text("utf-8"))["sha256"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+    found = read_json(folder / FIRST).get("sha256")
     return found if isinstance(found, str) else None
 
 
@@ -262,7 +259,7 @@ def unpacked_stamp(into: Path) -> int:
 
 
 @frozen
-class UnpackedProof:
+class UnpackedProof(KeyedByFields):
     """The proof that what was unpacked for a build is still there, file by file with its size."""
 
     into: str
@@ -270,10 +267,6 @@ class UnpackedProof:
     def describe(self) -> str:
         """Return what is checked."""
         return "the archives that the build would download are unpacked, with all their files"
-
-    def key(self) -> dict[str, Any]:
-        """Return what the check depends on."""
-        return {"proof": "unpacked", "into": self.into}
 
     def check(self) -> dict[str, Any]:
         """Return the archives with their hashes.

@@ -9,14 +9,13 @@ settings of the user and runs no scripts of packages.
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from xpubuild.engine.files import explained, remove_tree, write_atomic, write_json
+from xpubuild.engine.files import explained, read_json, remove_tree, write_atomic, write_json
 from xpubuild.errors import ToolchainError
 from xpubuild.frozen import frozen
 from xpubuild.machine.envmark import MARK, check_name, read_mark, require_ours, write_mark
@@ -98,7 +97,7 @@ def _link(lock: CondaLock, scratch: Path, env: Path, environment: Mapping[str, s
 
 def installed(env: Path) -> dict[str, dict[str, Any]]:
     """Return what ``conda-meta`` records, by name; a damaged record is left out."""
-    records = map(_load, sorted((env / "conda-meta").glob("*.json")))
+    records = map(read_json, sorted((env / "conda-meta").glob("*.json")))
     return {str(record["name"]): record for record in records if record.get("name")}
 
 
@@ -110,7 +109,7 @@ def _tidy(env: Path, packages: Sequence[CondaPackage]) -> None:
     """
     meta, known = env / "conda-meta", {package.name: package for package in packages}
     for path in sorted(meta.glob("*.json")):
-        record = {key: value for key, value in _load(path).items() if key not in _INCIDENTAL}
+        record = {key: value for key, value in read_json(path).items() if key not in _INCIDENTAL}
         if (package := known.get(str(record.get("name")))) is not None:
             record |= {"fn": package.filename, "url": package.url, "channel": f"{package.channel}/"}
             record |= {"md5": package.md5, "requested_specs": []}
@@ -140,14 +139,6 @@ def problems(env: Path, packages: Sequence[CondaPackage]) -> list[str]:
             found += [f"{package.title} lacks {len(gone)} files: {gone[0]}"] if gone else []
     extra = sorted(set(there) - {package.name for package in packages})
     return found + [f"{name} is installed, but not in the lock" for name in extra]
-
-
-def _load(path: Path) -> dict[str, Any]:
-    try:
-        document = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return document if isinstance(document, dict) else {}
 
 
 @frozen

@@ -17,9 +17,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from xpubuild.engine.files import explained, fsync_dir
+from xpubuild.engine.files import explained, replacing
 from xpubuild.engine.places import STICKY, make_shared
-from xpubuild.engine.temporary import new_draft
 from xpubuild.errors import FetchError, SourceIntegrityError, ToolchainError
 from xpubuild.frozen import frozen
 from xpubuild.supply.depot.entries import WHEELS
@@ -292,24 +291,21 @@ def _link_new(target: Path, write: Callable[[BinaryIO], object]) -> bool:
     """
     if os.path.lexists(target):
         return False
-    descriptor, draft = new_draft(target.parent)
     try:
-        with os.fdopen(descriptor, "wb") as stream:
+        with replacing(target, _link) as stream:
             write(stream)
-            stream.flush()
-            os.fsync(stream.fileno())
-        draft.chmod(0o644)
-        try:
-            os.link(draft, target)
-        except FileExistsError:
-            return False
-        except OSError as error:
-            if error.errno not in _NO_LINKS:
-                raise
-            # A file system without hard links: between look and rename another process may be first, and
-            # then two whole files of the same name were written, of which one stays.
-            draft.rename(target)
-        fsync_dir(target.parent)
-    finally:
-        draft.unlink(missing_ok=True)
+    except FileExistsError:
+        return False
     return True
+
+
+def _link(draft: Path, target: Path) -> None:
+    try:
+        os.link(draft, target)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        # A file system without hard links: between look and rename another process may be first, and
+        # then two whole files of the same name were written, of which one stays.
+        draft.rename(target)
+    draft.unlink(missing_ok=True)

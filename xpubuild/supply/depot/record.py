@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Any
 
@@ -21,7 +21,7 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 
 from xpubuild.documents import built
 from xpubuild.engine.fingerprint import digest
-from xpubuild.engine.model import Plan, Step
+from xpubuild.engine.model import Plan, Step, closure
 from xpubuild.frozen import frozen
 from xpubuild.supply.depot.entries import WHEELS
 from xpubuild.untrusted import json_value
@@ -50,7 +50,8 @@ def build_inputs(
     the distribution, ``machine`` what ``depot.machine`` found.
     """
     # Steps that only install what another step of the plan built do not affect the wheel.
-    steps = (item for item in _below(plan, step) if not item.id.endswith(".install"))
+    needed = closure([step], lambda name: plan.step(name).needs)
+    steps = (item for item in plan.steps if item.id in needed and not item.id.endswith(".install"))
     return {
         "format": FORMAT,
         "distribution": dist,
@@ -62,17 +63,6 @@ def build_inputs(
 def identity(inputs: Mapping[str, Any]) -> str:
     """Return the build identity (sha256, hex) of what decides a wheel."""
     return digest(inputs)
-
-
-def _below(plan: Plan, name: str) -> Iterator[Step]:
-    """Yield a step and all that it depends on, each once."""
-    waiting, seen = [name], set[str]()
-    while waiting:
-        step = plan.step(waiting.pop())
-        if step.id not in seen:
-            seen.add(step.id)
-            waiting += step.needs
-            yield step
 
 
 def _decisive(step: Step, places: Mapping[str, str]) -> dict[str, Any]:

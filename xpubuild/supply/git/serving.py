@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 from xpubuild.documents import plain
 from xpubuild.engine.files import write_atomic
+from xpubuild.engine.model import KeyedByFields
 from xpubuild.engine.process import ProcessResult
 from xpubuild.engine.redact import recordable
 from xpubuild.errors import FetchError, RecipeError, SourceIntegrityError
@@ -42,29 +43,18 @@ _PAIR = re.compile(r"GIT_REPOSITORY\s+\"?(?P<url>[^\s\")]+)\"?|GIT_TAG\s+\"?(?P<
 class ConfigureItem(Protocol):
     """What a recipe says of such a repository (``recipe.model.ConfigureTime``)."""
 
-    @property
-    def url(self) -> str:
-        """Where the build clones it from."""
-
-    @property
-    def replaces(self) -> str | None:
-        """The URL that the build knows it by, where that is another."""
-
-    @property
-    def path(self) -> str | None:
-        """Where the build puts it, below the checkout."""
-
-    @property
-    def pin_file(self) -> str | None:
-        """The file of the tree that names the commit or tag."""
-
-    @property
-    def commit(self) -> str | None:
-        """The commit, where the recipe knows it."""
-
-    @property
-    def ref(self) -> str | None:
-        """The tag, where the recipe knows it."""
+    url: str
+    """Where the build clones it from."""
+    replaces: str | None
+    """The URL that the build knows it by, where that is another."""
+    path: str | None
+    """Where the build puts it, below the checkout."""
+    pin_file: str | None
+    """The file of the tree that names the commit or tag."""
+    commit: str | None
+    """The commit, where the recipe knows it."""
+    ref: str | None
+    """The tag, where the recipe knows it."""
 
 
 @frozen
@@ -235,7 +225,7 @@ def _config(
 
 
 @frozen
-class ServedProof:
+class ServedProof(KeyedByFields):
     """The proof that what the build will clone is there, at the pins of its tree and whole."""
 
     into: str
@@ -243,10 +233,6 @@ class ServedProof:
     def describe(self) -> str:
         """Return what is checked."""
         return "local copies of the repositories that the build clones are at the pins of its tree"
-
-    def key(self) -> dict[str, Any]:
-        """Return what the check depends on."""
-        return {"proof": "served", "into": self.into}
 
     def check(self) -> dict[str, Any]:
         """Return the list of what is served.

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from xpubuild.engine.files import write_atomic
+from xpubuild.engine.files import read_json, write_atomic
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.frozen import frozen
 from xpubuild.supply.git.git import Git
@@ -211,7 +211,7 @@ _SETTLED_NS = 2_000_000_000
 
 def read_done(git_dir: Path) -> str | None:
     """Return the commit that xpubuild checked out last; None where it did not make this checkout."""
-    commit = _read(git_dir / _DONE).get("commit")
+    commit = read_json(git_dir / _DONE).get("commit")
     return commit if isinstance(commit, str) else None
 
 
@@ -232,7 +232,7 @@ def read_move(git_dir: Path) -> dict[str, set[str]] | None:
     """Return path -> commits that a half-done move may have left there; None where no move is noted."""
     if not (git_dir / _MOVE).exists():
         return None
-    commits = _read(git_dir / _MOVE).get("commits")
+    commits = read_json(git_dir / _MOVE).get("commits")
     return {str(path): set(ids) for path, ids in commits.items()} if isinstance(commits, dict) else {}
 
 
@@ -240,14 +240,6 @@ def write_move(git_dir: Path, commits: Mapping[str, set[str]]) -> None:
     """Note, before the first file changes, between which commits the repositories are being moved."""
     document = {"commits": {path: sorted(ids) for path, ids in sorted(commits.items())}}
     write_atomic(git_dir / _MOVE, json.dumps(document, indent=1).encode())
-
-
-def _read(path: Path) -> dict[str, object]:
-    try:
-        document = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return document if isinstance(document, dict) else {}
 
 
 def is_untouched(place: Path) -> bool:
