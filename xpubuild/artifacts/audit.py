@@ -8,7 +8,7 @@ from pathlib import Path
 
 from xpubuild.artifacts import audit_checks as checks
 from xpubuild.artifacts.abi import AbiCounts, classify
-from xpubuild.artifacts.audit_elsewhere import brought_by_requirements, elsewhere_findings
+from xpubuild.artifacts.audit_checks import brought_by_requirements, elsewhere_findings
 from xpubuild.artifacts.audit_report import AuditedObject, AuditedWheel, AuditPolicy, Finding
 from xpubuild.artifacts.device_findings import device_findings, summary
 from xpubuild.artifacts.device_images import DeviceImage, images_in

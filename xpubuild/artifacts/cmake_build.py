@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from xpubuild.artifacts.expectation import OFF
+from xpubuild.artifacts.gate_rules import OFF
 from xpubuild.frozen import frozen
 
 _HEAD = re.compile(r"(\s{0,8})CMake (?:Warning|Error|Deprecation Warning)\b")

@@ -8,7 +8,7 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
-from xpubuild.artifacts.expectation import Expectation
+from xpubuild.artifacts.gate_rules import Expectation
 from xpubuild.artifacts.gate_watcher import WatchStep
 from xpubuild.artifacts.xpu_proofs import XpuInstalledProof, XpuWheelProof
 from xpubuild.engine.fingerprint import digest, fingerprints

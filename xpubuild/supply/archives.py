@@ -30,8 +30,8 @@ from xpubuild.engine.process import Cancel
 from xpubuild.engine.redact import recordable
 from xpubuild.errors import FetchError, SourceIntegrityError
 from xpubuild.frozen import frozen
-from xpubuild.supply.depot.bytes import walk
 from xpubuild.supply.depot.entries import Entry
+from xpubuild.supply.depot.folder import walk
 from xpubuild.supply.index.pipconf import local_path
 
 if TYPE_CHECKING:

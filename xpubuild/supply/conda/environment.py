@@ -22,9 +22,17 @@ from xpubuild.machine.envmark import MARK, check_name, read_mark, require_ours, 
 from xpubuild.machine.python_environment import env_python
 from xpubuild.machine.pythons import PATIENT_S, probe_python
 from xpubuild.supply.archives import Supply, bring, require_here
-from xpubuild.supply.conda import traps
 from xpubuild.supply.conda.lockfile import CondaLock, CondaPackage
-from xpubuild.supply.conda.solve import ask_rattler, rattler_failed
+from xpubuild.supply.conda.solve import (
+    STDLIB,
+    ask_rattler,
+    glibcxx,
+    kind_of,
+    machine_need,
+    provided,
+    rattler_failed,
+    refuse,
+)
 
 # Where and when something was unpacked; another machine or run has other values.
 _INCIDENTAL = ("extracted_package_dir", "indexed_timestamp", "link", "requested_spec")
@@ -42,7 +50,7 @@ def make_conda_env(
         UsageError: the folder holds something that xpubuild did not make, or has an unusable name.
     """
     packages, scratch = lock.packages, env.parent / f".{env.name}.conda"
-    traps.refuse(packages)
+    refuse(packages)
     wanted = {"conda": lock.digest, "python": lock.python}
     check_name(env)
     if (
@@ -167,7 +175,7 @@ class CondaEnvironmentProof:
         """
         env = Path(self.env)
         wrong = problems(env, self.lock.packages)
-        harms = ((name, traps.kind_of(name)) for name in installed(env))
+        harms = ((name, kind_of(name)) for name in installed(env))
         wrong += [f"{name} is installed: {reason}" for name, reason in harms if reason]
         facts = probe_python(env / "bin" / "python", deadline_s=PATIENT_S)
         if facts.error or not facts.version.startswith(self.lock.python):
@@ -187,12 +195,12 @@ class CondaEnvironmentProof:
         }
 
     def _libstdcxx(self, env: Path) -> dict[str, str]:
-        library = env / "lib" / traps.STDLIB
+        library = env / "lib" / STDLIB
         if not library.exists():
             return {}
-        has, need = traps.provided(library) or "no GLIBCXX version", traps.machine_need(Path(self.root))
-        if need is not None and traps.glibcxx(has) < traps.glibcxx(need.version):
-            files = f"lib/{traps.STDLIB}"
+        has, need = provided(library) or "no GLIBCXX version", machine_need(Path(self.root))
+        if need is not None and glibcxx(has) < glibcxx(need.version):
+            files = f"lib/{STDLIB}"
             owners = (item for item in installed(env).values() if files in (item.get("files") or ()))
             owner = next((f"{item['name']} {item['version']}" for item in owners), f"that has {files}")
             raise ToolchainError(

@@ -16,8 +16,8 @@ from xpubuild.engine.files import fsync_dir
 from xpubuild.engine.temporary import DRAFT
 from xpubuild.errors import XpuBuildError
 from xpubuild.frozen import frozen
-from xpubuild.supply.depot.bytes import repositories_in, scan, walk
 from xpubuild.supply.depot.entries import FILES, GIT, SETS
+from xpubuild.supply.depot.folder import repositories_in, scan, walk
 from xpubuild.supply.depot.kept_wheels import FolderStore
 from xpubuild.supply.depot.record import IDENTITY, RECORD, TAKEN, WHEEL, Record
 from xpubuild.supply.git.edits import BARE

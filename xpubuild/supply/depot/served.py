@@ -18,10 +18,9 @@ from xpubuild.engine.process import Cancel
 from xpubuild.engine.reporter import Teller
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import FetchError, SourceIntegrityError, XpuBuildError
-from xpubuild.supply.depot.bytes import compare
 from xpubuild.supply.depot.entries import INDEX, EntryError, FileRecord, Index, index_of, read_index
 from xpubuild.supply.depot.examine import damages, write_derived
-from xpubuild.supply.depot.folder import MOST_BYTES, Depot
+from xpubuild.supply.depot.folder import MOST_BYTES, Depot, compare
 from xpubuild.supply.depot.location import Location, Trust
 from xpubuild.supply.depot.record import Record, RecordError, read_record, record_path
 from xpubuild.supply.git.git import locked

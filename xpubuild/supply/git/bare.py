@@ -20,7 +20,7 @@ from xpubuild.engine.files import explained, remove_tree, write_atomic
 from xpubuild.engine.process import Cancel, ProcessResult
 from xpubuild.errors import RecipeError
 from xpubuild.frozen import frozen
-from xpubuild.supply.depot.bytes import Damage, damage_error
+from xpubuild.supply.depot.folder import Damage, damage_error
 from xpubuild.supply.git.failures import Failure, diagnose, error_for, require
 from xpubuild.supply.git.git import Git, Report, locked, object_format
 from xpubuild.supply.git.pin import is_local, mirror_name
