@@ -88,7 +88,8 @@ def rewrite(tree: Path, into: Path, folder: str, files: Sequence[str], site_pack
             )
         toml = name == _PYPROJECT
         form = r"""(["']){}\1""" if toml else r"(?m)^()[ \t]*{}(?=[ \t]*(?:#|$))"
-        for asked in dict.fromkeys(_of_toml(text) if toml else _of_lines(text)):
+        lines = (re.split(r"(?:^|\s)#", line)[0].strip() for line in text.splitlines())
+        for asked in dict.fromkeys(_of_toml(text) if toml else lines):
             if (now := answer(asked, known)) is None:
                 continue
             new = "\\g<1>{}\\g<1>".format(now.replace("\\", "\\\\"))
@@ -121,10 +122,6 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, (list, dict)):
         for item in value.values() if isinstance(value, dict) else value:
             yield from _texts(item)
-
-
-def _of_lines(text: str) -> Iterator[str]:
-    return (re.split(r"(?:^|\s)#", line)[0].strip() for line in text.splitlines())
 
 
 @frozen

@@ -13,7 +13,7 @@ from xpubuild.artifacts.audit_report import AuditedObject, AuditedWheel, AuditPo
 from xpubuild.artifacts.device_findings import device_findings, summary
 from xpubuild.artifacts.device_images import DeviceImage, images_in
 from xpubuild.artifacts.elf import ElfObject, ElfReader, opened
-from xpubuild.artifacts.linkage import DRIVER_LIBRARIES, Closure, Linker
+from xpubuild.artifacts.linkage import DRIVER_LIBRARIES, Linker
 from xpubuild.artifacts.wheel import read_wheel
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.errors import AuditError
@@ -65,7 +65,14 @@ def audit_wheel(
     allowed = (*DRIVER_LIBRARIES, *policy.allow_missing, *brought)
     linker = Linker(elves, search=search, allowed=allowed, installed_in=installed_in)
     closures = {name: linker.closure(name) for name in elves}
-    objects = {name: _linked(part, closures[name]) for name, part in parts.items()}
+    objects = {
+        name: part(
+            found={library: f"{it.how}: {it.path}" for library, it in closures[name].found.items()},
+            missing=tuple(it.library for it in closures[name].missing),
+            allowed=closures[name].allowed,
+        )
+        for name, part in parts.items()
+    }
     findings = [*contents.problems, *damaged]
     findings += checks.machine_findings(contents.claimed.tags, elves)
     findings += elsewhere_findings(contents, elves, policy)
@@ -106,11 +113,3 @@ def _abi(elf: ElfObject, file: ElfReader) -> tuple[AbiCounts, str]:
         return count, ".dynsym"
     static = classify(file.static_symbols())
     return (static, ".symtab") if static.new or static.old else (count, "")
-
-
-def _linked(part: Callable[..., AuditedObject], closure: Closure) -> AuditedObject:
-    return part(
-        found={library: f"{provider.how}: {provider.path}" for library, provider in closure.found.items()},
-        missing=tuple(missing.library for missing in closure.missing),
-        allowed=closure.allowed,
-    )

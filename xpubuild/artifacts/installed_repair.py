@@ -8,7 +8,6 @@ unfinished distributions had never been there.
 from __future__ import annotations
 
 import glob
-import json
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -25,7 +24,7 @@ from xpubuild.artifacts.site_packages import (
     readable_entries,
     record_entries,
 )
-from xpubuild.engine.files import explained, remove_tree, write_atomic
+from xpubuild.engine.files import explained, read_json, remove_tree, write_json
 from xpubuild.frozen import frozen
 
 #: The file in an environment with its note.
@@ -51,11 +50,11 @@ class Note:
 
 def read_note(site_packages: Path) -> Note:
     """Return the note of an environment; an empty one where there is none that can be read."""
+    document = read_json(prefix_of(site_packages) / NOTE)
     try:
-        document = json.loads((prefix_of(site_packages) / NOTE).read_text("utf-8"))
         names = (map(canonicalize_name, document[key]) for key in ("unfinished", "doubtful"))
         return Note(*map(frozenset, names))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (KeyError, TypeError):
         return Note()
 
 
@@ -65,8 +64,7 @@ def write_note(site_packages: Path, note: Note) -> None:
     if note == Note():
         path.unlink(missing_ok=True)
         return
-    document = {"unfinished": sorted(note.unfinished), "doubtful": sorted(note.doubtful)}
-    write_atomic(path, json.dumps(document).encode() + b"\n")
+    write_json(path, {name: sorted(names) for name, names in vars(note).items()})
 
 
 def _doubt(dists: list[InstalledDist]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from xpubuild.artifacts.installed import wheel_matches_installed
 from xpubuild.artifacts.installed_repair import KEEP
 from xpubuild.artifacts.site_packages import content_key, installed_dists, quick_problem
 from xpubuild.documents import plain
+from xpubuild.engine.files import read_json
 from xpubuild.engine.model import KeyedByFields
 from xpubuild.errors import AuditError, ToolchainError, VerifyError
 from xpubuild.frozen import frozen
@@ -150,12 +150,10 @@ class VerifyProof(KeyedByFields):
 
     def check(self) -> dict[str, Any]:
         """Return the counts by status."""
-        try:
-            document = json.loads(Path(self.report).read_text("utf-8"))
-        except (OSError, ValueError) as error:
-            raise VerifyError(
-                "verify wrote no report", why=str(error), fix="run the same command again and read the log"
-            ) from error
+        document = read_json(Path(self.report))
+        if not document:
+            why, fix = f"{self.report} cannot be read", "run the same command again and read the log"
+            raise VerifyError("verify wrote no report", why=why, fix=fix)
         counts = Counter(check["status"] for check in document["checks"])
         if document["status"] != "pass":
             bad = [check["id"] for check in document["checks"] if check["status"] not in ("pass", "skip")]

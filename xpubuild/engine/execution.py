@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from xpubuild.engine import files
 from xpubuild.engine.environment import ERROR_FILE, base_environment
-from xpubuild.engine.events import Notice, Sink, StepOutput
+from xpubuild.engine.events import Sink, StepOutput, notify
 from xpubuild.engine.failure import by_space, explain_failure, full_place, own_temporary, read_child_error
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.engine.journal import Journal, StepRecord
@@ -48,8 +48,8 @@ class Execution:
         """Run the commands, check the results, publish and record them."""
         step, journal = self.step, self.journal
         before = journal.record(step.id)
-        self._refuse_foreign(journal)
-        self._require_as_proved(journal)
+        self._refuse_foreign()
+        self._require_as_proved()
         if before is not None:
             self._remove_resealed(before)
         journal.begin(step.id, fingerprint)
@@ -74,9 +74,9 @@ class Execution:
         if step.keeper is not None and not taken:
             self._keep(step.keeper, published, evidence)
 
-    def _refuse_foreign(self, journal: Journal) -> None:
+    def _refuse_foreign(self) -> None:
         """Only remove what xpubuild made here, never another folder of the same name."""
-        made = journal.made()
+        made = self.journal.made()
         for path in self.step.fresh:
             if os.path.lexists(path) and not any(str(p) in made for p in (Path(path), *Path(path).parents)):
                 raise ToolchainError(
@@ -86,15 +86,15 @@ class Execution:
                     commands=(shlex.join(["mv", path, f"{path}.old"]),),
                 )
 
-    def _require_as_proved(self, journal: Journal) -> None:
+    def _require_as_proved(self) -> None:
         """Hash what the steps before published: their audit was of those bytes, and of no others."""
         for need in self.step.needs:
-            record = journal.record(need)
+            record = self.journal.record(need)
             for path, sha256 in published_hashes(record).items() if record is not None else ():
                 with files.explained(Path(path), "reading what was built"):
                     found = file_sha256(Path(path)) if Path(path).is_file() else "missing"
                 if found != sha256:
-                    journal.failed(need, f"{Path(path).name} was damaged after it was proved")
+                    self.journal.failed(need, f"{Path(path).name} was damaged after it was proved")
                     raise damaged_wheel(path, found, sha256)
 
     def _remove_resealed(self, before: StepRecord) -> None:
@@ -161,7 +161,7 @@ class Execution:
             self._notice(f"{self.step.id} is not kept in the store: {error.what} ({error.why})")
 
     def _notice(self, text: str, level: str = "warning") -> None:
-        self.sink.emit(Notice(time.time(), level, text, self.step.id))
+        notify(self.sink, text, level=level, step=self.step.id)
 
     def _run_commands(self) -> None:
         with files.explained(self.log, "writing a log"):
@@ -203,7 +203,8 @@ class Execution:
         error_file.unlink(missing_ok=True)
         with own_temporary({**env, ERROR_FILE: str(error_file)}) as own:
             result = run(
-                executable_argv(argv),
+                # xpubuild is this interpreter with this package.
+                (sys.executable, "-m", *argv) if argv[0] == XPUBUILD else argv,
                 env=own,
                 # Never the caller's folder: `python -m pip` imports what lies in it, a types.py for one.
                 cwd=Path(command.cwd) if command.cwd else self.workspace,
@@ -277,8 +278,3 @@ def command_environment(command: Command, base: Mapping[str, str]) -> dict[str, 
         # xpubuild itself may live in the user's site-packages; what it builds with may not.
         env.pop("PYTHONNOUSERSITE", None)
     return env
-
-
-def executable_argv(argv: tuple[str, ...]) -> tuple[str, ...]:
-    """Replace the word xpubuild by this interpreter running this package."""
-    return (sys.executable, "-m", "xpubuild", *argv[1:]) if argv[0] == XPUBUILD else argv

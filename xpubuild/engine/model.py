@@ -8,6 +8,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any, Protocol
 
+from xpubuild.documents import plain
 from xpubuild.errors import XpuBuildError
 from xpubuild.frozen import frozen
 
@@ -58,13 +59,8 @@ class Command:
 
     def key(self) -> dict[str, Any]:
         """Return what a fingerprint hashes of the command."""
-        return {
-            "argv": list(self.argv),
-            "env": dict(self.env),
-            "cwd": self.cwd,
-            "path_prefix": list(self.path_prefix),
-            "alternatives": [list(argv) for argv in self.alternatives],
-        }
+        hashed = ("argv", "env", "cwd", "path_prefix", "alternatives")
+        return {name: plain(getattr(self, name)) for name in hashed}
 
 
 class Proof(Protocol):
@@ -86,10 +82,7 @@ class KeyedByFields:
     def key(self) -> dict[str, Any]:
         """Return the name and the fields."""
         name = _UPPER.sub(r"-\1", type(self).__name__.removesuffix("Proof")).lower()
-        fields = {
-            key: list(value) if isinstance(value, tuple) else value for key, value in vars(self).items()
-        }
-        return {"proof": name, **fields}
+        return {"proof": name, **plain(vars(self))}
 
 
 @frozen

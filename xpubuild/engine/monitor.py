@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from xpubuild.engine.events import Notice, Sink
+from xpubuild.engine.events import Sink, notify
 from xpubuild.engine.lines import passing
 from xpubuild.engine.model import Step, Stop, Verdict
 from xpubuild.engine.process import Cancel
@@ -29,7 +28,7 @@ class Monitor:
     def __init__(self, step: Step, sink: Sink, cancel: Cancel) -> None:
         #: Set where the user wants to stop or the watcher does.
         self.cancel = Cancel(cancel)
-        self._user, self._step, self._sink = cancel, step, sink
+        self._user, self._step, self._sink = cancel, step.id, sink
         self._watcher = step.watch() if step.watch is not None else None
         self._warnings: list[dict[str, Any]] = []
         self._number = 0
@@ -61,7 +60,7 @@ class Monitor:
         found = self._watcher.explain(error)
         found.log = found.log or error.log
         if cause := found.likely_cause():
-            self._notice("error", f"likely cause: {cause}")
+            notify(self._sink, f"likely cause: {cause}", level="error", step=self._step)
         return found
 
     def evidence(self) -> list[dict[str, Any]]:
@@ -78,7 +77,4 @@ class Monitor:
             else:
                 warning = {"id": item.id, "text": item.text, "lines": list(item.lines), **item.evidence}
                 self._warnings.append(warning)
-                self._notice("warning", item.text)
-
-    def _notice(self, level: str, text: str) -> None:
-        self._sink.emit(Notice(time.time(), level, text, self._step.id))
+                notify(self._sink, item.text, level="warning", step=self._step)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from xpubuild.engine.events import Notice, RunFinished, RunStarted, Sink, StepFinished, StepStarted
+from xpubuild.engine.events import RunFinished, RunStarted, Sink, StepFinished, StepStarted
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Plan, Step, closure
 from xpubuild.engine.process import Cancel
@@ -175,11 +175,6 @@ def _or_stop(cancel: Cancel) -> Iterator[None]:
     except BaseException:
         cancel.set("internal error")
         raise
-
-
-def notify(sink: Sink, text: str, *, level: str = "info") -> None:
-    """Emit a notice."""
-    sink.emit(Notice(time.time(), level, text))
 
 
 @contextlib.contextmanager

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
 import lzma
 import posixpath
 import shlex
@@ -23,7 +22,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from xpubuild.engine.files import explained, read_json, write_atomic, write_json
+from xpubuild.engine.files import explained, read_json, write_json
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.engine.model import KeyedByFields
 from xpubuild.engine.process import Cancel
@@ -212,8 +211,7 @@ def provide(archives: Iterable[Archive], into: Path, supply: Supply, report: Cal
         vouches = "upstream" if archive.sha256 is not None else "first download"
         done.append({"name": archive.name, "url": archive.url, "sha256": held.sha256, "size": held.size,
                      "hash_from": vouches})  # fmt: skip
-    document = {"archives": done, "files": files_below(into)}
-    write_atomic(into / LIST, json.dumps(document, indent=0, sort_keys=True).encode() + b"\n")
+    write_json(into / LIST, {"archives": done, "files": files_below(into)})
 
 
 def _unpack(asked: Archive, held: Held, folder: Path) -> None:
@@ -275,11 +273,10 @@ class UnpackedProof(KeyedByFields):
             SourceIntegrityError: a file is missing or has another size.
         """
         into = Path(self.into)
-        try:
-            document = json.loads((into / LIST).read_text("utf-8"))
-            files, archives = dict(document["files"]), list(document["archives"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise self._broken(LIST, str(error)) from error
+        document = read_json(into / LIST)
+        files, archives = document.get("files"), document.get("archives")
+        if not isinstance(files, dict) or not isinstance(archives, list):
+            raise self._broken(LIST, "it cannot be read")
         here = files_below(into)
         for path, size in files.items():
             if here.get(path) != size:

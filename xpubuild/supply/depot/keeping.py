@@ -283,33 +283,20 @@ def collectable(store: FolderStore, older_s: float) -> list[CollectedFile]:
         statuses = {path.name: status for path, status in _files(folder)}
         ages = {name: now - status.st_mtime for name, status in statuses.items() if status.st_uid == me}
         for path, record in store.records(folder.name):
-            why = _why_gone(record, ages.get(path.name), older_s)
-            if why:
+            # What is somebody else's has no age.
+            age, damaged = ages.get(path.name, 0.0), isinstance(record, str)
+            if age > (_DAY_S if damaged else older_s):
+                why = f"damaged: {record}" if damaged else f"not used for {int(age // _DAY_S)} days"
                 found.append(CollectedFile(str(path), statuses[path.name].st_size, why))
             elif isinstance(record, Record):
                 kept.add(record.sha256)
         for name, age in ages.items():
-            why = _why_left(name, kept)
-            if why and age > _DAY_S:
+            wheel, draft = WHEEL.fullmatch(name), name.startswith(DRAFT)
+            why = "left by a process that was killed" if draft else "no record has it"
+            if age > _DAY_S and (draft or (wheel is not None and wheel["sha256"] not in kept)):
                 found.append(CollectedFile(str(folder / name), statuses[name].st_size, why))
     # A wheel goes after the records, so that nobody finds a record without its wheel for long.
     return sorted(found, key=lambda item: (not item.path.endswith(".json"), item.path))
-
-
-def _why_gone(record: Record | str, age: float | None, older_s: float) -> str:
-    """Return why a record can go; ``age`` is None where it is somebody else's."""
-    if age is None:
-        return ""
-    if isinstance(record, str):
-        return f"damaged: {record}" if age > _DAY_S else ""
-    return f"not used for {int(age // _DAY_S)} days" if age > older_s else ""
-
-
-def _why_left(name: str, kept: Collection[str]) -> str:
-    if name.startswith(DRAFT):
-        return "left by a process that was killed"
-    match = WHEEL.fullmatch(name)
-    return "no record has it" if match is not None and match["sha256"] not in kept else ""
 
 
 def remove(files: Collection[CollectedFile]) -> tuple[list[CollectedFile], list[str]]:

@@ -17,13 +17,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Any
 
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
-
 from xpubuild.documents import built
 from xpubuild.engine.fingerprint import digest
 from xpubuild.engine.model import Plan, Step, closure
 from xpubuild.frozen import frozen
-from xpubuild.supply.depot.entries import WHEELS
+from xpubuild.supply.depot.entries import WHEELS, described, is_filename
 from xpubuild.untrusted import json_value
 
 SCHEMA = "xpubuild.kept-wheel/1"
@@ -121,7 +119,7 @@ class Record:
     @property
     def version(self) -> str:
         """The version of the wheel, as its file name has it."""
-        return str(parse_wheel_filename(self.file)[1])
+        return described(self.file)[2]
 
     @property
     def path(self) -> str:
@@ -161,16 +159,8 @@ def read_record(data: bytes, dist: str, key: str) -> Record:
         raise RecordError(str(error)) from None
     if record.size < 0 or not _SHA256.fullmatch(record.sha256):
         raise RecordError("its size or sha256 is none")
-    if record.dist != dist or canonicalize_name(_name_of(record.file)) != dist:
+    if record.dist != dist or not is_filename(record.file) or described(record.file)[:2] != ("wheel", dist):
         raise RecordError(f"it is of {record.dist}, not of {dist}")
     if record.identity != key or identity(record.inputs) != key:
         raise RecordError("what it says it was made from is not what it is named for")
     return record
-
-
-def _name_of(file: str) -> str:
-    """Return the distribution of a wheel's file name; nothing else may be a name in somebody's folder."""
-    try:
-        return parse_wheel_filename(file)[0] if "/" not in file and file.isprintable() else ""
-    except InvalidWheelFilename:
-        return ""

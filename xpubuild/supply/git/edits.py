@@ -13,15 +13,13 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
 import os
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Any
 
-from xpubuild.engine.files import write_atomic
+from xpubuild.engine.files import read_json, write_json
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.frozen import frozen
 from xpubuild.supply.git.git import Git, object_format
@@ -96,18 +94,17 @@ class Built:
     def write(self, git_dir: Path) -> None:
         """Note it in a checkout's ``.git``, on the disk."""
         names = {"made": sorted(self.made), "before": sorted(self.before)}
-        document = {**vars(self), **names, "pins": dict(self.pins)}
-        write_atomic(git_dir / _NOTE, json.dumps(document).encode())
+        write_json(git_dir / _NOTE, {**vars(self), **names})
 
 
 def read_built(git_dir: Path) -> Built:
     """Return what is noted in a checkout's ``.git``; a note that cannot be read explains nothing."""
+    found = read_json(git_dir / _NOTE)
     try:
-        found: dict[str, Any] = json.loads((git_dir / _NOTE).read_text("utf-8"))
         made, before = (frozenset(map(str, found[name])) for name in ("made", "before"))
         pins = {str(file): str(word) for file, word in found.get("pins", {}).items()}
         return Built(made, str(found["running"]), before, tuple(map(str, found["besides"])), pins)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+    except (TypeError, KeyError, AttributeError):
         return Built()
 
 
@@ -277,12 +274,18 @@ def in_the_way(repository: Repository, target: Sequence[TreeEntry], traces: Move
     return found
 
 
-def refuse(into: Path, edits: Sequence[Edit], pinned: str) -> SourceIntegrityError:
-    """Return the error that names the user's work and the ways out."""
+def refuse(into: Path, edits: Sequence[Edit], pinned: str) -> None:
+    """Do nothing without edits.
+
+    Raises:
+        SourceIntegrityError: there are some; names the user's work and the ways out.
+    """
+    if not edits:
+        return
     lines = [f"{edit.path} ({edit.kind})" for edit in edits[:_SHOWN]]
     if len(edits) > _SHOWN:
         lines.append(f"and {len(edits) - _SHOWN} more")
-    return SourceIntegrityError(
+    raise SourceIntegrityError(
         f"{into} has local changes that are not in the pinned commit {pinned}",
         why="found: " + ", ".join(lines),
         fix=(

@@ -76,9 +76,7 @@ def _require_bare(
     expected = {"": {pin.commit}}
     for item in repositories:
         expected |= {item.place(link): {commit} for link, commit in item.links().items()}
-    edits = find_edits(git, found, expected=expected, moving=None, built=built)
-    if edits:
-        raise refuse(into, edits, pin.commit)
+    refuse(into, find_edits(git, found, expected=expected, moving=None, built=built), pin.commit)
     for lost in found:
         if isinstance(lost, Missing) or lost.head is None:
             again = "run the same command again; the checkout is created again"

@@ -18,21 +18,11 @@ from pathlib import Path
 from xpubuild.engine.files import write_atomic
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.frozen import frozen
+from xpubuild.supply.git import worktree
 from xpubuild.supply.git.edits import Built, read_built
 from xpubuild.supply.git.git import Git
 from xpubuild.supply.git.pin import is_id
 from xpubuild.supply.git.serving import ConfigureItem, asked_by
-from xpubuild.supply.git.worktree import (
-    IGNORED,
-    Change,
-    Missing,
-    Repository,
-    find_git_dir,
-    read_done,
-    read_move,
-    require_git_dir,
-    walk,
-)
 
 _SHOWN = 10
 _SHIM = """#!/bin/sh
@@ -106,34 +96,34 @@ def own_tree(
     Raises:
         SourceIntegrityError: ``into`` is not a checkout, or git cannot read it.
     """
-    git_dir = require_git_dir(into)
+    git_dir = worktree.require_git_dir(into)
     total, files = hashlib.sha256(), list[str]()
     built = read_built(notes or git_dir) if notes or not whole else Built()
-    repositories = list(walk(git, into, git_dir, submodules=True, skip=skip))
+    repositories = list(worktree.walk(git, into, git_dir, submodules=True, skip=skip))
     clones = tuple(_clones(git, into, git_dir, items, built))
     clones = tuple(replace(item, kept=True, followed="") for item in clones) if whole else clones
     followed = {clone.followed for clone in clones}
-    links: dict[str, str | None] = {"": read_done(git_dir) if read_move(git_dir) is None else None}
+    links: dict[str, str | None] = {
+        "": worktree.read_done(git_dir) if worktree.read_move(git_dir) is None else None
+    }
     for item in repositories:
-        if isinstance(item, Missing):
+        if isinstance(item, worktree.Missing):
             files.append(item.path)
             total.update(os.fsencode(item.path) + b"\0missing\n")
             continue
-        if links.get(item.path) not in (None, item.head):
-            files.append(item.path or ".")
-            total.update(os.fsencode(item.path) + f"\0{item.head}\n".encode("ascii"))
-        if whole:
-            total.update(os.fsencode(item.path) + f"\0{item.head}\n".encode("ascii"))
+        moved = links.get(item.path) not in (None, item.head)
+        files += [item.path or "."] if moved else []
+        total.update((os.fsencode(item.path) + f"\0{item.head}\n".encode("ascii")) * (moved + whole))
         own = item.links()
         links |= {item.place(link): commit for link, commit in own.items()}
         for change in sorted(item.changes, key=lambda change: os.fsencode(change.path)):
             place = item.place(change.path)
-            moved = change.path in own and not change.staged
+            at_another = change.path in own and not change.staged
             no_work = change.extra and (
                 built.explains(place, change)
-                or (whole and (change.kind == IGNORED if notes else left_out(item, change, items)))
+                or (whole and (change.kind == worktree.IGNORED if notes else left_out(item, change, items)))
             )
-            if not moved and place not in followed and not no_work:
+            if not at_another and place not in followed and not no_work:
                 files.append(place)
                 total.update(os.fsencode(place) + b"\0" + _content(item.work_tree / change.path))
     if not files and not whole:
@@ -142,11 +132,11 @@ def own_tree(
     return OwnTree(str(into), total.hexdigest(), base, git.program, tuple(files), clones)
 
 
-def left_out(item: Repository, change: Change, items: Sequence[ConfigureItem]) -> bool:
+def left_out(item: worktree.Repository, change: worktree.Change, items: Sequence[ConfigureItem]) -> bool:
     """Whether a file that git does not track is no part of somebody's tree, but was made by a build there."""
-    if change.kind == IGNORED or not change.clone:
-        return change.kind == IGNORED
-    ignored = {one.path for one in item.changes if one.kind == IGNORED and not one.clone}
+    if change.kind == worktree.IGNORED or not change.clone:
+        return change.kind == worktree.IGNORED
+    ignored = {one.path for one in item.changes if one.kind == worktree.IGNORED and not one.clone}
     parts = change.clone.rstrip("/").split("/")
     asked = {one.path for one in items if one.path is not None and not one.path.startswith("build/")}
     below = any("/".join(parts[:end]) in ignored for end in range(1, len(parts) + 1))
@@ -180,15 +170,15 @@ def _clones(
     git: Git, top: Path, git_dir: Path, items: Sequence[ConfigureItem], built: Built
 ) -> Iterator[Clone]:
     for item in items:
-        place = find_git_dir(top / item.path) if item.path else None
+        place = worktree.find_git_dir(top / item.path) if item.path else None
         if place is None or item.path is None:
             continue
         head, pin = git.parse(place, "HEAD^{commit}"), item.pin_file
-        asked, base, url = None, None, item.replaces or item.url
+        asked, base, text, url = None, None, "", item.replaces or item.url
         if pin is not None:
             file, blob = top / pin, git.query(["cat-file", "blob", f"HEAD:{pin}"], git_dir=git_dir)
-            asked = asked_by(file.read_text("utf-8", "replace"), url) if file.is_file() else None
-            base = asked_by(blob.stdout.decode("utf-8", "replace"), url)
+            text = file.read_text("utf-8", "replace") if file.is_file() else ""
+            asked, base = asked_by(text, url), asked_by(blob.stdout.decode("utf-8", "replace"), url)
         ids = {
             word: word if is_id(word) else git.parse(place, f"{word}^{{commit}}")
             for word in (asked, base)
@@ -199,16 +189,12 @@ def _clones(
         there = asked is not None and ids[asked] == head
         owned = built.pins.get(pin or "")
         # Where the file is as we wrote it, who moved the clone back to the pin wants it to follow there, too.
-        own = pin is not None and (not builds or asked == owned != base) and _is_word(top / pin)
+        own = pin is not None and (not builds or asked == owned != base) and len(text.split()) == 1
         follows = own and not there and asked in (base, owned)
         yield Clone(
             item.path, head, not builds or there or asked is None or follows,
             pin or "" if follows else "", pin or "" if own and not builds and (there or follows) else "",
         )  # fmt: skip
-
-
-def _is_word(file: Path) -> bool:
-    return file.is_file() and len(file.read_text("utf-8", "replace").split()) == 1
 
 
 def prepare_build(top: Path, items: Sequence[ConfigureItem]) -> Iterator[str]:
@@ -217,7 +203,7 @@ def prepare_build(top: Path, items: Sequence[ConfigureItem]) -> Iterator[str]:
     Raises:
         SourceIntegrityError: ``top`` is not a checkout.
     """
-    git, git_dir = Git.open(), require_git_dir(top)
+    git, git_dir = Git.open(), worktree.require_git_dir(top)
     for clone in _clones(git, top, git_dir, items, read_built(git_dir)):
         if clone.pin:
             built = read_built(git_dir)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from xpubuild.documents import plain
-from xpubuild.engine.files import write_atomic
+from xpubuild.engine.files import write_json
 from xpubuild.engine.model import KeyedByFields
 from xpubuild.engine.process import ProcessResult
 from xpubuild.engine.redact import recordable
@@ -184,7 +184,7 @@ def serve_tree(
         words = ["config", "--file", str(draft.absolute()), "--add", key, value]
         require(store.git.query(words), "writing the configuration of git for the build")
     draft.replace(into / CONFIG)
-    write_atomic(into / LIST, json.dumps(plain(served), indent=1).encode() + b"\n")
+    write_json(into / LIST, plain(served))
     return served
 
 

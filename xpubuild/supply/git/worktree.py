@@ -9,7 +9,6 @@ commits something changes the time of a file or a folder, which no program can s
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import stat
 import time
@@ -17,7 +16,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from xpubuild.engine.files import read_json, write_atomic
+from xpubuild.engine.files import read_json, write_json
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.frozen import frozen
 from xpubuild.supply.git.git import Git
@@ -224,7 +223,7 @@ def finished_ns(git_dir: Path) -> int | None:
 
 def write_done(git_dir: Path, commit: str) -> None:
     """Note a finished checkout; the move is over."""
-    write_atomic(git_dir / _DONE, json.dumps({"commit": commit}).encode())
+    write_json(git_dir / _DONE, {"commit": commit})
     (git_dir / _MOVE).unlink(missing_ok=True)
 
 
@@ -238,8 +237,7 @@ def read_move(git_dir: Path) -> dict[str, set[str]] | None:
 
 def write_move(git_dir: Path, commits: Mapping[str, set[str]]) -> None:
     """Note, before the first file changes, between which commits the repositories are being moved."""
-    document = {"commits": {path: sorted(ids) for path, ids in sorted(commits.items())}}
-    write_atomic(git_dir / _MOVE, json.dumps(document, indent=1).encode())
+    write_json(git_dir / _MOVE, {"commits": {path: sorted(ids) for path, ids in commits.items()}})
 
 
 def is_untouched(place: Path) -> bool:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import glob
 import itertools
-import json
 import os
 import platform
 import re
@@ -38,7 +37,7 @@ from xpubuild.artifacts.site_packages import (
     record_entries,
     site_packages_of,
 )
-from xpubuild.engine.files import explained, write_atomic
+from xpubuild.engine.files import explained, write_json
 from xpubuild.engine.places import WRITABLE_BY_OTHERS
 from xpubuild.engine.process import Cancel, ProcessResult, run
 from xpubuild.engine.redact import Redactor, recordable
@@ -119,8 +118,7 @@ class Installation:
         finally:
             # uv's own, which everybody may write to; the workspace is locked.
             (self.env / ".lock").unlink(missing_ok=True)
-        document = {"version": "1", "installer": "uv", "install": items}
-        write_atomic(self.report, (json.dumps(document, indent=1) + "\n").encode())
+        write_json(self.report, {"version": "1", "installer": "uv", "install": items})
         write_note(self._site, Note(doubtful=note.doubtful - new))
 
     def _installed(self) -> dict[str, InstalledDist]:
@@ -177,7 +175,8 @@ class Installation:
 
     def _settle(self, names: Collection[str]) -> None:
         """Remove distributions that are damaged again from the cache, and reinstall them."""
-        damaged = sorted(name for name in names if self._is_damaged(name))
+        here = self._installed()
+        damaged = sorted(name for name in names if name not in here or _is_damaged(here[name]))
         if not damaged:
             return
         self.say(f"damaged in the cache of uv too, and fetched again: {', '.join(damaged)}")
@@ -187,10 +186,6 @@ class Installation:
             raise ToolchainError("the cache of uv could not be cleaned", why=why, fix=_PIP_INSTALLS)
         self._remove(damaged)
         self._install()
-
-    def _is_damaged(self, name: str) -> bool:
-        dist = self._installed().get(name)
-        return dist is None or quick_problem(dist) is not None or bool(content_problems(record_entries(dist)))
 
     def _item(self, name: NormalizedName) -> dict[str, object]:
         """Return an item of the report: what was installed, from where, with the hash that uv verified."""
@@ -215,6 +210,10 @@ class Installation:
         for name, dist in self._installed().items():
             if name in names and dist.installer in ("uv", ""):
                 remove_dist(self._site, name)
+
+
+def _is_damaged(dist: InstalledDist) -> bool:
+    return quick_problem(dist) is not None or bool(content_problems(record_entries(dist)))
 
 
 def _require_fit(pins: Iterable[HashedPin], constraints: Iterable[Path]) -> None:

@@ -28,7 +28,7 @@ _NO_EFFECT = frozenset({
     "disable-pip-version-check", "no-input", "progress-bar", "quiet", "verbose", "no-color", "log", "debug",
     "cache-dir", "root-user-action", "no-warn-script-location", "no-warn-conflicts", "prefer-binary",
     "only-binary", "pre", "resume-retries", "exists-action", "no-python-version-warning", "compile",
-    "break-system-packages", "no-compile", "config-file", "no-clean", "src",
+    "break-system-packages", "no-compile", "config-file", "no-clean", "src", "require-virtualenv",
 })  # fmt: skip
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 _CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSL_CLIENT_CERT")
@@ -63,15 +63,10 @@ class Said:
 
 def reason_for_pip(settings: Mapping[str, str]) -> str:
     """Return why pip has to install, by its settings (``pip_settings``); "" where uv can."""
-    for name, value in settings.items():
-        if name in _SAID or name in _NO_EFFECT or name == "require-virtualenv":  # it is one
-            continue
-        if name == "no-cache-dir" and not switched_on(value):
-            continue
-        if name == "keyring-provider" and value == "disabled":
-            continue
-        return f"pip's setting {name} has no equivalent in uv"
-    return ""
+    known = {*_SAID, *_NO_EFFECT, *(() if switched_on(settings.get("no-cache-dir")) else ("no-cache-dir",))}
+    said = {("keyring-provider", "disabled"), *((name, settings.get(name)) for name in known)}
+    first = next((name for name, value in settings.items() if (name, value) not in said), "")
+    return first and f"pip's setting {first} has no equivalent in uv"
 
 
 def translated(
