@@ -176,7 +176,7 @@ def test_who_waits_for_a_lock_can_be_stopped_and_is_told(tmp_path: Path) -> None
     with (
         locked(tmp_path / "a" / "x.lock"),
         pytest.raises(XpuBuildError),
-        locked(tmp_path / "a" / "x.lock", cancel=cancel, on_wait=tell),
+        locked(tmp_path / "a" / "x.lock", cancel=cancel, report=lambda _: tell()),
     ):
         pass
     assert told == ["waits"]

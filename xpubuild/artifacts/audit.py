@@ -61,8 +61,7 @@ def audit_wheel(
         )  # fmt: skip
 
     contents = read_wheel(wheel, look)
-    brought = brought_by_requirements(contents, elves)
-    allowed = (*DRIVER_LIBRARIES, *policy.allow_missing, *brought)
+    allowed = (*DRIVER_LIBRARIES, *policy.allow_missing, *brought_by_requirements(contents, elves))
     linker = Linker(elves, search=search, allowed=allowed, installed_in=installed_in)
     closures = {name: linker.closure(name) for name in elves}
     objects = {

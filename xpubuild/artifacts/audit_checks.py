@@ -54,13 +54,10 @@ def abi_findings(name: str, count: AbiCounts, policy: AuditPolicy) -> Findings:
         return
     against = count.against(wanted)
     tally = f"{count.new} of its symbols have the C++11 ABI (1), {count.old} the old one (0)"
-    severity: Severity = "warning" if count.verdict == wanted else "error"
-    what = "mixes both C++ ABIs"
-    if count.verdict != wanted:
-        what = f"was not compiled for C++11 ABI {wanted}"
+    what = "mixes both C++ ABIs" if count.verdict == wanted else f"was not compiled for C++11 ABI {wanted}"
     if against:
         message = f"{name} {what}: {tally}, for example {readable(against[0])}"
-        yield Finding(severity, "abi", name, against[0], message)
+        yield Finding("warning" if count.verdict == wanted else "error", "abi", name, against[0], message)
 
 
 def readable(symbol: str) -> str:
@@ -88,8 +85,9 @@ def linkage_findings(name: str, elf: ElfObject, closure: Closure, search: Sequen
     for library in elf.needed:
         provider = closure.found.get(library)
         if provider is not None and provider.how == "elsewhere":
-            where = f"which is in the wheel at {provider.path}, but not on its RPATH"
-            message = f"{name} needs {library}, {where}"
+            message = (
+                f"{name} needs {library}, which is in the wheel at {provider.path}, but not on its RPATH"
+            )
             yield Finding("warning", "not-on-rpath", name, library, message)
     for library, versions in elf.versions_needed.items():
         provider = closure.found.get(library)
@@ -171,8 +169,7 @@ def string_findings(label: str, found: Iterable[Sequence[str]], policy: AuditPol
     wanted = policy.require_strings
     if wanted and not any(found):
         texts = " or ".join(f"'{text}'" for text in wanted)
-        message = f"no object of {label} contains {texts}"
-        yield Finding("error", "missing-string", label, wanted[0], message)
+        yield Finding("error", "missing-string", label, wanted[0], f"no object of {label} contains {texts}")
 
 
 def check_documents(wheels: Sequence[Mapping[str, Any]]) -> None:

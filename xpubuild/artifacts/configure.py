@@ -138,8 +138,7 @@ def configure(folder: Path, python: Path, settings: Sequence[str], environ: Mapp
         sys.stdout.write(f"+ {' '.join(argv)}\n")
         sys.stdout.flush()
         # xpubuild may live in the user's site-packages; what it builds with may not.
-        env = {**environ, "PYTHONNOUSERSITE": "1"}
-        result = run(argv, env=env, cwd=folder, log=sys.stdout.buffer)
+        result = run(argv, env={**environ, "PYTHONNOUSERSITE": "1"}, cwd=folder, log=sys.stdout.buffer)
     return 0 if result.ok else max(result.returncode, 1)
 
 

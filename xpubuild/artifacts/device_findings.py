@@ -109,8 +109,7 @@ def _lacks(name: str, images: Sequence[DeviceImage], target: str) -> Findings:
         message = f"{name}: the native code of AOT target '{target}' is not known"
         yield Finding("warning", "aot-unknown", name, target, message)
         return
-    ready = _kernels([image for image in images if has_code_for(image.code.devices, target)])
-    missing = everything - ready
+    missing = everything - _kernels([it for it in images if has_code_for(it.code.devices, target)])
     if missing:
         # Without SPIR-V the driver cannot compile them: upstream has these kernels for other GPUs alone.
         late = missing & _kernels([image for image in images if image.code.kind == SPIRV])

@@ -54,8 +54,7 @@ def hold(site_packages: Path, name: str, file: Path) -> str:
     except (OSError, ValueError) as error:
         raise AuditError(f"the RECORD of {name} cannot be used", why=str(error), fix=fix) from error
     pin = f"{name}=={dist.version}"
-    text = f"# what later pip steps must leave alone\n# RECORD sha256={key}\n{pin}\n"
-    write_atomic(file, text.encode())
+    write_atomic(file, f"# what later pip steps must leave alone\n# RECORD sha256={key}\n{pin}\n".encode())
     return pin
 
 

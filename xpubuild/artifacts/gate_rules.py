@@ -119,8 +119,7 @@ class Expectation:
             return ("off", found) if found.lower() in _ON else None
         if rule.compare == "arch":
             asked = self.switches.get("TORCH_XPU_ARCH_LIST", "")
-            differs = asked and found and targets(asked) != targets(found)
-            return (asked, found) if differs else None
+            return (asked, found) if asked and found and targets(asked) != targets(found) else None
         inside = self.environment if rule.compare == "environment" else self.source
         outside = _outside(found, inside)
         return (inside, ", ".join(outside)) if inside and outside else None

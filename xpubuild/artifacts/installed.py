@@ -212,15 +212,13 @@ def _content_problem(entry: RecordEntry) -> str | None:
     try:
         if entry.size is not None and wrong_size(entry):
             return f"{entry.name} has {entry.path.stat().st_size} bytes instead of {entry.size}"
-        if algorithm in HASHES:
-            found = record_hash(file_digest(entry.location, algorithm), algorithm)
-            if found != entry.checksum:
-                return f"{entry.name} does not match its hash in RECORD"
+        known = algorithm in HASHES
+        same = known and record_hash(file_digest(entry.location, algorithm), algorithm) == entry.checksum
     except OSError as error:
         return f"{entry.name} cannot be read: {error.strerror}"
-    return (
-        None if algorithm in HASHES or is_record_file(entry.name) else f"{entry.name} has no hash in RECORD"
-    )
+    if not known:
+        return None if is_record_file(entry.name) else f"{entry.name} has no hash in RECORD"
+    return None if same else f"{entry.name} does not match its hash in RECORD"
 
 
 def _target(name: PurePosixPath, site_packages: Path) -> Path | None:
@@ -232,9 +230,7 @@ def _target(name: PurePosixPath, site_packages: Path) -> Path | None:
         return site_packages / name
     if rest and rest[0] in ("purelib", "platlib"):
         return site_packages.joinpath(*rest[1:])
-    if rest and rest[0] == "data":
-        return prefix_of(site_packages).joinpath(*rest[1:])
-    return None
+    return prefix_of(site_packages).joinpath(*rest[1:]) if rest and rest[0] == "data" else None
 
 
 def installed_stamp(site_packages: Path, names: Sequence[str]) -> int:

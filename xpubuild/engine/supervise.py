@@ -121,8 +121,7 @@ def _wait_for(pid: int, life_fd: int, wake_fd: int) -> int | None:
         readable = {fd for fd, _ in events.poll(1000)}
         if life_fd in readable:
             return None
-        numbers = os.read(wake_fd, 64) if wake_fd in readable else b""
-        for number in numbers:
+        for number in os.read(wake_fd, 64) if wake_fd in readable else b"":
             if number in (signal.SIGINT, signal.SIGTERM):
                 _send(os.killpg, pid, number)
         status, _ = _reap(pid)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from xpubuild.engine.files import read_json, write_json
+from xpubuild.engine.files import read_json, remove_tree, write_json
 from xpubuild.engine.temporary import DRAFT
 from xpubuild.errors import UsageError
 
@@ -45,6 +45,15 @@ def read_mark(env: Path) -> dict[str, Any] | None:
 def write_mark(env: Path, document: Mapping[str, Any]) -> None:
     """Write the mark, whole or not at all."""
     write_json(env / MARK, document)
+
+
+def begin_anew(env: Path, wanted: Mapping[str, Any]) -> None:
+    """Mark an environment as one that is being made, and empty it; the caller explains errors of files."""
+    env.mkdir(parents=True, exist_ok=True)
+    write_mark(env, {"state": "making", **wanted})
+    for entry in env.iterdir():
+        if entry.name != MARK:
+            remove_tree(entry)
 
 
 def require_ours(env: Path) -> None:

@@ -293,8 +293,7 @@ def _by_conda_lock(
     """Return the solution of conda-lock; None where it has none: py-rattler then says why there is none."""
     request, virtual, lock = (scratch / name for name in ("environment.yml", "virtual.yml", "conda-lock.yml"))
     packages = {name: version if build == "0" else f"{version} {build}" for name, version, build in VIRTUAL}
-    channels = list(wanted.channels)
-    asked = {"channels": channels, "dependencies": list(wanted.specs), "platforms": [PLATFORM]}
+    asked = {"channels": [*wanted.channels], "dependencies": [*wanted.specs], "platforms": [PLATFORM]}
     for path, document in ((request, asked), (virtual, {"subdirs": {PLATFORM: {"packages": packages}}})):
         path.write_text(yaml.safe_dump(document, allow_unicode=True), "utf-8")
     argv = [

@@ -281,13 +281,9 @@ class Depot:
             SourceIntegrityError: a part of the depot is a link.
             NoSpaceError, ToolchainError: the depot cannot be written to.
         """
-
-        def waiting() -> None:
-            if report is not None:
-                report(f"waiting for another xpubuild that writes to the mirror {self.path}")
-
         require_no_links(self.path)
-        with locked(self.path / _LOCK, cancel=cancel, on_wait=waiting):
+        use = f"writes to the mirror {self.path}"
+        with locked(self.path / _LOCK, cancel=cancel, report=report, use=use):
             try:
                 yield
             except BaseException:

@@ -170,8 +170,7 @@ class FolderStore:
                     self._give_way(self.root / record.wheel_path)
                 with wheel.open("rb") as stream:
                     _link_new(self.root / record.wheel_path, lambda draft: _pour(stream, draft))
-                data = record.to_bytes()
-                if _link_new(self.root / record.path, lambda draft: draft.write(data)):
+                if _link_new(self.root / record.path, lambda draft: draft.write(record.to_bytes())):
                     return ""
                 there = self._sound(record.dist, record.identity)
         if there is None or there.sha256 == record.sha256:

@@ -80,9 +80,7 @@ def _moved(value: Any, places: Mapping[str, str]) -> Any:
         return value
     if isinstance(value, Mapping):
         return {_moved(key, places): _moved(item, places) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_moved(item, places) for item in value]
-    return value
+    return [_moved(item, places) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def taken_from(evidence: Iterable[Mapping[str, Any]]) -> str | None:

@@ -86,11 +86,8 @@ def checkout(
         with one:
             report(text)
 
-    def waiting() -> None:
-        say(f"waiting for another xpubuild that uses {place}")
-
     store = RepositoryStore(cache, Git.open(env), offline, stocks, retry or Retry(), linked)
-    with locked(_beside(place, "lock"), cancel=linked, on_wait=waiting) as fd:
+    with locked(_beside(place, "lock"), cancel=linked, report=say, use=f"uses {place}") as fd:
         work = _Work(store, pin, place, jobs, say, (fd,))
         seen = work.look()
         action, fetched = ("made", work.make()) if seen is None else work.move(*seen)

@@ -232,12 +232,14 @@ def locked(
     *,
     shared: bool = False,
     cancel: Cancel | None = None,
-    on_wait: Callable[[], None] | None = None,
+    report: Report | None = None,
+    use: str = "",
 ) -> Iterator[int]:
     """Hold ``path`` by flock (made if needed, never removed) and yield its descriptor.
 
     It ends with the last process that holds the descriptor. Git processes that write under the lock get it
-    (``hold``), so that one that outlives its caller for a moment still keeps everybody else out.
+    (``hold``), so that one that outlives its caller for a moment still keeps everybody else out. ``report``
+    gets a line where that takes longer; ``use`` says in it what others do.
 
     Raises:
         InterruptedByUserError: ``cancel`` was set while waiting.
@@ -245,13 +247,21 @@ def locked(
         NoSpaceError: the disk is full.
     """
     waiting: Callable[[], None] = cancel.stop_here if cancel is not None else lambda: None
+    say: Report = report or (lambda _: None)
     with explained(path, "locking a source"):
         path.parent.mkdir(parents=True, exist_ok=True)
         # A link would have the file made where it leads to.
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     try:
         elsewhere = f"use a folder on a local disk {another_place(path)}, or mount the file system with flock"
-        take(fd, str(path), elsewhere, shared=shared, waiting=waiting, tell=on_wait or (lambda: None))
+        take(
+            fd,
+            str(path),
+            elsewhere,
+            shared=shared,
+            waiting=waiting,
+            tell=lambda: say(f"waiting for another xpubuild that {use}"),
+        )
         yield fd
     finally:
         os.close(fd)

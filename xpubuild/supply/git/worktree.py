@@ -145,8 +145,7 @@ def inspect(git: Git, path: str, work_tree: Path, git_dir: Path) -> Repository:
     rules = ("--ignored", "--exclude-per-directory=.gitignore")
     ignored = set(ask("ls-files", "--others", *rules)) if every else set()
     for name in every:
-        kind = IGNORED if name in ignored else UNTRACKED
-        changes.append(Change(name.rstrip("/"), kind))
+        changes.append(Change(name.rstrip("/"), IGNORED if name in ignored else UNTRACKED))
         below = find_git_dir(work_tree / name) if name.endswith("/") else None
         if below is not None:  # a repository that a build has cloned into the tree
             own = Git(git.program, {key: value for key, value in git.env.items() if key != "GIT_INDEX_FILE"})
