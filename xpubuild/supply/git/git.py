@@ -247,21 +247,14 @@ def locked(
         NoSpaceError: the disk is full.
     """
     waiting: Callable[[], None] = cancel.stop_here if cancel is not None else lambda: None
-    say: Report = report or (lambda _: None)
+    tell = functools.partial(report or (lambda _: None), f"waiting for another xpubuild that {use}")
     with explained(path, "locking a source"):
         path.parent.mkdir(parents=True, exist_ok=True)
         # A link would have the file made where it leads to.
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     try:
         elsewhere = f"use a folder on a local disk {another_place(path)}, or mount the file system with flock"
-        take(
-            fd,
-            str(path),
-            elsewhere,
-            shared=shared,
-            waiting=waiting,
-            tell=lambda: say(f"waiting for another xpubuild that {use}"),
-        )
+        take(fd, str(path), elsewhere, shared=shared, waiting=waiting, tell=tell)
         yield fd
     finally:
         os.close(fd)
