@@ -20,13 +20,9 @@ from xpubuild.errors import AuditError
 
 
 def audit_wheel(
-    wheel: Path,
-    policy: AuditPolicy,
-    *,
-    search: Sequence[Path] = (),
-    installed_in: Path | None = None,
+    wheel: Path, policy: AuditPolicy, *, search: Sequence[Path] = (), installed_in: Path | None = None,
     more: Sequence[Finding] = (),
-) -> AuditedWheel:
+) -> AuditedWheel:  # fmt: skip
     """Read a wheel and hold it against a policy.
 
     ``search`` are folders with libraries that are loaded before or found by the environment, such as

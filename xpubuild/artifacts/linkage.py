@@ -104,13 +104,9 @@ class Linker:
     """
 
     def __init__(
-        self,
-        objects: Elves,
-        *,
-        search: Sequence[Path] = (),
-        allowed: Sequence[str] = (),
+        self, objects: Elves, *, search: Sequence[Path] = (), allowed: Sequence[str] = (),
         installed_in: Path | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._objects = objects
         self._place = f"{installed_in.absolute()}/" if installed_in is not None else ""
         self._search = tuple(str(folder.absolute()) for folder in search)

@@ -132,14 +132,9 @@ def resolve_executable(name: str, env: Mapping[str, str], cwd: Path | None = Non
 
 
 def spawn(
-    argv: Sequence[str],
-    *,
-    env: Mapping[str, str],
-    cwd: Path | None = None,
-    stderr: int = PIPE,
-    hold: Sequence[int] = (),
-    stdin: bytes = b"",
-) -> Child:
+    argv: Sequence[str], *, env: Mapping[str, str], cwd: Path | None = None, stderr: int = PIPE,
+    hold: Sequence[int] = (), stdin: bytes = b"",
+) -> Child:  # fmt: skip
     """Start a command; ``hold`` are descriptors that it and its children keep.
 
     Raises:

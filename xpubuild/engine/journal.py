@@ -212,13 +212,9 @@ class Journal:
             _put(db, "step", {step: {**before, **now, "ended": None, "detail": ""}})
 
     def done(
-        self,
-        step: str,
-        *,
-        evidence: Sequence[Mapping[str, Any]],
-        witnesses: Mapping[str, Sequence[int]],
+        self, step: str, *, evidence: Sequence[Mapping[str, Any]], witnesses: Mapping[str, Sequence[int]],
         published: Sequence[str],
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Record that the checks of a step passed."""
         made = {"evidence": list(evidence), "witnesses": dict(witnesses), "published": list(published)}
         self._change("step", step, status="done", ended=time.time(), **made)

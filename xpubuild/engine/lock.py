@@ -137,14 +137,9 @@ def take(
 
 @contextlib.contextmanager
 def workspace_lock(
-    workspace: Path,
-    *,
-    command: str,
-    shared: bool = False,
-    patience_s: float = 10.0,
-    on_wait: Callable[[str], None] = lambda _: None,
-    cancel: Cancel | None = None,
-) -> Iterator[int]:
+    workspace: Path, *, command: str, shared: bool = False, patience_s: float = 10.0,
+    on_wait: Callable[[str], None] = lambda _: None, cancel: Cancel | None = None,
+) -> Iterator[int]:  # fmt: skip
     """Exclude other writers while the block lasts, or with ``shared`` writers alone; yield the descriptor.
 
     A shared lock needs no permission to write where the lock file is already there.

@@ -214,18 +214,11 @@ def _pump(child: Child, watch: _Watch, takers: Sequence[Callable[[bytes], None]]
 
 
 def run(
-    argv: Sequence[str],
-    *,
-    env: Mapping[str, str],
-    cwd: Path | None = None,
-    log: IO[bytes] | None = None,
-    on_line: Callable[[str], None] | None = None,
-    deadline_s: float | None = None,
-    cancel: Cancel | None = None,
-    redact: Redactor | None = None,
-    hold: Sequence[int] = (),
+    argv: Sequence[str], *, env: Mapping[str, str], cwd: Path | None = None, log: IO[bytes] | None = None,
+    on_line: Callable[[str], None] | None = None, deadline_s: float | None = None,
+    cancel: Cancel | None = None, redact: Redactor | None = None, hold: Sequence[int] = (),
     on_tick: Callable[[], None] | None = None,
-) -> ProcessResult:
+) -> ProcessResult:  # fmt: skip
     """Run one long command; standard output and error are merged, in order.
 
     ``env`` is the whole environment. ``hold`` are descriptors (locks) that stay open until the last
@@ -268,14 +261,9 @@ def run(
 
 
 def query(
-    argv: Sequence[str],
-    *,
-    env: Mapping[str, str],
-    cwd: Path | None = None,
-    deadline_s: float = 30.0,
-    cancel: Cancel | None = None,
-    stdin: bytes = b"",
-) -> QueryResult:
+    argv: Sequence[str], *, env: Mapping[str, str], cwd: Path | None = None, deadline_s: float = 30.0,
+    cancel: Cancel | None = None, stdin: bytes = b"",
+) -> QueryResult:  # fmt: skip
     """Run one short command and return its whole output, standard error apart; ``stdin`` is its input.
 
     A command that prints more than ``MOST_OUTPUT_BYTES`` on one of them is killed, and the result says so.

@@ -43,16 +43,9 @@ def needed_for(plan: Plan, until: str | None) -> tuple[Step, ...]:
 
 
 def run_plan(
-    plan: Plan,
-    journal: Journal,
-    *,
-    sink: Sink,
-    cancel: Cancel,
-    lock_fd: int = -1,
-    until: str | None = None,
-    width: int = 4,
-    states: Mapping[str, StepState] = MappingProxyType({}),
-) -> Outcome:
+    plan: Plan, journal: Journal, *, sink: Sink, cancel: Cancel, lock_fd: int = -1, until: str | None = None,
+    width: int = 4, states: Mapping[str, StepState] = MappingProxyType({}),
+) -> Outcome:  # fmt: skip
     """Run the steps of a plan that are not done; never raises for a failed step, the outcome holds it.
 
     ``states`` is what the journal showed of steps just before; it holds until a step has run.

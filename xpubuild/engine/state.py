@@ -73,13 +73,8 @@ def from_journal(step: Step, fingerprint: str, journal: Journal | None) -> StepS
 
 
 def settle(
-    step: Step,
-    fingerprint: str,
-    journal: Journal,
-    *,
-    write: bool = True,
-    known: StepState | None = None,
-) -> StepState:
+    step: Step, fingerprint: str, journal: Journal, *, write: bool = True, known: StepState | None = None,
+) -> StepState:  # fmt: skip
     """Return the state of a step just before it would run; touched files are judged by the proofs.
 
     Without ``write`` nothing of that is noted in the journal. ``known`` is what ``from_journal`` found a

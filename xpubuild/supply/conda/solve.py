@@ -231,13 +231,9 @@ class Wanted:
 
 
 def make_lock(
-    wanted: Wanted,
-    locker: CondaLocker | None,
-    *,
-    environment: Mapping[str, str],
-    cache: Path,
+    wanted: Wanted, locker: CondaLocker | None, *, environment: Mapping[str, str], cache: Path,
     report: Callable[[str], None],
-) -> str:
+) -> str:  # fmt: skip
     """Solve and return the text of a ``conda-lock.yml``.
 
     Raises:
@@ -284,12 +280,9 @@ def _package(record: Mapping[str, Any], wanted: Wanted) -> CondaPackage:
 
 
 def _by_conda_lock(
-    wanted: Wanted,
-    locker: CondaLocker,
-    environment: Mapping[str, str],
-    scratch: Path,
+    wanted: Wanted, locker: CondaLocker, environment: Mapping[str, str], scratch: Path,
     report: Callable[[str], None],
-) -> tuple[CondaPackage, ...] | None:
+) -> tuple[CondaPackage, ...] | None:  # fmt: skip
     """Return the solution of conda-lock; None where it has none: py-rattler then says why there is none."""
     request, virtual, lock = (scratch / name for name in ("environment.yml", "virtual.yml", "conda-lock.yml"))
     packages = {name: version if build == "0" else f"{version} {build}" for name, version, build in VIRTUAL}

@@ -56,18 +56,10 @@ class CheckoutReport:
 
 
 def checkout(
-    pin: Pin,
-    into: Path,
-    *,
-    cache: Path,
-    jobs: int,
-    env: Mapping[str, str],
-    report: Report,
-    cancel: Cancel | None = None,
-    offline: bool = False,
-    retry: Retry | None = None,
+    pin: Pin, into: Path, *, cache: Path, jobs: int, env: Mapping[str, str], report: Report,
+    cancel: Cancel | None = None, offline: bool = False, retry: Retry | None = None,
     stocks: tuple[Path, ...] = (),
-) -> CheckoutReport:
+) -> CheckoutReport:  # fmt: skip
     """Make ``into`` be the tree of ``pin``; the network is used for what the mirrors below ``cache`` lack.
 
     ``env`` is the whole environment (``base_environment()``). ``report`` gets lines to show, one at a time,

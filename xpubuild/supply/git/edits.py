@@ -220,13 +220,9 @@ class MoveTraces:
 
 
 def find_edits(
-    git: Git,
-    found: Sequence[Repository | Missing],
-    *,
-    expected: Mapping[str, Collection[str]],
-    moving: Mapping[str, Collection[str]] | None,
-    built: Built,
-) -> list[Edit]:
+    git: Git, found: Sequence[Repository | Missing], *, expected: Mapping[str, Collection[str]],
+    moving: Mapping[str, Collection[str]] | None, built: Built,
+) -> list[Edit]:  # fmt: skip
     """Return what would be lost, or built by mistake, if the checkout were moved.
 
     ``expected`` is path -> commits at which HEAD may be; ``moving`` the noted move; ``built`` is

@@ -110,17 +110,10 @@ class Git:
         return Answer(status, out, self._redact(err))
 
     def run(
-        self,
-        args: Sequence[str],
-        *,
-        git_dir: Path | None = None,
-        work_tree: Path | None = None,
-        report: Report | None = None,
-        cancel: Cancel | None = None,
-        stall_s: float = _LOCAL_STALL_S,
-        deadline_s: float | None = None,
-        hold: Sequence[int] = (),
-    ) -> ProcessResult:
+        self, args: Sequence[str], *, git_dir: Path | None = None, work_tree: Path | None = None,
+        report: Report | None = None, cancel: Cancel | None = None, stall_s: float = _LOCAL_STALL_S,
+        deadline_s: float | None = None, hold: Sequence[int] = (),
+    ) -> ProcessResult:  # fmt: skip
         """Run a long command; ``hold`` are lock descriptors that live as long as git does.
 
         The result is one that was cancelled where git went silent and was stopped.
@@ -228,13 +221,9 @@ def _argument_layer() -> Any:
 
 @contextlib.contextmanager
 def locked(
-    path: Path,
-    *,
-    shared: bool = False,
-    cancel: Cancel | None = None,
-    report: Report | None = None,
+    path: Path, *, shared: bool = False, cancel: Cancel | None = None, report: Report | None = None,
     use: str = "",
-) -> Iterator[int]:
+) -> Iterator[int]:  # fmt: skip
     """Hold ``path`` by flock (made if needed, never removed) and yield its descriptor.
 
     It ends with the last process that holds the descriptor. Git processes that write under the lock get it

@@ -175,16 +175,10 @@ def in_threads(
 
 
 def download(
-    link: str,
-    sha256: str | None,
-    into: Path,
-    name: str,
-    *,
-    size: int | None = None,
-    on_bytes: Callable[[int], None] = lambda _: None,
-    cancel: Cancel | None = None,
+    link: str, sha256: str | None, into: Path, name: str, *, size: int | None = None,
+    on_bytes: Callable[[int], None] = lambda _: None, cancel: Cancel | None = None,
     session: Session | None = None,
-) -> Path:
+) -> Path:  # fmt: skip
     """Fetch a file into a folder and return its place there; one that is there and right is kept.
 
     ``link`` may hold a login, which is shown nowhere. ``sha256`` is None where nobody states it, ``size`` the
