@@ -8,8 +8,7 @@ from pathlib import Path
 
 from xpubuild.artifacts.audit_checks import readable
 from xpubuild.artifacts.audit_report import AuditedDeviceCode, AuditPolicy, Finding, Findings
-from xpubuild.artifacts.device_code import SPIRV, UNKNOWN, Device
-from xpubuild.artifacts.device_images import REGISTERS, DeviceImage
+from xpubuild.artifacts.device_images import REGISTERS, SPIRV, UNKNOWN, Device, DeviceImage
 from xpubuild.artifacts.elf import Elves
 from xpubuild.safe_yaml import read_yaml
 

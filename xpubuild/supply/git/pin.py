@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from xpubuild.engine.redact import recordable
 from xpubuild.errors import RecipeError
 from xpubuild.frozen import frozen
-from xpubuild.supply.git.hardening import PROTOCOLS
+from xpubuild.supply.git.git import PROTOCOLS
 
 _ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 # git check-ref-format, narrowed: what the tag or branch of a release is called, and nothing more.

@@ -27,8 +27,7 @@ from xpubuild.errors import FetchError, RecipeError, SourceIntegrityError
 from xpubuild.frozen import frozen
 from xpubuild.supply.git.bare import RepositoryStore, make_bare
 from xpubuild.supply.git.failures import Failure, error_for, require
-from xpubuild.supply.git.git import Git, Report
-from xpubuild.supply.git.hardening import without_filters
+from xpubuild.supply.git.git import Git, Report, without_filters
 from xpubuild.supply.git.pin import Pin, is_id, is_ref, mirror_name, normalised, problem_with
 from xpubuild.supply.git.submodules import Node, discover
 from xpubuild.supply.git.worktree import require_git_dir
