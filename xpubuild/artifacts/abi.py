@@ -113,9 +113,6 @@ def classify(source: ElfObject | Symbols) -> AbiCounts:
         name for name in mangled if _PERHAPS_OLD.search(name) and not _NEW.search(name) and old_abi_in(name)
     ]
     return AbiCounts(
-        verdict=None if len(new) == len(old) else 1 if len(new) > len(old) else 0,
-        new=len(new),
-        old=len(old),
-        new_examples=tuple(new)[:_EXAMPLES],
-        old_examples=tuple(old)[:_EXAMPLES],
-    )
+        verdict=None if len(new) == len(old) else 1 if len(new) > len(old) else 0, new=len(new),
+        old=len(old), new_examples=tuple(new)[:_EXAMPLES], old_examples=tuple(old)[:_EXAMPLES],
+    )  # fmt: skip

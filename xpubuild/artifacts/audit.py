@@ -87,18 +87,12 @@ def audit_wheel(
     failed = any(finding.severity == "error" for finding in findings)
     new, old = (sum(getattr(item.abi_counts, side) for item in objects.values()) for side in ("new", "old"))
     return AuditedWheel(
-        wheel=str(wheel),
-        status="fail" if failed else "warn" if findings else "ok",
-        name=contents.claimed.name,
-        version=contents.claimed.version,
-        sha256=file_sha256(wheel),
-        size=wheel.stat().st_size,
-        content_digest=contents.digest,
-        abi=None if new == old else 1 if new > old else 0,
-        policy=policy,
-        objects=tuple(objects.values()),
+        wheel=str(wheel), status="fail" if failed else "warn" if findings else "ok",
+        name=contents.claimed.name, version=contents.claimed.version, sha256=file_sha256(wheel),
+        size=wheel.stat().st_size, content_digest=contents.digest,
+        abi=None if new == old else 1 if new > old else 0, policy=policy, objects=tuple(objects.values()),
         findings=tuple(findings),
-    )
+    )  # fmt: skip
 
 
 def _abi(elf: ElfObject, file: ElfReader) -> tuple[AbiCounts, str]:

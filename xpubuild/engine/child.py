@@ -168,13 +168,9 @@ def spawn(
             with _signals_blocked():
                 process = subprocess.Popen(
                     [sys.executable, "-I", "-S", str(_SUPERVISOR), *map(str, fds), "--", *full],
-                    stdin=data if stdin else subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=stderr,
-                    cwd=cwd,
-                    start_new_session=True,
-                    pass_fds=(*fds, *hold),
-                )
+                    stdin=data if stdin else subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr,
+                    cwd=cwd, start_new_session=True, pass_fds=(*fds, *hold),
+                )  # fmt: skip
             on_failure.pop_all()
     except OSError as error:
         # Too many processes or descriptors, too long an argument list, a folder one may not enter.

@@ -175,13 +175,10 @@ def workspace_lock(
             ) from error
         with os.fdopen(fd, "rb", buffering=0):
             take(
-                fd,
-                f"the workspace {workspace}",
-                "use a --workspace on a local disk, or mount the file system with flock",
-                shared=shared,
-                waiting=waiting,
-                tell=lambda: on_wait(f"waiting for {described(owner(workspace))}"),
-            )
+                fd, f"the workspace {workspace}",
+                "use a --workspace on a local disk, or mount the file system with flock", shared=shared,
+                waiting=waiting, tell=lambda: on_wait(f"waiting for {described(owner(workspace))}"),
+            )  # fmt: skip
             if not current():
                 continue
             _write_note(note, command, shared=shared)

@@ -245,19 +245,12 @@ def run(
     child.require_started(tuple(reader.tail))
     after, largest = oom_kills(), int(child.number("max_rss_bytes"))
     return ProcessResult(
-        argv=child.argv,
-        returncode=child.returncode,
-        duration_s=time.monotonic() - watch.started,
-        user_s=child.number("user_s"),
-        system_s=child.number("system_s"),
-        max_rss_bytes=largest,
-        peak_tree_bytes=max((largest, *(value for _, value in watch.memory))),
-        memory=thinned(watch.memory),
-        tail=tuple(reader.tail),
-        timed_out=watch.timed_out,
-        cancelled=watch.cancelled,
+        argv=child.argv, returncode=child.returncode, duration_s=time.monotonic() - watch.started,
+        user_s=child.number("user_s"), system_s=child.number("system_s"), max_rss_bytes=largest,
+        peak_tree_bytes=max((largest, *(value for _, value in watch.memory))), memory=thinned(watch.memory),
+        tail=tuple(reader.tail), timed_out=watch.timed_out, cancelled=watch.cancelled,
         oom_kills=None if before is None or after is None else max(0, after - before),
-    )
+    )  # fmt: skip
 
 
 def query(

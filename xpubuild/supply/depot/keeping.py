@@ -137,12 +137,9 @@ class WheelKeeper:
             return None
         found.store.bring(found.record, stage)
         return {
-            "proof": TAKEN,
-            "store": found.store.name,
-            "identity": self.identity,
-            "sha256": found.record.sha256,
-            "built": dict(found.record.built),
-        }
+            "proof": TAKEN, "store": found.store.name, "identity": self.identity,
+            "sha256": found.record.sha256, "built": dict(found.record.built),
+        }  # fmt: skip
 
     def refuse(self, why: str) -> None:
         """Learn that what was taken cannot be used."""
