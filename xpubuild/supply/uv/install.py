@@ -43,9 +43,8 @@ from xpubuild.engine.process import Cancel, ProcessResult, run
 from xpubuild.engine.redact import Redactor, recordable
 from xpubuild.errors import InterruptedByUserError, ToolchainError
 from xpubuild.machine.python_environment import env_python
-from xpubuild.supply.index.pipconf import local_path, pip_settings
+from xpubuild.supply.index.pipconf import local_path, pip_settings, translated
 from xpubuild.supply.requirements import HashedPin, hashed_pins, marker_environment
-from xpubuild.supply.uv.settings import translated
 
 # An index that the user did not configure may be out of reach behind a firewall: that must show soon.
 _EXTRA = {"timeout": "15", "retries": "1"}
