@@ -1,4 +1,4 @@
-"""One attempt at one step: run its commands, check the results, publish and record them."""
+"""One attempt at one step: run its commands under a watcher, check the results, publish and record them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -17,13 +17,71 @@ from xpubuild.engine.events import Sink, StepOutput, notify
 from xpubuild.engine.failure import by_space, explain_failure, full_place, own_temporary, read_child_error
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.engine.journal import Journal, StepRecord
-from xpubuild.engine.model import XPUBUILD, Command, Keeper, Publish, Step
-from xpubuild.engine.monitor import Monitor
+from xpubuild.engine.lines import passing
+from xpubuild.engine.model import XPUBUILD, Command, Keeper, Publish, Step, Stop, Verdict
 from xpubuild.engine.process import Cancel, ProcessResult, run
 from xpubuild.engine.progress import ProgressMeter
 from xpubuild.engine.redact import Redactor
-from xpubuild.engine.state import PUBLISHED, published_hashes, require_still, witnesses_of
+from xpubuild.engine.state import PUBLISHED, WATCHED, published_hashes, require_still, witnesses_of
 from xpubuild.errors import AuditError, InterruptedByUserError, NoSpaceError, ToolchainError, XpuBuildError
+
+
+class Monitor:
+    """What one attempt at a step needs to be watched; harmless for a step without a watcher."""
+
+    def __init__(self, step: Step, sink: Sink, cancel: Cancel) -> None:
+        #: Set where the user wants to stop or the watcher does.
+        self.cancel = Cancel(cancel)
+        self._user, self._step, self._sink = cancel, step.id, sink
+        self._watcher = step.watch() if step.watch is not None else None
+        self._warnings: list[dict[str, Any]] = []
+        self._number = 0
+        self._stop: XpuBuildError | None = None
+
+    def line(self, line: str) -> None:
+        """Take a line that the command printed."""
+        if self._watcher is not None and not passing(line):
+            self._number += 1
+            self._judge(self._watcher.line(line, self._number))
+
+    def poll(self) -> None:
+        """Let the watcher look at files."""
+        if self._watcher is not None and self._stop is None:
+            self._judge(self._watcher.poll())
+
+    def raise_stop(self, log: Path) -> None:
+        """Raise what the watcher stopped the command with, if it did; call it when the command has ended."""
+        if not self._user and self._watcher is not None and self._stop is None:
+            self._judge(self._watcher.poll())
+        if self._stop is not None:
+            self._stop.log = self._stop.log or log
+            raise self.explain(self._stop)
+
+    def explain(self, error: XpuBuildError) -> XpuBuildError:
+        """Return the error to show for a command that failed."""
+        if self._watcher is None:
+            return error
+        found = self._watcher.explain(error)
+        found.log = found.log or error.log
+        if cause := found.likely_cause():
+            notify(self._sink, f"likely cause: {cause}", level="error", step=self._step)
+        return found
+
+    def evidence(self) -> list[dict[str, Any]]:
+        """Return what belongs into the receipt."""
+        return [{"proof": WATCHED, "warnings": self._warnings}] if self._warnings else []
+
+    def _judge(self, verdicts: Iterable[Verdict]) -> None:
+        for item in verdicts:
+            if self._stop is not None:
+                return
+            if isinstance(item, Stop):
+                self._stop = item.error
+                self.cancel.set(item.error.what)
+            else:
+                warning = {"id": item.id, "text": item.text, "lines": list(item.lines), **item.evidence}
+                self._warnings.append(warning)
+                notify(self._sink, item.text, level="warning", step=self._step)
 
 
 @dataclass
