@@ -24,6 +24,7 @@ from packaging.utils import canonicalize_name
 from xpubuild.artifacts.freeze import TRITON
 from xpubuild.artifacts.site_packages import installed_dists, requirements_in
 from xpubuild.engine.files import explained, write_atomic
+from xpubuild.engine.model import SimpleProof
 from xpubuild.errors import AuditError, RecipeError
 from xpubuild.frozen import frozen
 from xpubuild.machine.readers import read_text
@@ -125,20 +126,15 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 @frozen
-class AgainstProof:
+class AgainstProof(SimpleProof):
     """A wheel in ``stage`` requires the torch that it was built against; ``note`` has what was rewritten."""
+
+    words = "METADATA requires no other torch, triton, torchvision or torchaudio than is installed"
+    places = frozenset(["stage", "note"])
 
     stage: str
     site_packages: str
     note: str
-
-    def describe(self) -> str:
-        """Return what is checked."""
-        return "METADATA requires no other torch, triton, torchvision or torchaudio than is installed"
-
-    def key(self) -> dict[str, Any]:
-        """Return what the check depends on; the stage is where, not what."""
-        return {"proof": "against", "site_packages": self.site_packages}
 
     def check(self) -> dict[str, Any]:
         """Return what was rewritten, what METADATA requires of torch, and what is installed.

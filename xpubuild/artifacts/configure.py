@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from xpubuild.artifacts.cmake_build import home_of
-from xpubuild.engine.model import KeyedByFields
+from xpubuild.engine.model import SimpleProof
 from xpubuild.engine.process import run
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import BuildError, RecipeError
@@ -151,15 +151,13 @@ def configured_folder(source: str, folders: Sequence[str]) -> Path | None:
 
 
 @frozen
-class ConfiguredProof(KeyedByFields):
+class ConfiguredProof(SimpleProof):
     """One of ``folders`` holds what CMake writes at the end of a configuration of ``source``."""
+
+    words = "CMake wrote the build files"
 
     source: str
     folders: tuple[str, ...]
-
-    def describe(self) -> str:
-        """Return what is checked."""
-        return "CMake wrote the build files"
 
     def check(self) -> dict[str, Any]:
         """Return where the build files are."""

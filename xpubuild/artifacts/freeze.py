@@ -26,7 +26,7 @@ from xpubuild.artifacts.site_packages import (
     readable_entries,
 )
 from xpubuild.engine.files import write_atomic
-from xpubuild.engine.model import KeyedByFields
+from xpubuild.engine.model import SimpleProof
 from xpubuild.errors import AuditError
 from xpubuild.frozen import frozen
 
@@ -85,7 +85,7 @@ def portable_hold(python: str, name: str, file: str) -> tuple[str, ...]:
 
 
 @frozen
-class HeldProof(KeyedByFields):
+class HeldProof(SimpleProof):
     """torch and triton are still what was installed, and no other distribution has their files.
 
     ``held`` are the constraints files that ``hold`` wrote in the steps before.

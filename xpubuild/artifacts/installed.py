@@ -33,7 +33,7 @@ from xpubuild.artifacts.site_packages import (
 )
 from xpubuild.artifacts.wheel import record_of
 from xpubuild.engine.fingerprint import file_digest
-from xpubuild.engine.model import KeyedByFields
+from xpubuild.engine.model import SimpleProof
 from xpubuild.errors import AuditError
 from xpubuild.frozen import frozen
 
@@ -90,7 +90,7 @@ def wheel_matches_installed(wheel: Path, site_packages: Path) -> list[str]:
 
 
 @frozen
-class InstalledProof(KeyedByFields):
+class InstalledProof(SimpleProof):
     """Distributions are installed, file by file as their RECORD says."""
 
     site_packages: str

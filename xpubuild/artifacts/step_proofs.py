@@ -22,7 +22,7 @@ from xpubuild.artifacts.wheel import read_wheel
 from xpubuild.documents import plain
 from xpubuild.engine.environment import base_environment
 from xpubuild.engine.files import read_json
-from xpubuild.engine.model import KeyedByFields
+from xpubuild.engine.model import SimpleProof
 from xpubuild.engine.process import probe
 from xpubuild.errors import AuditError, NoXpuError, ToolchainError, VerifyError
 from xpubuild.frozen import frozen
@@ -30,15 +30,13 @@ from xpubuild.machine.envmark import altered, settings_of
 
 
 @frozen
-class EnvironmentProof(KeyedByFields):
+class EnvironmentProof(SimpleProof):
     """The environment has its own interpreter of the planned version."""
+
+    words = "environment has its own Python {version}"
 
     env: str
     version: str
-
-    def describe(self) -> str:
-        """Return what is checked."""
-        return f"environment has its own Python {self.version}"
 
     def check(self) -> dict[str, Any]:
         """Return the version found, and version and content of pip."""
@@ -83,20 +81,15 @@ def _only(found: Sequence[Path], what: str, fix: str) -> Path:
 
 
 @frozen
-class SameWheelProof:
+class SameWheelProof(SimpleProof):
     """The installed files are those of the wheel that was built."""
+
+    words = "installed {dist} is the wheel that was built"
+    places = frozenset(["wheels"])
 
     wheels: str
     dist: str
     site_packages: str
-
-    def describe(self) -> str:
-        """Return what is checked."""
-        return f"installed {self.dist} is the wheel that was built"
-
-    def key(self) -> dict[str, Any]:
-        """Return what the check depends on."""
-        return {"proof": "same-wheel", "dist": self.dist, "site_packages": self.site_packages}
 
     def check(self) -> dict[str, Any]:
         """Return the wheel's name."""
@@ -113,16 +106,14 @@ class SameWheelProof:
 
 
 @frozen
-class AbiOfInstalledProof:
+class AbiOfInstalledProof(SimpleProof):
     """The C++ ABI of an installed distribution, read from the symbols of its libraries."""
+
+    words = "{dist} has C++11 ABI {cxx11_abi} in its symbols"
 
     dist: str
     folder: str
     cxx11_abi: int
-
-    def describe(self) -> str:
-        """Return what is checked."""
-        return f"{self.dist} has C++11 ABI {self.cxx11_abi} in its symbols"
 
     def key(self) -> dict[str, Any]:
         """Return what the check depends on."""
@@ -145,14 +136,12 @@ class AbiOfInstalledProof:
 
 
 @frozen
-class VerifyProof(KeyedByFields):
+class VerifyProof(SimpleProof):
     """The verify report exists and has no failure."""
 
-    report: str
+    words = "verify found no failure"
 
-    def describe(self) -> str:
-        """Return what is checked."""
-        return "verify found no failure"
+    report: str
 
     def check(self) -> dict[str, Any]:
         """Return the counts by status."""
@@ -170,7 +159,7 @@ class VerifyProof(KeyedByFields):
 
 
 @frozen
-class LinksProof(KeyedByFields):
+class LinksProof(SimpleProof):
     """Each link leads to its program: link -> program."""
 
     links: Mapping[str, str]
@@ -268,14 +257,12 @@ print("\\x1e" + json.dumps({
 
 
 @frozen
-class XpuWheelProof:
+class XpuWheelProof(SimpleProof):
     """The wheel has libtorch_xpu.so, and kernels of torch-xpu-ops in it or in other libraries."""
 
-    folder: str
+    words = "the wheel of torch has XPU kernels"
 
-    def describe(self) -> str:
-        """Return what is checked."""
-        return "the wheel of torch has XPU kernels"
+    folder: str
 
     def key(self) -> dict[str, Any]:
         """Return what the check depends on."""
@@ -310,26 +297,21 @@ class XpuWheelProof:
 
 
 @frozen
-class XpuInstalledProof:
+class XpuInstalledProof(SimpleProof):
     """The torch that the interpreter imports was compiled for XPU and the requested GPUs.
 
     ``arch`` are AOT targets, empty where none were named; ``version`` is what the build was asked to be, if
     anything; ``env`` and ``path_prefix`` are the oneAPI environment, which a torch built on it needs.
     """
 
+    words = "installed torch is compiled for XPU"
+    places = frozenset(["python", "env", "path_prefix"])
+
     python: str
     arch: tuple[str, ...] = ()
     version: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     path_prefix: tuple[str, ...] = ()
-
-    def describe(self) -> str:
-        """Return what is checked."""
-        return "installed torch is compiled for XPU"
-
-    def key(self) -> dict[str, Any]:
-        """Return what the check depends on."""
-        return {"proof": "xpu-installed", "arch": list(self.arch), "version": self.version}
 
     def check(self) -> dict[str, Any]:
         """Return version, SYCL version and AOT targets as torch itself says them.

@@ -76,13 +76,23 @@ class Proof(Protocol):
         """Return evidence for the receipt, or raise an ``XpuBuildError`` that names what is wrong."""
 
 
-class KeyedByFields:
-    """A proof that depends on what all its fields say; it is named for its class."""
+class SimpleProof:
+    """A proof that is named for its class, described by ``words`` and depends on its fields.
 
-    def key(self) -> dict[str, Any]:
-        """Return the name and the fields."""
+    ``places`` are fields that say where something is, and not what.
+    """
+
+    words = ""
+    places: frozenset[str] = frozenset()
+
+    def describe(self) -> str:
+        """Return ``words`` with the fields that they name."""
+        return self.words.format_map(vars(self))
+
+    def key(self) -> dict[str, Any] | None:
+        """Return the name and the fields, without those of ``places``."""
         name = _UPPER.sub(r"-\1", type(self).__name__.removesuffix("Proof")).lower()
-        return {"proof": name, **plain(vars(self))}
+        return {"proof": name, **{key: plain(it) for key, it in vars(self).items() if key not in self.places}}
 
 
 @frozen

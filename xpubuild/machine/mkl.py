@@ -8,7 +8,7 @@ from typing import Any
 
 from packaging.version import Version
 
-from xpubuild.engine.model import KeyedByFields
+from xpubuild.engine.model import SimpleProof
 from xpubuild.errors import ToolchainError
 from xpubuild.frozen import frozen
 
@@ -24,7 +24,7 @@ _DIST_INFO = re.compile(r"([A-Za-z0-9_.]+)-([^-]+)\.dist-info")
 
 
 @frozen
-class MklStaticProof(KeyedByFields):
+class MklStaticProof(SimpleProof):
     """``version`` is the pinned one ('2026.2.0'), or None where the recipe pins none."""
 
     env: str

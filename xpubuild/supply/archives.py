@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 
 from xpubuild.engine.files import explained, read_json, write_json
 from xpubuild.engine.fingerprint import file_sha256
-from xpubuild.engine.model import KeyedByFields
+from xpubuild.engine.model import SimpleProof
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.redact import recordable
 from xpubuild.errors import FetchError, SourceIntegrityError
@@ -257,14 +257,12 @@ def unpacked_stamp(into: Path) -> int:
 
 
 @frozen
-class UnpackedProof(KeyedByFields):
+class UnpackedProof(SimpleProof):
     """The proof that what was unpacked for a build is still there, file by file with its size."""
 
-    into: str
+    words = "the archives that the build would download are unpacked, with all their files"
 
-    def describe(self) -> str:
-        """Return what is checked."""
-        return "the archives that the build would download are unpacked, with all their files"
+    into: str
 
     def check(self) -> dict[str, Any]:
         """Return the archives with their hashes.

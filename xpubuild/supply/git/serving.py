@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from xpubuild.documents import plain
 from xpubuild.engine.files import write_json
-from xpubuild.engine.model import KeyedByFields
+from xpubuild.engine.model import SimpleProof
 from xpubuild.engine.process import ProcessResult
 from xpubuild.engine.redact import recordable
 from xpubuild.errors import FetchError, RecipeError, SourceIntegrityError
@@ -224,14 +224,12 @@ def _config(
 
 
 @frozen
-class ServedProof(KeyedByFields):
+class ServedProof(SimpleProof):
     """The proof that what the build will clone is there, at the pins of its tree and whole."""
 
-    into: str
+    words = "local copies of the repositories that the build clones are at the pins of its tree"
 
-    def describe(self) -> str:
-        """Return what is checked."""
-        return "local copies of the repositories that the build clones are at the pins of its tree"
+    into: str
 
     def check(self) -> dict[str, Any]:
         """Return the list of what is served.
