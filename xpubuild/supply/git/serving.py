@@ -42,18 +42,29 @@ _PAIR = re.compile(r"GIT_REPOSITORY\s+\"?(?P<url>[^\s\")]+)\"?|GIT_TAG\s+\"?(?P<
 class ConfigureItem(Protocol):
     """What a recipe says of such a repository (``recipe.model.ConfigureTime``)."""
 
-    url: str
-    """Where the build clones it from."""
-    replaces: str | None
-    """The URL that the build knows it by, where that is another."""
-    path: str | None
-    """Where the build puts it, below the checkout."""
-    pin_file: str | None
-    """The file of the tree that names the commit or tag."""
-    commit: str | None
-    """The commit, where the recipe knows it."""
-    ref: str | None
-    """The tag, where the recipe knows it."""
+    @property
+    def url(self) -> str:
+        """Where the build clones it from."""
+
+    @property
+    def replaces(self) -> str | None:
+        """The URL that the build knows it by, where that is another."""
+
+    @property
+    def path(self) -> str | None:
+        """Where the build puts it, below the checkout."""
+
+    @property
+    def pin_file(self) -> str | None:
+        """The file of the tree that names the commit or tag."""
+
+    @property
+    def commit(self) -> str | None:
+        """The commit, where the recipe knows it."""
+
+    @property
+    def ref(self) -> str | None:
+        """The tag, where the recipe knows it."""
 
 
 @frozen
