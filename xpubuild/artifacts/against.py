@@ -42,11 +42,8 @@ _COMPANIONS = ("torch", "torchvision", "torchaudio", *TRITON)
 
 def held(site_packages: Path) -> dict[str, str]:
     """Return normalised name -> NAME==VERSION of what is installed; triton goes by each of its names."""
-    found = {
-        dist.name: f"{dist.name}=={dist.version}"
-        for dist in installed_dists(site_packages)
-        if dist.name in _COMPANIONS
-    }
+    dists = (dist for dist in installed_dists(site_packages) if dist.name in _COMPANIONS)
+    found = {dist.name: f"{dist.name}=={dist.version}" for dist in dists}
     triton = [found[name] for name in TRITON if name in found]
     return {**(dict.fromkeys(TRITON, triton[0]) if triton else {}), **found}
 

@@ -77,18 +77,14 @@ def linkage_findings(name: str, elf: ElfObject, closure: Closure, search: Sequen
     folders = "".join(f", {folder}" for folder in search)
     for missing in closure.missing:
         chain = " -> ".join(missing.chain)
-        message = (
-            f"{chain} needs {missing.library}, which is not on its RPATH, in the wheel{folders} or on "
-            "the system"
-        )
+        where = f"which is not on its RPATH, in the wheel{folders} or on the system"
+        message = f"{chain} needs {missing.library}, {where}"
         yield Finding("error", "missing-library", name, missing.library, message)
     for library in elf.needed:
         provider = closure.found.get(library)
         if provider is not None and provider.how == "elsewhere":
-            message = (
-                f"{name} needs {library}, which is in the wheel at {provider.path}, but not on its RPATH"
-            )
-            yield Finding("warning", "not-on-rpath", name, library, message)
+            where = f"which is in the wheel at {provider.path}, but not on its RPATH"
+            yield Finding("warning", "not-on-rpath", name, library, f"{name} needs {library}, {where}")
     for library, versions in elf.versions_needed.items():
         provider = closure.found.get(library)
         # A library without any versions is right: the loader accepts it with a warning at most.

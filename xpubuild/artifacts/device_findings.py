@@ -88,9 +88,8 @@ def device_findings(
     for name, found in images.items():
         for image in found:
             if image.kernels and image.code.kind == UNKNOWN and image.target.startswith(_INTEL):
-                message = (
-                    f"{name}: the device image of {_shown(image.kernels)} is neither SPIR-V nor native code"
-                )
+                shown = _shown(image.kernels)
+                message = f"{name}: the device image of {shown} is neither SPIR-V nor native code"
                 yield Finding("error", "device-code", name, image.target, message)
         if not found and REGISTERS in elves[name].symbols.undefined:
             message = f"{name} calls {REGISTERS}, but no device image was found in it"
@@ -113,8 +112,7 @@ def _lacks(name: str, images: Sequence[DeviceImage], target: str) -> Findings:
         # Without SPIR-V the driver cannot compile them: upstream has these kernels for other GPUs alone.
         late = missing & _kernels([image for image in images if image.code.kind == SPIRV])
         native = sorted({describe(device) for image in images for device in image.code.devices})
-        message = (
-            f"{name} has native code for {target} for {len(everything) - len(missing)} of {len(everything)} "
-            f"kernels, not for {_shown(missing)}; it has native code for {', '.join(native) or 'no GPU'}"
-        )
+        part = f"{len(everything) - len(missing)} of {len(everything)} kernels, not for {_shown(missing)}"
+        has = f"{name} has native code for {target} for {part}"
+        message = f"{has}; it has native code for {', '.join(native) or 'no GPU'}"
         yield Finding("error" if late else "warning", "aot", name, target, message)

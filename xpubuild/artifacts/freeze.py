@@ -77,11 +77,8 @@ def let_go(site_packages: Path, file: Path) -> str | None:
 def portable_hold(python: str, name: str, file: str) -> tuple[str, ...]:
     """Return shell lines that write the same constraint without xpubuild."""
     program = f'from importlib.metadata import version; print("{name}==" + version("{name}"))'
-    folder = shlex.quote(str(Path(file).parent))
-    return (
-        f"mkdir -p -- {folder}",
-        f"{shlex.quote(python)} -I -c {shlex.quote(program)} > {shlex.quote(file)}",
-    )
+    write = f"{shlex.quote(python)} -I -c {shlex.quote(program)} > {shlex.quote(file)}"
+    return f"mkdir -p -- {shlex.quote(str(Path(file).parent))}", write
 
 
 @frozen

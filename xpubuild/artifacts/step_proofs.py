@@ -183,12 +183,14 @@ class LinksProof(SimpleProof):
 
 
 @frozen
-class WheelProof:
+class WheelProof(SimpleProof):
     """A step made exactly one wheel, and it passes the audit.
 
     ``stage`` is the folder the build wrote into, ``pattern`` the wheel's file name with wildcards, ``search``
     are folders with libraries (see ``audit_wheel``).
     """
+
+    places = frozenset(["stage"])
 
     stage: str
     pattern: str
@@ -205,13 +207,8 @@ class WheelProof:
         return f"one wheel {self.pattern}, audited: {', '.join(parts)}"
 
     def key(self) -> dict[str, Any]:
-        """Return what the proof depends on; the stage is where, not what."""
-        return {
-            "proof": "wheel",
-            "pattern": self.pattern,
-            "policy": self.policy.key(),
-            "search": list(self.search),
-        }
+        """Return what the proof depends on."""
+        return {**(super().key() or {}), "policy": self.policy.key()}
 
     def check(self) -> dict[str, Any]:
         """Return the audit as evidence, under ``audit``.

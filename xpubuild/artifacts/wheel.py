@@ -262,9 +262,7 @@ def _bomb(archive: zipfile.ZipFile) -> str:
 
 
 def _record(archive: zipfile.ZipFile) -> dict[str, tuple[str, str]]:
-    names = [
-        name for name in archive.namelist() if name.endswith(".dist-info/RECORD") and name.count("/") == 1
-    ]
+    names = [name for name in archive.namelist() if re.fullmatch(r"[^/]*\.dist-info/RECORD", name)]
     if len(names) != 1:
         raise ValueError(f"the wheel has {len(names)} RECORD files instead of one")
     found: dict[str, tuple[str, str]] = {}

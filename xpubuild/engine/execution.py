@@ -304,11 +304,8 @@ class Execution:
         folder, journal = Path(publish.folder), self.journal
         names = sorted(path for path in Path(publish.stage).glob(publish.pattern) if path.is_file())
         # Registered before it is moved: a run killed in between has published what no `done` row names.
-        unfinished = [
-            path
-            for path, step in journal.made().items()
-            if step == self.step.id and Path(path).parent == folder and Path(path).match(publish.pattern)
-        ]
+        own = (Path(path) for path, step in journal.made().items() if step == self.step.id)
+        unfinished = [str(path) for path in own if path.parent == folder and path.match(publish.pattern)]
         journal.add_made(self.step.id, [str(folder / path.name) for path in names])
         published = [str(files.publish_file(path, folder)) for path in names]
         for old in {*earlier, *unfinished} - set(published):

@@ -98,14 +98,11 @@ class Supply:
 
 def archive_entry(entries: Iterable[Entry], archive: Archive) -> Entry | None:
     """Return the entry of an archive: by its hash, or by where it came from if upstream states none."""
-    shown, sha256 = recordable(archive.url, tokens_in_path=True), archive.sha256
-    found = (
-        entry
-        for entry in entries
-        if entry.kind != "git"
-        and (entry.sha256 == sha256 or (sha256 is None and (entry.kind, entry.url) == ("archive", shown)))
-    )
-    return next(found, None)
+    files = (entry for entry in entries if entry.kind != "git")
+    if archive.sha256 is not None:
+        return next((entry for entry in files if entry.sha256 == archive.sha256), None)
+    origin = ("archive", recordable(archive.url, tokens_in_path=True))
+    return next((entry for entry in files if (entry.kind, entry.url) == origin), None)
 
 
 def look(archive: Archive, supply: Supply) -> Held | None:

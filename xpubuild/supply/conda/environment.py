@@ -53,11 +53,8 @@ def make_conda_env(
     refuse(packages)
     wanted = {"conda": lock.digest, "python": lock.python}
     check_name(env)
-    if (
-        read_mark(env) == {"state": "ready", **wanted}
-        and not problems(env, packages)
-        and not probe_python(Path(env_python(env))).error
-    ):
+    ready = read_mark(env) == {"state": "ready", **wanted} and not problems(env, packages)
+    if ready and not probe_python(Path(env_python(env))).error:
         # A run that was killed after its mark left it.
         remove_tree(scratch)
         return False

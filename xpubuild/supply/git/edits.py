@@ -188,12 +188,11 @@ class MoveTraces:
 
     def __init__(self, git: Git, repository: Repository, commits: Iterable[str]) -> None:
         self._git, self._repository = git, repository
-        git_dir = repository.git_dir
-        self._trees = [
-            (commit, {entry.path: entry for entry in list_tree(git, git_dir, commit)})
-            for commit in sorted(commits)
-            if git.query(["cat-file", "-e", f"{commit}^{{tree}}"], git_dir=git_dir).ok
+        place = repository.git_dir
+        here = [
+            it for it in sorted(commits) if git.query(["cat-file", "-e", f"{it}^{{tree}}"], git_dir=place).ok
         ]
+        self._trees = [(one, {entry.path: entry for entry in list_tree(git, place, one)}) for one in here]
 
     def wrote(self, path: str) -> bool:
         """Whether what is at ``path`` now (or that nothing is) can be git's own doing."""

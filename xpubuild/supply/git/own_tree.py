@@ -192,11 +192,8 @@ def _clones(
             file, blob = top / pin, git.query(["cat-file", "blob", f"HEAD:{pin}"], git_dir=git_dir)
             text = file.read_text("utf-8", "replace") if file.is_file() else ""
             asked, base = asked_by(text, url), asked_by(blob.stdout.decode("utf-8", "replace"), url)
-        ids = {
-            word: word if is_id(word) else git.parse(place, f"{word}^{{commit}}")
-            for word in (asked, base)
-            if word is not None
-        }
+        words = [word for word in (asked, base) if word is not None]
+        ids = {word: word if is_id(word) else git.parse(place, f"{word}^{{commit}}") for word in words}
         # A build has put it there: who edits the pin file then, or moves the tree, wants the build to follow.
         builds = f"{item.path}/@{head}" in built.made or head == ids.get(base or "")
         there = asked is not None and ids[asked] == head
@@ -249,11 +246,8 @@ def synchronise(source: Path, into: Path, items: Sequence[ConfigureItem], skip: 
             repository.mkdir(parents=True, exist_ok=True)
             _make_repository(git, item, repository / ".git")
             names = [entry.path for entry in item.entries if entry.mode != GITLINK]
-            names += [
-                one.path
-                for one in item.changes
-                if one.extra and not (one.clone or left_out(item, one, items))
-            ]
+            own = (one for one in item.changes if one.extra and not one.clone)
+            names += [one.path for one in own if not left_out(item, one, items)]
             for name in names:
                 file = item.work_tree / name
                 if file.is_symlink() or file.is_file():

@@ -153,11 +153,8 @@ def inspect(git: Git, path: str, work_tree: Path, git_dir: Path) -> Repository:
                 place = f"{name}{nested.path}/".replace("//", "/")
                 if isinstance(nested, Repository):
                     changes.append(Change(f"{place}@{nested.head}", COMMIT, clone=place))
-                    changes += [
-                        replace(item, path=place + item.path, clone=place + item.clone)
-                        for item in nested.changes
-                        if item.extra or item.path not in nested.links()
-                    ]
+                    its = (item for item in nested.changes if item.extra or item.path not in nested.links())
+                    changes += [replace(it, path=place + it.path, clone=place + it.clone) for it in its]
     return Repository(path, work_tree, git_dir, head, tuple(changes), tuple(entries))
 
 

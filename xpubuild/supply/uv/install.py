@@ -76,12 +76,9 @@ class Installation:
     def __post_init__(self) -> None:
         self._settings, self._site = pip_settings(self.environment), site_packages_of(self.env)
         self._markers = marker_environment(self.python_version, platform.machine())
-        pins = hashed_pins(self.requirements.read_text("utf-8"))
-        self._pins = {
-            canonicalize_name(pin.name): pin
-            for pin in pins
-            if pin.marker is None or pin.marker.evaluate(self._markers)
-        }
+        every = hashed_pins(self.requirements.read_text("utf-8"))
+        pins = (pin for pin in every if pin.marker is None or pin.marker.evaluate(self._markers))
+        self._pins = {canonicalize_name(pin.name): pin for pin in pins}
 
     def perform(self) -> None:
         """Install what is missing, and write a report of it in the form of pip's ``--report``.
