@@ -78,9 +78,8 @@ def audit_wheel(
         findings += checks.symbol_findings(name, linker.unresolved(name, closures[name]), policy)
     findings += checks.rpath_findings(elves, policy)
     findings += checks.forbidden_findings(elves, policy)
-    findings += checks.sycl_findings(
-        (name, (*elf.needed, *closures[name].found, elf.soname)) for name, elf in elves.items()
-    )
+    libraries = ((name, (*elf.needed, *closures[name].found, elf.soname)) for name, elf in elves.items())
+    findings += checks.sycl_findings(libraries)
     findings += device_findings(wheel.name, elves, images, policy)
     findings += checks.string_findings(wheel.name, [item.strings for item in objects.values()], policy)
     findings += more

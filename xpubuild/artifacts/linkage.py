@@ -71,9 +71,8 @@ class _Node:
     inherited: tuple[str, ...] = ()
 
     def folders(self, entries: Sequence[str]) -> tuple[str, ...]:
-        return tuple(
-            posixpath.normpath(ORIGIN.sub(lambda _: self.folder or ".", item)) for item in entries if item
-        )
+        here = self.folder or "."
+        return tuple(posixpath.normpath(ORIGIN.sub(lambda _: here, item)) for item in entries if item)
 
     def rpaths(self) -> tuple[str, ...]:
         return (*self.folders(self.elf.rpath), *self.inherited)

@@ -75,11 +75,8 @@ def site_packages_of(env: Path) -> Path:
         ToolchainError: the folder is no such environment, or has not exactly one such folder.
     """
     # Python of conda-forge has a link lib/python3.1 to its real folder.
-    found = sorted(
-        path
-        for path in env.glob("lib/python3*/site-packages")
-        if path.is_dir() and not path.parent.is_symlink()
-    )
+    folders = (path for path in env.glob("lib/python3*/site-packages") if path.is_dir())
+    found = sorted(path for path in folders if not path.parent.is_symlink())
     why = "it has neither pyvenv.cfg nor conda-meta"
     if is_environment(env):
         if len(found) == 1:

@@ -124,9 +124,8 @@ class Execution:
             evidence.append({"proof": "published as proved", PUBLISHED: hashes})
         # The journal is flushed when it says done; without this a power cut takes what it speaks of.
         files.sync_filesystems([self.workspace, *map(Path, step.makes())])
-        globbed = [
-            str(path) for folder, glob in step.witness_globs for path in sorted(Path(folder).glob(glob))
-        ]
+        found = (sorted(Path(folder).glob(glob)) for folder, glob in step.witness_globs)
+        globbed = [str(path) for paths in found for path in paths]
         witnesses = witnesses_of(step, [*step.witnesses, *globbed, *published])
         journal.done(step.id, evidence=evidence, witnesses=witnesses, published=published)
         if step.keeper is not None and not taken:

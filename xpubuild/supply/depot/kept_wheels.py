@@ -220,11 +220,8 @@ class FolderStore:
     def folders(self) -> list[Path]:
         """Return the folders of distributions."""
         with contextlib.suppress(OSError), os.scandir(self.root / WHEELS) as found:
-            return sorted(
-                Path(item.path)
-                for item in found
-                if DISTRIBUTION.fullmatch(item.name) and item.is_dir(follow_symlinks=False)
-            )
+            named = (item for item in found if DISTRIBUTION.fullmatch(item.name))
+            return sorted(Path(item.path) for item in named if item.is_dir(follow_symlinks=False))
         return []
 
     @contextlib.contextmanager

@@ -189,9 +189,8 @@ class MoveTraces:
     def __init__(self, git: Git, repository: Repository, commits: Iterable[str]) -> None:
         self._git, self._repository = git, repository
         place = repository.git_dir
-        here = [
-            it for it in sorted(commits) if git.query(["cat-file", "-e", f"{it}^{{tree}}"], git_dir=place).ok
-        ]
+        asked = ((one, ["cat-file", "-e", f"{one}^{{tree}}"]) for one in sorted(commits))
+        here = [one for one, words in asked if git.query(words, git_dir=place).ok]
         self._trees = [(one, {entry.path: entry for entry in list_tree(git, place, one)}) for one in here]
 
     def wrote(self, path: str) -> bool:
