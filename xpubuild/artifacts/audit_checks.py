@@ -174,13 +174,10 @@ def check_documents(wheels: Sequence[Mapping[str, Any]]) -> None:
     Raises:
         AuditError: the wheels need more than one major version of libsycl.
     """
-    libraries = [
-        (f"{wheel['file']}:{item['path']}", (*item["needed"], *item["found"], item["soname"]))
-        for wheel in wheels
-        for item in wheel["objects"]
-    ]
+    objects = ((wheel["file"], item) for wheel in wheels for item in wheel["objects"])
+    names = ((f"{file}:{it['path']}", (*it["needed"], *it["found"], it["soname"])) for file, it in objects)
     label = ", ".join(str(wheel["file"]) for wheel in wheels)
-    raise_for(label, list(sycl_findings(libraries)), AuditPolicy())
+    raise_for(label, list(sycl_findings(names)), AuditPolicy())
 
 
 #: site-packages is PREFIX/lib/python3.X/site-packages.

@@ -64,11 +64,8 @@ def look(folder: Path) -> TreeKind:
         section = tomllib.loads(text).get("build-system", {})
         return TreeKind(present, str(section.get("build-backend", LEGACY)))
     except (tomllib.TOMLDecodeError, RecursionError, AttributeError, TypeError) as error:
-        raise RecipeError(
-            f"{folder / present[0]} cannot be read",
-            why=str(error),
-            fix="correct the file, or build another commit",
-        ) from error
+        fix = "correct the file, or build another commit"
+        raise RecipeError(f"{folder / present[0]} cannot be read", why=str(error), fix=fix) from error
 
 
 def check(folder: Path, *, wanted: str, settings: Collection[str]) -> str:

@@ -205,9 +205,6 @@ def _read(file: Path) -> tuple[str, str, str]:
         ) from error
     pin, key = _PIN.search(text), _KEY.search(text)
     if pin is None or key is None:
-        raise AuditError(
-            f"{file} was changed",
-            fix="remove it and run the same command again",
-            commands=(f"rm {shlex.quote(str(file))}",),
-        )
+        fix, commands = "remove it and run the same command again", (f"rm {shlex.quote(str(file))}",)
+        raise AuditError(f"{file} was changed", fix=fix, commands=commands)
     return pin[1], pin[2], key[1]

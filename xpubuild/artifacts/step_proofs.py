@@ -357,9 +357,5 @@ class XpuInstalledProof(SimpleProof):
 
 
 def _no_xpu(what: str, why: str) -> NoXpuError:
-    return NoXpuError(
-        what,
-        why=why,
-        fix="find the reason in the log of the build, fix it and run the same command again",
-        commands=("xpubuild status",),
-    )
+    fix = "find the reason in the log of the build, fix it and run the same command again"
+    return NoXpuError(what, why=why, fix=fix, commands=("xpubuild status",))

@@ -55,12 +55,9 @@ def parse_name(wheel: Path) -> WheelName:
     try:
         name, version, _, tags = parse_wheel_filename(wheel.name)
     except (InvalidWheelFilename, InvalidVersion) as error:
-        raise AuditError(
-            f"{wheel.name} is not the name of a wheel",
-            why=str(error),
-            fix="pass a wheel with its original name: name-version-python-abi-platform.whl",
-            evidence={"wheel": str(wheel)},
-        ) from error
+        what, evidence = f"{wheel.name} is not the name of a wheel", {"wheel": str(wheel)}
+        fix = "pass a wheel with its original name: name-version-python-abi-platform.whl"
+        raise AuditError(what, why=str(error), fix=fix, evidence=evidence) from error
     return WheelName(name, str(version), tuple(sorted(map(str, tags))))
 
 
@@ -239,12 +236,9 @@ def _open(wheel: Path) -> zipfile.ZipFile:
 
 
 def _unreadable(wheel: Path, error: Exception) -> AuditError:
-    return AuditError(
-        f"{wheel.name} is not a readable wheel",
-        why=str(error),
-        fix="build or download it again; the cause may be a full disk or an interrupted download",
-        evidence={"wheel": str(wheel)},
-    )
+    what, evidence = f"{wheel.name} is not a readable wheel", {"wheel": str(wheel)}
+    fix = "build or download it again; the cause may be a full disk or an interrupted download"
+    return AuditError(what, why=str(error), fix=fix, evidence=evidence)
 
 
 def _bomb(archive: zipfile.ZipFile) -> str:

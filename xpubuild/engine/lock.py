@@ -168,11 +168,8 @@ def workspace_lock(
             with explained(path, "locking the workspace"):
                 fd = _opened(path, (os.O_RDONLY if shared else os.O_RDWR) | os.O_CREAT)
         except FileNotFoundError as error:
-            raise ToolchainError(
-                f"the workspace {workspace} does not exist",
-                why="its folder was never created, or was removed",
-                fix="run the same command again",
-            ) from error
+            why, fix = "its folder was never created, or was removed", "run the same command again"
+            raise ToolchainError(f"the workspace {workspace} does not exist", why=why, fix=fix) from error
         with os.fdopen(fd, "rb", buffering=0):
             take(
                 fd, f"the workspace {workspace}",

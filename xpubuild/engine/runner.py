@@ -90,9 +90,8 @@ class _Run:
 
     def drive(self, steps: Sequence[Step], width: int) -> Outcome:
         by_id = {step.id: step for step in steps}
-        sorter = graphlib.TopologicalSorter(
-            {step.id: {*step.needs, *step.tools, *step.after} & by_id.keys() for step in steps}
-        )
+        before = {step.id: {*step.needs, *step.tools, *step.after} & by_id.keys() for step in steps}
+        sorter = graphlib.TopologicalSorter(before)
         sorter.prepare()
         outcome = Outcome()
         ready: deque[str] = deque()

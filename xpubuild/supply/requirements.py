@@ -28,6 +28,10 @@ class HashedPin:
     marker: Marker | None
     hashes: frozenset[str]
 
+    def allows(self, version: Version | str) -> bool:
+        """Whether a version is the pinned one."""
+        return self.specifier.contains(version, prereleases=True)
+
     def applies(self, python_version: str, machine: str = "x86_64") -> bool:
         """Whether the marker holds for an interpreter on Linux.
 

@@ -87,11 +87,8 @@ def scan(folder: Path) -> list[os.DirEntry[str]]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
-        raise ToolchainError(
-            f"{folder} cannot be read",
-            why=str(error.strerror),
-            fix="correct the permissions of the mirror, or pass another one with --mirror",
-        ) from error
+        fix = "correct the permissions of the mirror, or pass another one with --mirror"
+        raise ToolchainError(f"{folder} cannot be read", why=str(error.strerror), fix=fix) from error
 
 
 def places_in(root: Path, folder: str) -> list[str]:
@@ -376,8 +373,6 @@ def require_no_links(root: Path) -> None:
 
 
 def _other_version(path: Path, why: str) -> UsageError:
-    return UsageError(
-        f"{path} is a mirror of another version of xpubuild",
-        why=f"{why}; this version neither reads nor changes it",
-        fix="pass a new folder with --mirror, and fetch the recipes into it",
-    )
+    fix = "pass a new folder with --mirror, and fetch the recipes into it"
+    why = f"{why}; this version neither reads nor changes it"
+    return UsageError(f"{path} is a mirror of another version of xpubuild", why=why, fix=fix)

@@ -147,11 +147,9 @@ class WheelKeeper:
 
     def built(self) -> dict[str, Any]:
         """Return the identity of what is built here."""
-        return {
-            "proof": IDENTITY,
-            "identity": self.kept_as() if self.kept_as is not None else self.identity,
-            **({"refused": self.refused} if self.refused else {}),
-        }
+        identity = self.kept_as() if self.kept_as is not None else self.identity
+        refused = {"refused": self.refused} if self.refused else {}
+        return {"proof": IDENTITY, "identity": identity, **refused}
 
     def keep(
         self,

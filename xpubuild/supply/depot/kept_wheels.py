@@ -128,11 +128,8 @@ class FolderStore:
             ):
                 found = _pour(stream, out)
         except (OSError, ToolchainError) as error:
-            raise FetchError(
-                f"{source} of a store cannot be read",
-                why=str(error),
-                fix="the wheel is built instead; check the store",
-            ) from error
+            fix = "the wheel is built instead; check the store"
+            raise FetchError(f"{source} of a store cannot be read", why=str(error), fix=fix) from error
         if found != record.sha256:
             target.unlink()
             raise self._damaged(source, f"its sha256 is {found}")
@@ -262,11 +259,8 @@ class FolderStore:
                 path.mkdir()
                 path.chmod(mode)
             if path.is_symlink():
-                raise ToolchainError(
-                    f"{path} is a link",
-                    why="nothing is written through a link",
-                    fix="remove the link, or use another store",
-                )
+                why, fix = "nothing is written through a link", "remove the link, or use another store"
+                raise ToolchainError(f"{path} is a link", why=why, fix=fix)
 
 
 def _pour(stream: BinaryIO, out: BinaryIO | None) -> str:

@@ -132,10 +132,8 @@ def own_tree(
         for change in sorted(item.changes, key=lambda change: os.fsencode(change.path)):
             place = item.place(change.path)
             at_another = change.path in own and not change.staged
-            no_work = change.extra and (
-                built.explains(place, change)
-                or (whole and (change.kind == worktree.IGNORED if notes else left_out(item, change, items)))
-            )
+            made = change.kind == worktree.IGNORED if notes else left_out(item, change, items)
+            no_work = change.extra and (built.explains(place, change) or (whole and made))
             if not at_another and place not in followed and not no_work:
                 files.append(place)
                 total.update(os.fsencode(place) + b"\0" + _content(item.work_tree / change.path))

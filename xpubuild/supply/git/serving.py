@@ -267,12 +267,9 @@ class ServedProof(SimpleProof):
 
 
 def _broken(place: Path, why: str) -> SourceIntegrityError:
-    return SourceIntegrityError(
-        f"{place} cannot be used for the build",
-        why=why,
-        fix="run the same command again; the local copies are created again",
-        evidence={"folder": str(place)},
-    )
+    what, evidence = f"{place} cannot be used for the build", {"folder": str(place)}
+    fix = "run the same command again; the local copies are created again"
+    return SourceIntegrityError(what, why=why, fix=fix, evidence=evidence)
 
 
 _LEAST_S = 0.05
@@ -347,11 +344,8 @@ def _listed(
     """List the names at the server; a server that is only busy is asked again."""
     reason = problem_with(url) or wrong
     if reason is not None:
-        raise RecipeError(
-            f"{what} of {recordable(url)} cannot be looked up",
-            why=reason,
-            fix="correct url and ref of the source in the recipe",
-        )
+        fix = "correct url and ref of the source in the recipe"
+        raise RecipeError(f"{what} of {recordable(url)} cannot be looked up", why=reason, fix=fix)
     end, lines = time.monotonic() + store.retry.answer_s, list[str]()
 
     def ask() -> ProcessResult:

@@ -93,13 +93,9 @@ class Installation:
                 self.cache.mkdir(mode=0o700, parents=True)
         if why := not_ours(self.cache):
             raise ToolchainError("the cache of uv cannot be trusted", why=why, fix=_PIP_INSTALLS)
-        before = self._installed()
-        note = read_note(self._site)
-        new = {
-            name
-            for name, pin in self._pins.items()
-            if name not in before or not pin.specifier.contains(before[name].version, prereleases=True)
-        }
+        here, note = self._installed(), read_note(self._site)
+        same = {name for name, pin in self._pins.items() if name in here and pin.allows(here[name].version)}
+        new = self._pins.keys() - same
         write_note(self._site, replace(note, unfinished=note.unfinished | new))
         try:
             self._install()
