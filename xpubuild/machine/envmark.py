@@ -47,7 +47,7 @@ def write_mark(env: Path, document: Mapping[str, Any]) -> None:
     write_json(env / MARK, document)
 
 
-def begin_anew(env: Path, wanted: Mapping[str, Any]) -> None:
+def mark_and_empty(env: Path, wanted: Mapping[str, Any]) -> None:
     """Mark an environment as one that is being made, and empty it; the caller explains errors of files."""
     env.mkdir(parents=True, exist_ok=True)
     write_mark(env, {"state": "making", **wanted})

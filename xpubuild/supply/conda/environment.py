@@ -18,7 +18,7 @@ from typing import Any
 from xpubuild.engine.files import explained, read_json, remove_tree, write_atomic, write_json
 from xpubuild.errors import ToolchainError
 from xpubuild.frozen import frozen
-from xpubuild.machine.envmark import begin_anew, check_name, read_mark, require_ours, write_mark
+from xpubuild.machine.envmark import check_name, mark_and_empty, read_mark, require_ours, write_mark
 from xpubuild.machine.python_environment import env_python
 from xpubuild.machine.pythons import PATIENT_S, probe_python
 from xpubuild.supply.archives import Supply, bring, require_here
@@ -72,7 +72,7 @@ def make_conda_env(
             with explained(scratch, f"copying {package.filename}"):
                 shutil.copyfile(held.path, scratch / "channel" / package.subdir / package.filename)
         with explained(env, "making the conda environment"):
-            begin_anew(env, wanted)
+            mark_and_empty(env, wanted)
         report(f"py-rattler links {len(packages)} packages")
         _link(lock, scratch, env, environment)
         _tidy(env, packages)

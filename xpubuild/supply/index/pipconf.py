@@ -222,8 +222,8 @@ class Said:
 def reason_for_pip(settings: Mapping[str, str]) -> str:
     """Return why pip has to install, by its settings (``pip_settings``); "" where uv can."""
     known = {*_SAID, *_NO_EFFECT, *(() if switched_on(settings.get("no-cache-dir")) else ("no-cache-dir",))}
-    said = {("keyring-provider", "disabled"), *((name, settings.get(name)) for name in known)}
-    first = next((name for name, value in settings.items() if (name, value) not in said), "")
+    exact = {("keyring-provider", "disabled"), *((name, settings.get(name)) for name in known)}
+    first = next((name for name, value in settings.items() if (name, value) not in exact), "")
     return first and f"pip's setting {first} has no equivalent in uv"
 
 
