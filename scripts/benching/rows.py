@@ -15,8 +15,7 @@ from benching.inputs import components, long_log
 from benching.measure import Row, Side, environment
 from xpubuild.engine.journal import Journal
 from xpubuild.resources import recipes_dir
-from xpubuild.supply.index.pipconf import pip_settings
-from xpubuild.supply.uv.settings import translated
+from xpubuild.supply.index.pipconf import pip_settings, translated
 from xpubuild.workspace.layout import Layout
 
 XPUBUILD = (sys.executable, "-m", "xpubuild")

@@ -24,8 +24,15 @@ from xpubuild.errors import (
 from xpubuild.supply.archives import Supply, bring
 from xpubuild.supply.conda.environment import CondaEnvironmentProof
 from xpubuild.supply.conda.lockfile import read_lock, resolve, write_lock
-from xpubuild.supply.conda.solve import CondaLocker, Wanted, find_conda_lock, make_lock
-from xpubuild.supply.conda.traps import CxxNeed, machine_need, provided
+from xpubuild.supply.conda.solve import (
+    CondaLocker,
+    CxxNeed,
+    Wanted,
+    find_conda_lock,
+    machine_need,
+    make_lock,
+    provided,
+)
 from xpubuild.supply.depot.entries import Entry, index_of
 from xpubuild.supply.depot.folder import Depot
 

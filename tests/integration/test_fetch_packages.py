@@ -26,9 +26,8 @@ from xpubuild.machine.pythons import resolve_python
 from xpubuild.supply.depot.entries import PAGE, index_of
 from xpubuild.supply.depot.examine import damages
 from xpubuild.supply.depot.folder import Depot
-from xpubuild.supply.index.pipconf import offline_environment
+from xpubuild.supply.index.pipconf import find_uv, offline_environment
 from xpubuild.supply.uv.install import Installation
-from xpubuild.supply.uv.settings import find_uv
 
 HERE = f"3.{sys.version_info[1]}"
 OTHER = "3.13" if HERE != "3.13" else "3.12"

@@ -14,9 +14,9 @@ from xpubuild.engine.events import Notice
 from xpubuild.engine.fingerprint import fingerprints
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Caution, Command, Step, Stop, Verdict, Watcher
-from xpubuild.engine.monitor import WATCHED
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.runner import Outcome, run_plan
+from xpubuild.engine.state import WATCHED
 from xpubuild.errors import BuildError, InterruptedByUserError, NoXpuError, XpuBuildError
 
 NO_XPU = "XPU is off"

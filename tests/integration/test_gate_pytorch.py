@@ -24,7 +24,7 @@ from support.cli import XPUBUILD, Result
 from support.engine import Recorder, make_plan
 from support.shared import folder_of_run
 
-from xpubuild.artifacts.expectation import Expectation
+from xpubuild.artifacts.gate_rules import Expectation
 from xpubuild.artifacts.gate_watcher import WatchStep
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Command, Step

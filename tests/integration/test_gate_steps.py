@@ -9,8 +9,8 @@ from integration import oneapi_standin as standin
 from integration.torch_env import TORCH, TorchEnv
 
 from xpubuild.artifacts.gate_watcher import WatchStep
-from xpubuild.artifacts.step_watcher import StepWatcher
-from xpubuild.artifacts.xpu_proofs import XpuInstalledProof, XpuWheelProof
+from xpubuild.artifacts.step_proofs import XpuInstalledProof, XpuWheelProof
+from xpubuild.artifacts.xpu_gate import StepWatcher
 from xpubuild.engine.model import Plan, Stop
 from xpubuild.errors import BuildError, NoSpaceError, NoXpuError
 from xpubuild.install.options import Options

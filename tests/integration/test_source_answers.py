@@ -169,16 +169,16 @@ def test_who_waits_for_a_lock_can_be_stopped_and_is_told(tmp_path: Path) -> None
     told: list[str] = []
     cancel = Cancel()
 
-    def tell() -> None:
-        told.append("waits")
+    def tell(text: str) -> None:
+        told.append(text)
         cancel.set("stopped")
 
     with (
         locked(tmp_path / "a" / "x.lock"),
         pytest.raises(XpuBuildError),
-        locked(tmp_path / "a" / "x.lock", cancel=cancel, on_wait=tell),
+        locked(tmp_path / "a" / "x.lock", cancel=cancel, report=tell, use="reads it"),
     ):
         pass
-    assert told == ["waits"]
+    assert told == ["waiting for another xpubuild that reads it"]
     with locked(tmp_path / "x", shared=True), locked(tmp_path / "x", shared=True) as descriptor:
         assert os.fstat(descriptor).st_size == 0

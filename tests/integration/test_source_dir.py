@@ -16,9 +16,8 @@ from support.cli import here
 
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.recipe.model import ConfigureTime
-from xpubuild.supply.git.copies import synchronise
 from xpubuild.supply.git.git import Git
-from xpubuild.supply.git.own_tree import own_tree
+from xpubuild.supply.git.own_tree import own_tree, synchronise
 
 _MID = "third_party/mid"
 

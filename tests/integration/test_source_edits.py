@@ -153,8 +153,9 @@ def test_the_command_that_is_offered_works(nested: Nested, into: Path, edit: str
 def test_what_builds_have_made_is_never_stashed_as_a_whole(tmp_path: Path) -> None:
     """A repository at another commit is an edit with the place of the repository."""
     edits = [Edit(".", f"at commit {'a' * 40}", ""), Edit("x.log", "ignored", "")]
-    commands = refuse(tmp_path / "src", edits, "b" * 40).commands
-    assert [command for command in commands if " stash push" in command] == [
+    with pytest.raises(SourceIntegrityError) as caught:
+        refuse(tmp_path / "src", edits, "b" * 40)
+    assert [command for command in caught.value.commands if " stash push" in command] == [
         f"git -C {tmp_path / 'src'} stash push --all -- x.log"
     ]
 

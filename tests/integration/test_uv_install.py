@@ -29,9 +29,8 @@ from xpubuild.engine.process import Cancel
 from xpubuild.errors import ToolchainError
 from xpubuild.machine.make_env import make_env
 from xpubuild.machine.pythons import resolve_python
-from xpubuild.supply.index.pipconf import links_page, offline_environment
+from xpubuild.supply.index.pipconf import find_uv, links_page, offline_environment
 from xpubuild.supply.uv.install import Installation
-from xpubuild.supply.uv.settings import find_uv
 
 FILES = {
     "demo/__init__.py": b"x = 1\n",

@@ -18,8 +18,7 @@ from support.shared import folder_of_run, once
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.resources import ops_project_dir
-from xpubuild.supply.index.pipconf import pip_settings
-from xpubuild.supply.uv.settings import find_uv, translated
+from xpubuild.supply.index.pipconf import find_uv, pip_settings, translated
 
 TORCH = "2.13.0"
 MKL = "2026.2.0"

@@ -13,8 +13,8 @@ from support.sycl_library import SECTION, SPIRV, Image, archive, native, patch_t
 
 from xpubuild.artifacts.audit import audit_wheel
 from xpubuild.artifacts.audit_report import AuditPolicy
-from xpubuild.artifacts.device_code import UnreadableImageError, read_code
 from xpubuild.artifacts.device_findings import describe, has_code_for
+from xpubuild.artifacts.device_images import UnreadableImageError, read_code
 from xpubuild.documents import plain
 from xpubuild.errors import AuditError
 

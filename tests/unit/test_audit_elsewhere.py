@@ -8,7 +8,7 @@ import pytest
 from support.artifacts import compile_shared, pack
 
 from xpubuild.artifacts.audit import audit_wheel
-from xpubuild.artifacts.audit_elsewhere import brought_by_requirements, elsewhere_findings
+from xpubuild.artifacts.audit_checks import brought_by_requirements, elsewhere_findings
 from xpubuild.artifacts.audit_report import AuditPolicy
 from xpubuild.artifacts.elf import ElfObject, read_shared_object
 from xpubuild.artifacts.repair_decide import Platforms

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -168,7 +169,7 @@ def test_the_note_of_what_uv_installed(site: Path) -> None:
         place.write_text(text)
         assert read_note(site) == Note()
     write_note(site, Note(frozenset({"b", "a"}), frozenset({"C"})))
-    assert place.read_text() == '{"unfinished": ["a", "b"], "doubtful": ["C"]}\n'
+    assert json.loads(place.read_text()) == {"unfinished": ["a", "b"], "doubtful": ["C"]}
     assert read_note(site) == Note(frozenset({"a", "b"}), frozenset({"c"}))
     write_note(site, Note())
     assert not place.exists()

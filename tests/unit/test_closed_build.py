@@ -6,7 +6,7 @@ import pytest
 from support.plans import pinned, plan_of
 
 from xpubuild.artifacts.gate_watcher import WatchStep
-from xpubuild.artifacts.step_watcher import StepWatcher
+from xpubuild.artifacts.xpu_gate import StepWatcher
 from xpubuild.engine.model import Step, Stop
 from xpubuild.errors import BuildError, FetchError, OutOfMemoryError
 

@@ -9,7 +9,7 @@ import pytest
 
 from xpubuild.errors import RecipeError, UnsatisfiableError
 from xpubuild.supply.conda.lockfile import CondaLock, CondaPackage, resolve, without_credentials
-from xpubuild.supply.conda.traps import refuse
+from xpubuild.supply.conda.solve import refuse
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,9 @@ from xpubuild.artifacts.step_proofs import (
     LinksProof,
     SameWheelProof,
     VerifyProof,
+    XpuInstalledProof,
+    XpuWheelProof,
 )
-from xpubuild.artifacts.xpu_proofs import XpuInstalledProof, XpuWheelProof
 from xpubuild.errors import XpuBuildError
 
 NEW = ("_ZN2at4nameNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE", True)

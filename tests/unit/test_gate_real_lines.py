@@ -10,7 +10,7 @@ import pytest
 from support.data_files import loaded
 
 from xpubuild.artifacts.cmake_build import read_sycl_groups
-from xpubuild.artifacts.expectation import Expectation
+from xpubuild.artifacts.gate_rules import Expectation
 from xpubuild.artifacts.xpu_gate import XpuGate
 from xpubuild.engine.model import Caution, Stop, Verdict
 

@@ -14,8 +14,7 @@ from packaging.specifiers import SpecifierSet
 from support.fall_back import NO_KERNELS, NOT_GCC, NOT_GCC_WARNING
 from support.imports import PACKAGE
 
-from xpubuild.artifacts.expectation import Expectation
-from xpubuild.artifacts.gate_rules import GateRule, shipped_gate_rules
+from xpubuild.artifacts.gate_rules import Expectation, GateRule, shipped_gate_rules
 from xpubuild.artifacts.xpu_gate import XpuGate
 from xpubuild.cli.app import cli
 from xpubuild.documents import built

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from xpubuild.artifacts.expectation import Expectation
-from xpubuild.artifacts.gate_rules import GateRule
+from xpubuild.artifacts.gate_rules import Expectation, GateRule
 from xpubuild.artifacts.gate_watcher import WatchStep
 from xpubuild.artifacts.xpu_gate import XpuGate
 from xpubuild.engine.model import Caution, Stop

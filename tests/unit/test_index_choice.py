@@ -20,13 +20,16 @@ from xpubuild.resources import recipes_dir
 from xpubuild.supply.index import pipconf
 from xpubuild.supply.index.pip_download import Need
 from xpubuild.supply.index.pipconf import (
+    Said,
     authorities,
+    find_uv,
     pip_settings,
+    reason_for_pip,
     switched_on,
+    translated,
 )
 from xpubuild.supply.index.transfer import Session
 from xpubuild.supply.requirements import HashedPin, hashed_pins, pinned
-from xpubuild.supply.uv.settings import Said, find_uv, reason_for_pip, translated
 
 
 def fits(filename: str, python: str = "3.11") -> bool:

@@ -16,8 +16,8 @@ from xpubuild import __version__
 from xpubuild.engine.events import Notice
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Plan, Step
-from xpubuild.engine.monitor import WATCHED
 from xpubuild.engine.process import Cancel
+from xpubuild.engine.state import WATCHED
 from xpubuild.errors import BuildError, NoXpuError, ToolchainError, UsageError, XpuBuildError
 from xpubuild.install.install import apply
 from xpubuild.install.rehearse import make_report, planned

@@ -15,7 +15,7 @@ from xpubuild import __version__
 from xpubuild.engine.files import write_json
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Plan, Step
-from xpubuild.engine.monitor import WATCHED
+from xpubuild.engine.state import WATCHED
 from xpubuild.errors import UsageError
 from xpubuild.install.options import Resolved
 from xpubuild.install.receipt import make_receipt

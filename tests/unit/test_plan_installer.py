@@ -15,7 +15,7 @@ from xpubuild.install.options import EnvKind, InstallerKind, Options
 from xpubuild.install.script import script
 from xpubuild.install.target import Downloads, Installer
 from xpubuild.recipe.load import load
-from xpubuild.supply.uv.settings import Program
+from xpubuild.supply.index.pipconf import Program
 from xpubuild.ui.run_views import plan_view
 
 UV = Installer("/opt/my tools/uv", "1.2.3", Path("/somewhere/cache/uv"))
@@ -87,7 +87,7 @@ def chosen_installer(
     pip: dict[str, str] | None = None,
     settings: dict[str, str] | None = None,
 ) -> Installer:
-    monkeypatch.setattr("xpubuild.supply.uv.settings.find_uv", lambda *_, **_more: program)
+    monkeypatch.setattr("xpubuild.supply.index.pipconf.find_uv", lambda *_, **_more: program)
     for name, value in (settings or {}).items():
         monkeypatch.setenv(name, value)
     options = Options("quickstart", tmp_path / "not made yet", installer=asked, packages=packages)

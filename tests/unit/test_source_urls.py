@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from xpubuild.engine.process import ProcessResult
 from xpubuild.errors import FetchError, RecipeError, SourceIntegrityError
 from xpubuild.supply.git.failures import diagnose, error_for
-from xpubuild.supply.git.hardening import OVERRIDES, git_environment
+from xpubuild.supply.git.git import OVERRIDES, git_environment
 from xpubuild.supply.git.pin import Pin, mirror_name, normalised, problem_with, resolve_relative
 from xpubuild.supply.git.serving import ConfigurePin, asked_by
 from xpubuild.supply.git.submodules import Node, links_of

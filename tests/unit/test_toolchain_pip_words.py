@@ -16,7 +16,7 @@ from xpubuild.errors import ToolchainError
 from xpubuild.machine.pip_failures import explain_pip_failure, not_fetched
 from xpubuild.recipe.load import load
 from xpubuild.resources import recipes_dir
-from xpubuild.supply.conda.traps import kind_of
+from xpubuild.supply.conda.solve import kind_of
 
 INDEX = "https://extra.example/whl"
 MISSING = "ERROR: No matching distribution found for torch==2.13.0+cpu"

@@ -109,13 +109,9 @@ def classify(source: ElfObject | Symbols) -> AbiCounts:
     )
     mangled = dict.fromkeys(name for name in ordered if name.startswith("_Z"))
     new = [name for name in mangled if _NEW.search(name)]
-    old = [
-        name for name in mangled if _PERHAPS_OLD.search(name) and not _NEW.search(name) and old_abi_in(name)
-    ]
+    others = (name for name in mangled if _PERHAPS_OLD.search(name) and not _NEW.search(name))
+    old = list(filter(old_abi_in, others))
     return AbiCounts(
-        verdict=None if len(new) == len(old) else 1 if len(new) > len(old) else 0,
-        new=len(new),
-        old=len(old),
-        new_examples=tuple(new)[:_EXAMPLES],
-        old_examples=tuple(old)[:_EXAMPLES],
-    )
+        verdict=None if len(new) == len(old) else 1 if len(new) > len(old) else 0, new=len(new),
+        old=len(old), new_examples=tuple(new)[:_EXAMPLES], old_examples=tuple(old)[:_EXAMPLES],
+    )  # fmt: skip

@@ -24,6 +24,7 @@ from packaging.utils import canonicalize_name
 from xpubuild.artifacts.freeze import TRITON
 from xpubuild.artifacts.site_packages import installed_dists, requirements_in
 from xpubuild.engine.files import explained, write_atomic
+from xpubuild.engine.model import SimpleProof
 from xpubuild.errors import AuditError, RecipeError
 from xpubuild.frozen import frozen
 from xpubuild.machine.readers import read_text
@@ -41,11 +42,8 @@ _COMPANIONS = ("torch", "torchvision", "torchaudio", *TRITON)
 
 def held(site_packages: Path) -> dict[str, str]:
     """Return normalised name -> NAME==VERSION of what is installed; triton goes by each of its names."""
-    found = {
-        dist.name: f"{dist.name}=={dist.version}"
-        for dist in installed_dists(site_packages)
-        if dist.name in _COMPANIONS
-    }
+    dists = (dist for dist in installed_dists(site_packages) if dist.name in _COMPANIONS)
+    found = {dist.name: f"{dist.name}=={dist.version}" for dist in dists}
     triton = [found[name] for name in TRITON if name in found]
     return {**(dict.fromkeys(TRITON, triton[0]) if triton else {}), **found}
 
@@ -88,7 +86,8 @@ def rewrite(tree: Path, into: Path, folder: str, files: Sequence[str], site_pack
             )
         toml = name == _PYPROJECT
         form = r"""(["']){}\1""" if toml else r"(?m)^()[ \t]*{}(?=[ \t]*(?:#|$))"
-        for asked in dict.fromkeys(_of_toml(text) if toml else _of_lines(text)):
+        lines = (re.split(r"(?:^|\s)#", line)[0].strip() for line in text.splitlines())
+        for asked in dict.fromkeys(_of_toml(text) if toml else lines):
             if (now := answer(asked, known)) is None:
                 continue
             new = "\\g<1>{}\\g<1>".format(now.replace("\\", "\\\\"))
@@ -123,25 +122,16 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(item)
 
 
-def _of_lines(text: str) -> Iterator[str]:
-    return (re.split(r"(?:^|\s)#", line)[0].strip() for line in text.splitlines())
-
-
 @frozen
-class AgainstProof:
+class AgainstProof(SimpleProof):
     """A wheel in ``stage`` requires the torch that it was built against; ``note`` has what was rewritten."""
+
+    words = "METADATA requires no other torch, triton, torchvision or torchaudio than is installed"
+    places = frozenset(["stage", "note"])
 
     stage: str
     site_packages: str
     note: str
-
-    def describe(self) -> str:
-        """Return what is checked."""
-        return "METADATA requires no other torch, triton, torchvision or torchaudio than is installed"
-
-    def key(self) -> dict[str, Any]:
-        """Return what the check depends on; the stage is where, not what."""
-        return {"proof": "against", "site_packages": self.site_packages}
 
     def check(self) -> dict[str, Any]:
         """Return what was rewritten, what METADATA requires of torch, and what is installed.

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from xpubuild.artifacts.expectation import OFF
+from xpubuild.artifacts.gate_rules import OFF
 from xpubuild.frozen import frozen
 
 _HEAD = re.compile(r"(\s{0,8})CMake (?:Warning|Error|Deprecation Warning)\b")
@@ -53,8 +53,8 @@ class Messages:
         if self._open:
             if self._goes_on(text):
                 self._open.append((number, text))
-                return self._end() if len(self._open) >= _LONGEST_MESSAGE else []
-            ended = self._end()
+                return self.rest() if len(self._open) >= _LONGEST_MESSAGE else []
+            ended = self.rest()
         head = _HEAD.match(text)
         if head:
             self._open, self._indent, self._polls = [(number, text)], len(head[1]), 0
@@ -68,17 +68,14 @@ class Messages:
 
     def rest(self) -> list[Message]:
         """Return the open message, where there is one: no line follows."""
-        return self._end() if self._open else []
+        lines, self._open = self._open, []
+        while lines and not lines[-1][1].strip():
+            lines.pop()
+        return [Message(tuple(lines))] if lines else []
 
     def _goes_on(self, text: str) -> bool:
         body = text.lstrip()
         return not body or len(text) - len(body) > self._indent or body.startswith("Call Stack")
-
-    def _end(self) -> list[Message]:
-        lines, self._open = self._open, []
-        while lines and not lines[-1][1].strip():
-            lines.pop()
-        return [Message(tuple(lines))]
 
 
 _SCRIPT = re.compile(r" -P \"?([^\"]{1,4000}?\.o(?:\.[A-Za-z]{1,40})?\.cmake)(?=\"|\s|$)")

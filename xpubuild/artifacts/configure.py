@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from xpubuild.artifacts.cmake_build import home_of
+from xpubuild.engine.model import SimpleProof
 from xpubuild.engine.process import run
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import BuildError, RecipeError, ToolchainError
@@ -64,11 +65,8 @@ def look(folder: Path) -> TreeKind:
         section = tomllib.loads(text).get("build-system", {})
         return TreeKind(present, str(section.get("build-backend", LEGACY)))
     except (tomllib.TOMLDecodeError, RecursionError, AttributeError, TypeError) as error:
-        raise RecipeError(
-            f"{folder / present[0]} cannot be read",
-            why=str(error),
-            fix="correct the file, or build another commit",
-        ) from error
+        fix = "correct the file, or build another commit"
+        raise RecipeError(f"{folder / present[0]} cannot be read", why=str(error), fix=fix) from error
 
 
 def check(folder: Path, *, wanted: str, settings: Collection[str]) -> str:
@@ -146,8 +144,7 @@ def configure(folder: Path, python: Path, settings: Sequence[str], environ: Mapp
         sys.stdout.write(f"+ {' '.join(argv)}\n")
         sys.stdout.flush()
         # xpubuild may live in the user's site-packages; what it builds with may not.
-        env = {**environ, "PYTHONNOUSERSITE": "1"}
-        result = run(argv, env=env, cwd=folder, log=sys.stdout.buffer)
+        result = run(argv, env={**environ, "PYTHONNOUSERSITE": "1"}, cwd=folder, log=sys.stdout.buffer)
     return 0 if result.ok else max(result.returncode, 1)
 
 
@@ -160,19 +157,13 @@ def configured_folder(source: str, folders: Sequence[str]) -> Path | None:
 
 
 @frozen
-class ConfiguredProof:
+class ConfiguredProof(SimpleProof):
     """One of ``folders`` holds what CMake writes at the end of a configuration of ``source``."""
+
+    words = "CMake wrote the build files"
 
     source: str
     folders: tuple[str, ...]
-
-    def describe(self) -> str:
-        """Return what is checked."""
-        return "CMake wrote the build files"
-
-    def key(self) -> dict[str, Any]:
-        """Return what the check depends on."""
-        return {"proof": "configured", "source": self.source, "folders": list(self.folders)}
 
     def check(self) -> dict[str, Any]:
         """Return where the build files are."""

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from xpubuild.artifacts.audit_checks import readable
 from xpubuild.artifacts.audit_report import AuditedDeviceCode, AuditPolicy, Finding, Findings
-from xpubuild.artifacts.device_code import SPIRV, UNKNOWN, Device
-from xpubuild.artifacts.device_images import REGISTERS, DeviceImage
+from xpubuild.artifacts.device_images import REGISTERS, SPIRV, UNKNOWN, Device, DeviceImage
 from xpubuild.artifacts.elf import Elves
 from xpubuild.safe_yaml import read_yaml
 
@@ -89,9 +88,8 @@ def device_findings(
     for name, found in images.items():
         for image in found:
             if image.kernels and image.code.kind == UNKNOWN and image.target.startswith(_INTEL):
-                message = (
-                    f"{name}: the device image of {_shown(image.kernels)} is neither SPIR-V nor native code"
-                )
+                shown = _shown(image.kernels)
+                message = f"{name}: the device image of {shown} is neither SPIR-V nor native code"
                 yield Finding("error", "device-code", name, image.target, message)
         if not found and REGISTERS in elves[name].symbols.undefined:
             message = f"{name} calls {REGISTERS}, but no device image was found in it"
@@ -109,14 +107,12 @@ def _lacks(name: str, images: Sequence[DeviceImage], target: str) -> Findings:
         message = f"{name}: the native code of AOT target '{target}' is not known"
         yield Finding("warning", "aot-unknown", name, target, message)
         return
-    ready = _kernels([image for image in images if has_code_for(image.code.devices, target)])
-    missing = everything - ready
+    missing = everything - _kernels([it for it in images if has_code_for(it.code.devices, target)])
     if missing:
         # Without SPIR-V the driver cannot compile them: upstream has these kernels for other GPUs alone.
         late = missing & _kernels([image for image in images if image.code.kind == SPIRV])
         native = sorted({describe(device) for image in images for device in image.code.devices})
-        message = (
-            f"{name} has native code for {target} for {len(everything) - len(missing)} of {len(everything)} "
-            f"kernels, not for {_shown(missing)}; it has native code for {', '.join(native) or 'no GPU'}"
-        )
+        part = f"{len(everything) - len(missing)} of {len(everything)} kernels, not for {_shown(missing)}"
+        has = f"{name} has native code for {target} for {part}"
+        message = f"{has}; it has native code for {', '.join(native) or 'no GPU'}"
         yield Finding("error" if late else "warning", "aot", name, target, message)

@@ -26,6 +26,7 @@ from xpubuild.artifacts.site_packages import (
     readable_entries,
 )
 from xpubuild.engine.files import write_atomic
+from xpubuild.engine.model import SimpleProof
 from xpubuild.errors import AuditError
 from xpubuild.frozen import frozen
 
@@ -53,8 +54,7 @@ def hold(site_packages: Path, name: str, file: Path) -> str:
     except (OSError, ValueError) as error:
         raise AuditError(f"the RECORD of {name} cannot be used", why=str(error), fix=fix) from error
     pin = f"{name}=={dist.version}"
-    text = f"# what later pip steps must leave alone\n# RECORD sha256={key}\n{pin}\n"
-    write_atomic(file, text.encode())
+    write_atomic(file, f"# what later pip steps must leave alone\n# RECORD sha256={key}\n{pin}\n".encode())
     return pin
 
 
@@ -77,15 +77,12 @@ def let_go(site_packages: Path, file: Path) -> str | None:
 def portable_hold(python: str, name: str, file: str) -> tuple[str, ...]:
     """Return shell lines that write the same constraint without xpubuild."""
     program = f'from importlib.metadata import version; print("{name}==" + version("{name}"))'
-    folder = shlex.quote(str(Path(file).parent))
-    return (
-        f"mkdir -p -- {folder}",
-        f"{shlex.quote(python)} -I -c {shlex.quote(program)} > {shlex.quote(file)}",
-    )
+    write = f"{shlex.quote(python)} -I -c {shlex.quote(program)} > {shlex.quote(file)}"
+    return f"mkdir -p -- {shlex.quote(str(Path(file).parent))}", write
 
 
 @frozen
-class HeldProof:
+class HeldProof(SimpleProof):
     """torch and triton are still what was installed, and no other distribution has their files.
 
     ``held`` are the constraints files that ``hold`` wrote in the steps before.
@@ -99,10 +96,6 @@ class HeldProof:
         names = [Path(file).stem for file in self.held]
         kept = f", and {', '.join(names)} unchanged" if names else ""
         return f"one owner each of {' and '.join(f'{name}/' for name in PACKAGES)}{kept}"
-
-    def key(self) -> dict[str, Any]:
-        """Return what the check depends on."""
-        return {"proof": "held", "site_packages": self.site_packages, "held": list(self.held)}
 
     def check(self) -> dict[str, Any]:
         """Return the owner of each package and the versions that were pinned.
@@ -212,9 +205,6 @@ def _read(file: Path) -> tuple[str, str, str]:
         ) from error
     pin, key = _PIN.search(text), _KEY.search(text)
     if pin is None or key is None:
-        raise AuditError(
-            f"{file} was changed",
-            fix="remove it and run the same command again",
-            commands=(f"rm {shlex.quote(str(file))}",),
-        )
+        fix, commands = "remove it and run the same command again", (f"rm {shlex.quote(str(file))}",)
+        raise AuditError(f"{file} was changed", fix=fix, commands=commands)
     return pin[1], pin[2], key[1]

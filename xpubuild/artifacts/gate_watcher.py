@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from xpubuild.artifacts.expectation import Expectation
+from xpubuild.artifacts.gate_rules import Expectation
 from xpubuild.frozen import frozen
 
 if TYPE_CHECKING:
-    from xpubuild.artifacts.step_watcher import StepWatcher
+    from xpubuild.artifacts.xpu_gate import StepWatcher
 
 
 @frozen
@@ -27,6 +27,6 @@ class WatchStep:
     def __call__(self) -> StepWatcher:
         """Return a new watcher."""
         # Planning needs none of explain's rules.
-        from xpubuild.artifacts.step_watcher import StepWatcher
+        from xpubuild.artifacts.xpu_gate import StepWatcher
 
         return StepWatcher(self.xpu, self.expected, self.recipe, self.closed)

@@ -33,6 +33,7 @@ from xpubuild.artifacts.site_packages import (
 )
 from xpubuild.artifacts.wheel import record_of
 from xpubuild.engine.fingerprint import file_digest
+from xpubuild.engine.model import SimpleProof
 from xpubuild.errors import AuditError
 from xpubuild.frozen import frozen
 
@@ -89,7 +90,7 @@ def wheel_matches_installed(wheel: Path, site_packages: Path) -> list[str]:
 
 
 @frozen
-class InstalledProof:
+class InstalledProof(SimpleProof):
     """Distributions are installed, file by file as their RECORD says."""
 
     site_packages: str
@@ -98,10 +99,6 @@ class InstalledProof:
     def describe(self) -> str:
         """Return what is checked."""
         return f"installed as recorded: {', '.join(self.names)}"
-
-    def key(self) -> dict[str, Any]:
-        """Return what the check depends on."""
-        return {"proof": "installed", "site_packages": self.site_packages, "names": list(self.names)}
 
     def check(self) -> dict[str, Any]:
         """Return version, number of files and bytes of each distribution.
@@ -215,15 +212,13 @@ def _content_problem(entry: RecordEntry) -> str | None:
     try:
         if entry.size is not None and wrong_size(entry):
             return f"{entry.name} has {entry.path.stat().st_size} bytes instead of {entry.size}"
-        if algorithm in HASHES:
-            found = record_hash(file_digest(entry.location, algorithm), algorithm)
-            if found != entry.checksum:
-                return f"{entry.name} does not match its hash in RECORD"
+        known = algorithm in HASHES
+        same = known and record_hash(file_digest(entry.location, algorithm), algorithm) == entry.checksum
     except OSError as error:
         return f"{entry.name} cannot be read: {error.strerror}"
-    return (
-        None if algorithm in HASHES or is_record_file(entry.name) else f"{entry.name} has no hash in RECORD"
-    )
+    if not known:
+        return None if is_record_file(entry.name) else f"{entry.name} has no hash in RECORD"
+    return None if same else f"{entry.name} does not match its hash in RECORD"
 
 
 def _target(name: PurePosixPath, site_packages: Path) -> Path | None:
@@ -235,9 +230,7 @@ def _target(name: PurePosixPath, site_packages: Path) -> Path | None:
         return site_packages / name
     if rest and rest[0] in ("purelib", "platlib"):
         return site_packages.joinpath(*rest[1:])
-    if rest and rest[0] == "data":
-        return prefix_of(site_packages).joinpath(*rest[1:])
-    return None
+    return prefix_of(site_packages).joinpath(*rest[1:]) if rest and rest[0] == "data" else None
 
 
 def installed_stamp(site_packages: Path, names: Sequence[str]) -> int:

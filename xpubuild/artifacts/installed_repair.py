@@ -8,9 +8,7 @@ unfinished distributions had never been there.
 from __future__ import annotations
 
 import glob
-import json
 import os
-import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +24,7 @@ from xpubuild.artifacts.site_packages import (
     readable_entries,
     record_entries,
 )
-from xpubuild.engine.files import explained, write_atomic
+from xpubuild.engine.files import explained, read_json, remove_tree, write_json
 from xpubuild.frozen import frozen
 
 #: The file in an environment with its note.
@@ -52,11 +50,11 @@ class Note:
 
 def read_note(site_packages: Path) -> Note:
     """Return the note of an environment; an empty one where there is none that can be read."""
+    document = read_json(prefix_of(site_packages) / NOTE)
     try:
-        document = json.loads((prefix_of(site_packages) / NOTE).read_text("utf-8"))
         names = (map(canonicalize_name, document[key]) for key in ("unfinished", "doubtful"))
         return Note(*map(frozenset, names))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (KeyError, TypeError):
         return Note()
 
 
@@ -66,8 +64,7 @@ def write_note(site_packages: Path, note: Note) -> None:
     if note == Note():
         path.unlink(missing_ok=True)
         return
-    document = {"unfinished": sorted(note.unfinished), "doubtful": sorted(note.doubtful)}
-    write_atomic(path, json.dumps(document).encode() + b"\n")
+    write_json(path, {name: sorted(names) for name, names in vars(note).items()})
 
 
 def _doubt(dists: list[InstalledDist]) -> None:
@@ -108,7 +105,7 @@ def repair(site_packages: Path) -> list[str]:
     for path in leftovers:
         if path.name.endswith(".dist-info"):
             sweeper.remove_files(InstalledDist("", "", path))
-        sweeper.remove_tree(path)
+        remove_tree(path)
         done.append(f"{path.relative_to(site_packages)}, which pip had renamed before removing it")
     if note.unfinished:
         write_note(site_packages, Note(doubtful=read_note(site_packages).doubtful | note.unfinished))
@@ -154,7 +151,7 @@ class _Sweeper:
     def remove(self, dist: InstalledDist) -> int:
         """Remove a distribution; return how many files of it that were."""
         count = self.remove_files(dist)
-        self.remove_tree(dist.info)
+        remove_tree(dist.info)
         return count
 
     def remove_files(self, dist: InstalledDist) -> int:
@@ -166,13 +163,6 @@ class _Sweeper:
         ):
             self._remove_empty(folder)
         return removed
-
-    def remove_tree(self, path: Path) -> None:
-        with explained(path, f"removing {path.name}"):
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
-            else:
-                path.unlink(missing_ok=True)
 
     def _remove(self, place: Path) -> bool:
         """Remove one file, and what Python compiled from it or was about to (``x.pyc.139977591848528``)."""

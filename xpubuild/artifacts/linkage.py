@@ -71,9 +71,8 @@ class _Node:
     inherited: tuple[str, ...] = ()
 
     def folders(self, entries: Sequence[str]) -> tuple[str, ...]:
-        return tuple(
-            posixpath.normpath(ORIGIN.sub(lambda _: self.folder or ".", item)) for item in entries if item
-        )
+        here = self.folder or "."
+        return tuple(posixpath.normpath(ORIGIN.sub(lambda _: here, item)) for item in entries if item)
 
     def rpaths(self) -> tuple[str, ...]:
         return (*self.folders(self.elf.rpath), *self.inherited)
@@ -104,13 +103,9 @@ class Linker:
     """
 
     def __init__(
-        self,
-        objects: Elves,
-        *,
-        search: Sequence[Path] = (),
-        allowed: Sequence[str] = (),
+        self, objects: Elves, *, search: Sequence[Path] = (), allowed: Sequence[str] = (),
         installed_in: Path | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._objects = objects
         self._place = f"{installed_in.absolute()}/" if installed_in is not None else ""
         self._search = tuple(str(folder.absolute()) for folder in search)

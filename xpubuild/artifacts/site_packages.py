@@ -75,15 +75,12 @@ def site_packages_of(env: Path) -> Path:
         ToolchainError: the folder is no such environment, or has not exactly one such folder.
     """
     # Python of conda-forge has a link lib/python3.1 to its real folder.
-    found = sorted(
-        path
-        for path in env.glob("lib/python3*/site-packages")
-        if path.is_dir() and not path.parent.is_symlink()
-    )
-    if is_environment(env) and len(found) == 1:
-        return found[0]
+    folders = (path for path in env.glob("lib/python3*/site-packages") if path.is_dir())
+    found = sorted(path for path in folders if not path.parent.is_symlink())
     why = "it has neither pyvenv.cfg nor conda-meta"
     if is_environment(env):
+        if len(found) == 1:
+            return found[0]
         why = f"it has {len(found)} folders lib/python3*/site-packages instead of one"
     raise ToolchainError(
         f"{env} is not a complete Python environment",
@@ -207,11 +204,9 @@ def damaged_dists(site_packages: Path) -> dict[str, str]:
     dists = installed_dists(site_packages)
     found = {}
     for dist in dists:
-        problem = quick_problem(dist)
         twins = [other for other in dists if other.name == dist.name and other.info != dist.info]
-        if problem is None and twins:
-            problem = f"{twins[0].info.name}: another version is installed as well"
-        if problem is not None:
+        another = f"{twins[0].info.name}: another version is installed as well" if twins else None
+        if problem := quick_problem(dist) or another:
             found[dist.info.name] = problem
     return found
 

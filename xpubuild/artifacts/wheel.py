@@ -55,12 +55,9 @@ def parse_name(wheel: Path) -> WheelName:
     try:
         name, version, _, tags = parse_wheel_filename(wheel.name)
     except (InvalidWheelFilename, InvalidVersion) as error:
-        raise AuditError(
-            f"{wheel.name} is not the name of a wheel",
-            why=str(error),
-            fix="pass a wheel with its original name: name-version-python-abi-platform.whl",
-            evidence={"wheel": str(wheel)},
-        ) from error
+        what, evidence = f"{wheel.name} is not the name of a wheel", {"wheel": str(wheel)}
+        fix = "pass a wheel with its original name: name-version-python-abi-platform.whl"
+        raise AuditError(what, why=str(error), fix=fix, evidence=evidence) from error
     return WheelName(name, str(version), tuple(sorted(map(str, tags))))
 
 
@@ -74,8 +71,7 @@ def unsafe_name(info: zipfile.ZipInfo) -> str | None:
         return "a path outside the folder it is unpacked in"
     if "\\" in name or "\0" in name or "" in parts or "." in parts:
         return "an ambiguous path"
-    kind = stat.S_IFMT(info.external_attr >> 16)
-    if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+    if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
         return "a member that is not a regular file (a link or a device)"
     return None
 
@@ -215,8 +211,7 @@ def read_wheel(wheel: Path, on_object: Callable[[str, Path], None] = lambda *_: 
                 if parent.endswith(".dist-info") and "/" not in rest:
                     texts[info.filename] = head.decode("utf-8", "replace")
             for name in sorted(set(record) - {info.filename for info in infos}):
-                message = f"RECORD lists {name}, which is not in the wheel"
-                problems.append(_wrong("record", name, message))
+                problems.append(_wrong("record", name, f"RECORD lists {name}, which is not in the wheel"))
     objects = [member.name for member in members if member.is_elf]
     problems += _metadata(wheel.name, claimed, texts, objects)
     return WheelContents(wheel, claimed, tuple(members), tuple(problems), texts)
@@ -245,12 +240,9 @@ def _open(wheel: Path) -> zipfile.ZipFile:
 
 
 def _unreadable(wheel: Path, error: Exception) -> AuditError:
-    return AuditError(
-        f"{wheel.name} is not a readable wheel",
-        why=str(error),
-        fix="build or download it again; the cause may be a full disk or an interrupted download",
-        evidence={"wheel": str(wheel)},
-    )
+    what, evidence = f"{wheel.name} is not a readable wheel", {"wheel": str(wheel)}
+    fix = "build or download it again; the cause may be a full disk or an interrupted download"
+    return AuditError(what, why=str(error), fix=fix, evidence=evidence)
 
 
 def _bomb(archive: zipfile.ZipFile) -> str:
@@ -268,9 +260,7 @@ def _bomb(archive: zipfile.ZipFile) -> str:
 
 
 def _record(archive: zipfile.ZipFile) -> dict[str, tuple[str, str]]:
-    names = [
-        name for name in archive.namelist() if name.endswith(".dist-info/RECORD") and name.count("/") == 1
-    ]
+    names = [name for name in archive.namelist() if re.fullmatch(r"[^/]*\.dist-info/RECORD", name)]
     if len(names) != 1:
         raise ValueError(f"the wheel has {len(names)} RECORD files instead of one")
     found: dict[str, tuple[str, str]] = {}
@@ -287,8 +277,7 @@ def _name_problems(archive: zipfile.ZipFile, good: list[zipfile.ZipInfo]) -> Fin
     for info in archive.infolist():
         name = info.filename
         if wrong := unsafe_name(info):
-            message = f"{info.orig_filename!r} is {wrong}"
-            yield _wrong("unsafe-name", info.orig_filename, message)
+            yield _wrong("unsafe-name", info.orig_filename, f"{info.orig_filename!r} is {wrong}")
         elif name in seen:
             yield _wrong("duplicate", name, f"{name} is in the wheel twice")
         elif not info.is_dir():
@@ -334,10 +323,8 @@ def _record_problems(member: Member, recorded: str, record: Mapping[str, tuple[s
     if name not in record:
         yield _wrong("record", name, f"{name} is in the wheel but not in its RECORD")
     elif checksum.partition("=")[0] not in HASHES:
-        message = f"RECORD has no accepted hash for {name}: {checksum or 'none'}"
-        yield _wrong("record", name, message)
+        yield _wrong("record", name, f"RECORD has no accepted hash for {name}: {checksum or 'none'}")
     elif checksum != recorded:
         yield _wrong("changed", name, f"{name} has {recorded}, but RECORD says {checksum}")
     elif size != actual:
-        message = f"{name} has {actual} bytes, but RECORD says {size or 'nothing'}"
-        yield _wrong("changed", name, message)
+        yield _wrong("changed", name, f"{name} has {actual} bytes, but RECORD says {size or 'nothing'}")

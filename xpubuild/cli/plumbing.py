@@ -157,9 +157,8 @@ def copy_tree(
 ) -> None:
     """Copy a user's own tree, or update the copy."""
     from xpubuild.errors import SourceIntegrityError
-    from xpubuild.supply.git.copies import synchronise
     from xpubuild.supply.git.git import Git
-    from xpubuild.supply.git.own_tree import own_tree
+    from xpubuild.supply.git.own_tree import own_tree, synchronise
 
     items = _items(item)
     _say(f"{synchronise(own, into, items, skip_submodule)} files of {own} were copied or removed")

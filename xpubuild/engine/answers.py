@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from xpubuild.engine.child import resolve_executable
-from xpubuild.engine.files import write_atomic
+from xpubuild.engine.files import stamp, write_atomic
 from xpubuild.engine.fingerprint import digest
 from xpubuild.engine.process import QueryResult, probe
 from xpubuild.errors import XpuBuildError
@@ -63,7 +63,7 @@ class Answers:
         result = probe(argv, env=env, deadline_s=deadline_s)
         beside = decides(result, program) if result.ok else None
         if beside is not None:
-            marks = {path: _look(path) for path in (str(program), *beside)}
+            marks = {path: stamp(path) for path in (str(program), *beside)}
             if all(mark is None or mark[-1] <= settled for mark in marks.values()):
                 document = {"schema": _SCHEMA, "asked": asked, "files": marks}
                 document |= {"stdout": result.stdout, "stderr": result.stderr}
@@ -91,14 +91,6 @@ def says_itself(program: Path, words: Sequence[str]) -> Sequence[str] | None:
     return () if holds and all(words) else None
 
 
-def _look(path: str) -> list[int] | None:
-    try:
-        status = os.stat(path)  # noqa: PTH116 - some hundred files: a Path of each takes longer than the look
-    except OSError:
-        return None
-    return [status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
-
-
 def _read(place: Path, asked: str) -> tuple[str, str] | None:
     """Return standard output and error of an answer that still holds."""
     try:
@@ -109,7 +101,7 @@ def _read(place: Path, asked: str) -> tuple[str, str] | None:
             document: Any = json.loads(stream.read(_MOST_BYTES))
         if document["schema"] != _SCHEMA or document["asked"] != asked or not document["files"]:
             return None
-        holds = all(_look(path) == mark for path, mark in document["files"].items())
+        holds = all(stamp(path) == mark for path, mark in document["files"].items())
         return (str(document["stdout"]), str(document["stderr"])) if holds else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None

@@ -132,15 +132,9 @@ def resolve_executable(name: str, env: Mapping[str, str], cwd: Path | None = Non
 
 
 def spawn(
-    argv: Sequence[str],
-    *,
-    env: Mapping[str, str],
-    cwd: Path | None = None,
-    stderr: int = PIPE,
-    hold: Sequence[int] = (),
-    stdin: bytes = b"",
-    isolated: bool = False,
-) -> Child:
+    argv: Sequence[str], *, env: Mapping[str, str], cwd: Path | None = None, stderr: int = PIPE,
+    hold: Sequence[int] = (), stdin: bytes = b"", isolated: bool = False,
+) -> Child:  # fmt: skip
     """Start a command; ``hold`` are descriptors that it and its children keep.
 
     An ``isolated`` one has no network but loopback, where the kernel allows that.
@@ -175,17 +169,11 @@ def spawn(
             fds = (life_read, result_write, environment)
             with _signals_blocked():
                 process = subprocess.Popen(
-                    [
-                        *(sys.executable, "-I", "-S", str(_SUPERVISOR), *map(str, fds)),
-                        *("isolated" if isolated else "--", *full),
-                    ],
-                    stdin=data if stdin else subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=stderr,
-                    cwd=cwd,
-                    start_new_session=True,
-                    pass_fds=(*fds, *hold),
-                )
+                    [sys.executable, "-I", "-S", str(_SUPERVISOR), *map(str, fds),
+                     "isolated" if isolated else "--", *full],
+                    stdin=data if stdin else subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr,
+                    cwd=cwd, start_new_session=True, pass_fds=(*fds, *hold),
+                )  # fmt: skip
             on_failure.pop_all()
     except OSError as error:
         # Too many processes or descriptors, too long an argument list, a folder one may not enter.

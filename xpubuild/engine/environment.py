@@ -48,11 +48,8 @@ def base_environment(caller: Mapping[str, str] | None = None) -> dict[str, str]:
     Messages are matched by gates and by the explainer, hence ``LC_ALL=C.UTF-8``.
     """
     source = os.environ if caller is None else caller
-    kept = {
-        name: value
-        for name, value in source.items()
-        if (name in _EXACT or name.startswith(_PREFIXES)) and name not in _NEVER
-    }
+    allowed = (name for name in source if name in _EXACT or name.startswith(_PREFIXES))
+    kept = {name: source[name] for name in allowed if name not in _NEVER}
     kept["PATH"], _ = usable_path(kept.get("PATH", os.defpath))
     kept["LC_ALL"] = "C.UTF-8"
     kept["PYTHONUNBUFFERED"] = "1"

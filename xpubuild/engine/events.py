@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import asdict
 from typing import Any, Protocol
 
@@ -113,6 +114,11 @@ class Sink(Protocol):
 
     def close(self) -> None:
         """Finish: leave the terminal as it was found."""
+
+
+def notify(sink: Sink, text: str, *, level: str = "info", step: str = "") -> None:
+    """Emit a notice."""
+    sink.emit(Notice(time.time(), level, text, step))
 
 
 class NullSink:

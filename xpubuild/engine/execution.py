@@ -1,4 +1,4 @@
-"""One attempt at one step: run its commands, check the results, publish and record them."""
+"""One attempt at one step: run its commands under a watcher, check the results, publish and record them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from xpubuild.engine import files
 from xpubuild.engine.environment import ERROR_FILE, base_environment
-from xpubuild.engine.events import Notice, Sink, StepOutput
+from xpubuild.engine.events import Sink, StepOutput, notify
 from xpubuild.engine.failure import (
     by_space,
     explain_failure,
@@ -24,16 +24,74 @@ from xpubuild.engine.failure import (
 )
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.engine.journal import Journal, StepRecord
-from xpubuild.engine.model import XPUBUILD, Command, Keeper, Publish, Step
-from xpubuild.engine.monitor import Monitor
+from xpubuild.engine.lines import passing
+from xpubuild.engine.model import XPUBUILD, Command, Keeper, Publish, Step, Stop, Verdict
 from xpubuild.engine.process import LOOPBACK, Cancel, ProcessResult, run
 from xpubuild.engine.progress import ProgressMeter
 from xpubuild.engine.redact import Redactor
-from xpubuild.engine.state import PUBLISHED, published_hashes, require_still, witnesses_of
+from xpubuild.engine.state import PUBLISHED, WATCHED, published_hashes, require_still, witnesses_of
 from xpubuild.errors import AuditError, InterruptedByUserError, NoSpaceError, ToolchainError, XpuBuildError
 
 #: The proof under which the evidence of a step holds which network its isolated commands had.
 NETWORK = "network of the build"
+
+
+class Monitor:
+    """What one attempt at a step needs to be watched; harmless for a step without a watcher."""
+
+    def __init__(self, step: Step, sink: Sink, cancel: Cancel) -> None:
+        #: Set where the user wants to stop or the watcher does.
+        self.cancel = Cancel(cancel)
+        self._user, self._step, self._sink = cancel, step.id, sink
+        self._watcher = step.watch() if step.watch is not None else None
+        self._warnings: list[dict[str, Any]] = []
+        self._number = 0
+        self._stop: XpuBuildError | None = None
+
+    def line(self, line: str) -> None:
+        """Take a line that the command printed."""
+        if self._watcher is not None and not passing(line):
+            self._number += 1
+            self._judge(self._watcher.line(line, self._number))
+
+    def poll(self) -> None:
+        """Let the watcher look at files."""
+        if self._watcher is not None and self._stop is None:
+            self._judge(self._watcher.poll())
+
+    def raise_stop(self, log: Path) -> None:
+        """Raise what the watcher stopped the command with, if it did; call it when the command has ended."""
+        if not self._user and self._watcher is not None and self._stop is None:
+            self._judge(self._watcher.poll())
+        if self._stop is not None:
+            self._stop.log = self._stop.log or log
+            raise self.explain(self._stop)
+
+    def explain(self, error: XpuBuildError) -> XpuBuildError:
+        """Return the error to show for a command that failed."""
+        if self._watcher is None:
+            return error
+        found = self._watcher.explain(error)
+        found.log = found.log or error.log
+        if cause := found.likely_cause():
+            notify(self._sink, f"likely cause: {cause}", level="error", step=self._step)
+        return found
+
+    def evidence(self) -> list[dict[str, Any]]:
+        """Return what belongs into the receipt."""
+        return [{"proof": WATCHED, "warnings": self._warnings}] if self._warnings else []
+
+    def _judge(self, verdicts: Iterable[Verdict]) -> None:
+        for item in verdicts:
+            if self._stop is not None:
+                return
+            if isinstance(item, Stop):
+                self._stop = item.error
+                self.cancel.set(item.error.what)
+            else:
+                warning = {"id": item.id, "text": item.text, "lines": list(item.lines), **item.evidence}
+                self._warnings.append(warning)
+                notify(self._sink, item.text, level="warning", step=self._step)
 
 
 @dataclass
@@ -59,8 +117,8 @@ class Execution:
         """Run the commands, check the results, publish and record them."""
         step, journal = self.step, self.journal
         before = journal.record(step.id)
-        self._refuse_foreign(journal)
-        self._require_as_proved(journal)
+        self._refuse_foreign()
+        self._require_as_proved()
         if before is not None:
             self._remove_resealed(before)
         journal.begin(step.id, fingerprint)
@@ -77,17 +135,16 @@ class Execution:
             evidence.append({"proof": "published as proved", PUBLISHED: hashes})
         # The journal is flushed when it says done; without this a power cut takes what it speaks of.
         files.sync_filesystems([self.workspace, *map(Path, step.makes())])
-        globbed = [
-            str(path) for folder, glob in step.witness_globs for path in sorted(Path(folder).glob(glob))
-        ]
+        found = (sorted(Path(folder).glob(glob)) for folder, glob in step.witness_globs)
+        globbed = [str(path) for paths in found for path in paths]
         witnesses = witnesses_of(step, [*step.witnesses, *globbed, *published])
         journal.done(step.id, evidence=evidence, witnesses=witnesses, published=published)
         if step.keeper is not None and not taken:
             self._keep(step.keeper, published, evidence)
 
-    def _refuse_foreign(self, journal: Journal) -> None:
+    def _refuse_foreign(self) -> None:
         """Only remove what xpubuild made here, never another folder of the same name."""
-        made = journal.made()
+        made = self.journal.made()
         for path in self.step.fresh:
             if os.path.lexists(path) and not any(str(p) in made for p in (Path(path), *Path(path).parents)):
                 raise ToolchainError(
@@ -97,15 +154,15 @@ class Execution:
                     commands=(shlex.join(["mv", path, f"{path}.old"]),),
                 )
 
-    def _require_as_proved(self, journal: Journal) -> None:
+    def _require_as_proved(self) -> None:
         """Hash what the steps before published: their audit was of those bytes, and of no others."""
         for need in self.step.needs:
-            record = journal.record(need)
+            record = self.journal.record(need)
             for path, sha256 in published_hashes(record).items() if record is not None else ():
                 with files.explained(Path(path), "reading what was built"):
                     found = file_sha256(Path(path)) if Path(path).is_file() else "missing"
                 if found != sha256:
-                    journal.failed(need, f"{Path(path).name} was damaged after it was proved")
+                    self.journal.failed(need, f"{Path(path).name} was damaged after it was proved")
                     raise damaged_wheel(path, found, sha256)
 
     def _remove_resealed(self, before: StepRecord) -> None:
@@ -173,7 +230,7 @@ class Execution:
             self._notice(f"{self.step.id} is not kept in the store: {error.what} ({error.why})")
 
     def _notice(self, text: str, level: str = "warning") -> None:
-        self.sink.emit(Notice(time.time(), level, text, self.step.id))
+        notify(self.sink, text, level=level, step=self.step.id)
 
     def _run_commands(self) -> None:
         with files.explained(self.log, "writing a log"):
@@ -216,7 +273,8 @@ class Execution:
         error_file.unlink(missing_ok=True)
         with own_temporary({**env, ERROR_FILE: str(error_file)}) as own:
             result = run(
-                executable_argv(argv),
+                # xpubuild is this interpreter with this package.
+                (sys.executable, "-m", *argv) if argv[0] == XPUBUILD else argv,
                 env=own,
                 # Never the caller's folder: `python -m pip` imports what lies in it, a types.py for one.
                 cwd=Path(command.cwd) if command.cwd else self.workspace,
@@ -270,11 +328,8 @@ class Execution:
         folder, journal = Path(publish.folder), self.journal
         names = sorted(path for path in Path(publish.stage).glob(publish.pattern) if path.is_file())
         # Registered before it is moved: a run killed in between has published what no `done` row names.
-        unfinished = [
-            path
-            for path, step in journal.made().items()
-            if step == self.step.id and Path(path).parent == folder and Path(path).match(publish.pattern)
-        ]
+        own = (Path(path) for path, step in journal.made().items() if step == self.step.id)
+        unfinished = [str(path) for path in own if path.parent == folder and path.match(publish.pattern)]
         journal.add_made(self.step.id, [str(folder / path.name) for path in names])
         published = [str(files.publish_file(path, folder)) for path in names]
         for old in {*earlier, *unfinished} - set(published):
@@ -302,8 +357,3 @@ def command_environment(command: Command, base: Mapping[str, str]) -> dict[str, 
         # xpubuild itself may live in the user's site-packages; what it builds with may not.
         env.pop("PYTHONNOUSERSITE", None)
     return env
-
-
-def executable_argv(argv: tuple[str, ...]) -> tuple[str, ...]:
-    """Replace the word xpubuild by this interpreter running this package."""
-    return (sys.executable, "-m", "xpubuild", *argv[1:]) if argv[0] == XPUBUILD else argv

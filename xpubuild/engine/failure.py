@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import shlex
@@ -12,7 +11,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from xpubuild.engine.files import no_space
+from xpubuild.engine.files import no_space, read_json
 from xpubuild.engine.model import Step
 from xpubuild.engine.places import existing_quoted
 from xpubuild.engine.process import ProcessResult
@@ -56,11 +55,8 @@ _LONGEST = 72
 
 def read_child_error(path: Path, redact: Redactor) -> XpuBuildError | None:
     """Return the error a child xpubuild left in ``path``, if any, without secrets."""
-    with contextlib.suppress(OSError, ValueError):
-        document = json.loads(path.read_text("utf-8"))
-        if isinstance(document, dict):
-            return XpuBuildError.from_json(redact.tree(document))
-    return None
+    document = read_json(path)
+    return XpuBuildError.from_json(redact.tree(document)) if document else None
 
 
 def first_error_line(lines: Sequence[str]) -> str:

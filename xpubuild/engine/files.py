@@ -9,7 +9,7 @@ import os
 import shlex
 import shutil
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -120,6 +120,27 @@ def sync_filesystems(paths: Iterable[Path]) -> None:
                 os.close(fd)
 
 
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the JSON object in a file of our own; an empty one where there is none that can be read."""
+    try:
+        document = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def stamp(path: Path | str) -> list[int] | None:
+    """Return what changes with a file: device, inode, size (bytes), both times (ns); None where it is gone.
+
+    A link is followed. No program can set the last of them, the change time.
+    """
+    try:
+        status = os.stat(path)  # noqa: PTH116 - some hundred files: a Path of each takes longer than the look
+    except OSError:
+        return None
+    return [status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+
+
 def fsync_dir(folder: Path) -> None:
     """Flush a folder's entries, so that a rename survives a power cut."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -130,11 +151,13 @@ def fsync_dir(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def replacing(target: Path) -> Iterator[BinaryIO]:
+def replacing(
+    target: Path, put: Callable[[Path, Path], object] = lambda draft, place: draft.replace(place)
+) -> Iterator[BinaryIO]:
     """Open a file that takes the place of ``target``, flushed, when the block ends well; or goes with it.
 
     Its name is its own: two processes may write to one folder. That of a killed process goes with the next
-    one that writes there.
+    one that writes there. ``put`` gives it the name.
     """
     descriptor, draft = new_draft(target.parent)
     try:
@@ -143,7 +166,7 @@ def replacing(target: Path) -> Iterator[BinaryIO]:
             stream.flush()
             os.fsync(stream.fileno())
         draft.chmod(0o644)
-        draft.replace(target)
+        put(draft, target)
     except BaseException:
         draft.unlink(missing_ok=True)
         raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -45,29 +45,22 @@ def file_sha256(path: Path) -> str:
     return file_digest(path).hex()
 
 
-def step_fingerprint(step: Step, of_needs: Mapping[str, str]) -> str:
-    """Return the fingerprint of a step, given those of the steps it needs.
+def fingerprints(steps: Iterable[Step]) -> dict[str, str]:
+    """Return step id -> fingerprint for steps in topological order; each has those of the steps it needs.
 
     Titles, timeouts and shell equivalents are not included: they do not change the results.
     """
-    return digest(
-        {
+    found: dict[str, str] = {}
+    for step in steps:
+        publish = step.publish
+        decisive = {
             "format": FORMAT,
             "id": step.id,
             "commands": [command.key() for command in step.commands],
             "proofs": [key for proof in step.proofs if (key := proof.key()) is not None],
             "relevant": dict(step.relevant),
-            "publish": [step.publish.stage, step.publish.folder, step.publish.pattern]
-            if step.publish
-            else None,
-            "needs": {name: of_needs[name] for name in step.needs},
+            "publish": [publish.stage, publish.folder, publish.pattern] if publish else None,
+            "needs": {name: found[name] for name in step.needs},
         }
-    )
-
-
-def fingerprints(steps: Iterable[Step]) -> dict[str, str]:
-    """Return step id -> fingerprint for steps in topological order."""
-    found: dict[str, str] = {}
-    for step in steps:
-        found[step.id] = step_fingerprint(step, found)
+        found[step.id] = digest(decisive)
     return found

@@ -13,6 +13,7 @@ from xpubuild.engine.model import Step
 from xpubuild.frozen import frozen
 
 _EVERY_S = 5.0
+_SUMS = ("seconds", "download_bytes", "disk_bytes")
 _EDGE = re.compile(r"\s*\[[0-9]+/[0-9]+(?:\s[^\]]*)?\]\s*(.*)", re.DOTALL)
 _OUTPUT = re.compile(r"\s-o\s+('[^']+'|\"[^\"]+\"|\S+)")
 
@@ -48,11 +49,7 @@ def total(steps: Sequence[Step], estimates: Mapping[str, Estimate]) -> Total:
         download_bytes=sum(one.download_bytes or 0 for one in estimates.values()),
         disk_bytes=sum(one.disk_bytes or 0 for one in estimates.values()),
         unknown=tuple(name for name, one in estimates.items() if one.seconds is None),
-        at_least=tuple(
-            field
-            for field in ("seconds", "download_bytes", "disk_bytes")
-            if any(getattr(one, field) is None for one in estimates.values())
-        ),
+        at_least=tuple(it for it in _SUMS if any(getattr(one, it) is None for one in estimates.values())),
     )
 
 

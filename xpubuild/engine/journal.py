@@ -100,17 +100,16 @@ class Journal:
                 why="nothing was installed there, or it was removed",
                 fix="run xpubuild install first, or pass the right folder with --workspace",
             )
-        try:
-            self._db = self._open_reading() if read_only else self._open("mode=rwc", _prepare)
-        except sqlite3.DatabaseError as error:
-            if read_only or not self._is_damage(error):
-                raise translated(error, path) from error
+        while True:
+            try:
+                self._db = self._open_reading() if read_only else self._open("mode=rwc", _prepare)
+            except sqlite3.DatabaseError as error:
+                if read_only or self.set_aside is not None or not self._is_damage(error):
+                    raise translated(error, path) from error
+            else:
+                return
             # A journal that is no database costs a rebuild, not the user's afternoon: keep it, start again.
             self.set_aside = _put_aside(path)
-            try:
-                self._db = self._open("mode=rwc", _prepare)
-            except sqlite3.DatabaseError as again:
-                raise translated(again, path) from again
 
     def _is_damage(self, error: sqlite3.DatabaseError) -> bool:
         """Whether it cannot be read whatever one waits for or frees."""
@@ -213,13 +212,9 @@ class Journal:
             _put(db, "step", {step: {**before, **now, "ended": None, "detail": ""}})
 
     def done(
-        self,
-        step: str,
-        *,
-        evidence: Sequence[Mapping[str, Any]],
-        witnesses: Mapping[str, Sequence[int]],
+        self, step: str, *, evidence: Sequence[Mapping[str, Any]], witnesses: Mapping[str, Sequence[int]],
         published: Sequence[str],
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Record that the checks of a step passed."""
         made = {"evidence": list(evidence), "witnesses": dict(witnesses), "published": list(published)}
         self._change("step", step, status="done", ended=time.time(), **made)

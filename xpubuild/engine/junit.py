@@ -47,8 +47,7 @@ def junit(name: str, cases: Sequence[Case], properties: Mapping[str, Any], durat
                 ET.SubElement(element, "skipped", message=message)
             elif case.bad:
                 kind = "failure" if case.status == "fail" else "error"
-                problem = ET.SubElement(element, kind, type=case.status, message=message)
-                problem.text = _text(case.problem)
+                ET.SubElement(element, kind, type=case.status, message=message).text = _text(case.problem)
             if case.output:
                 ET.SubElement(element, "system-out").text = _text(case.output)
     return bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True))

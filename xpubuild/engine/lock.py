@@ -137,14 +137,9 @@ def take(
 
 @contextlib.contextmanager
 def workspace_lock(
-    workspace: Path,
-    *,
-    command: str,
-    shared: bool = False,
-    patience_s: float = 10.0,
-    on_wait: Callable[[str], None] = lambda _: None,
-    cancel: Cancel | None = None,
-) -> Iterator[int]:
+    workspace: Path, *, command: str, shared: bool = False, patience_s: float = 10.0,
+    on_wait: Callable[[str], None] = lambda _: None, cancel: Cancel | None = None,
+) -> Iterator[int]:  # fmt: skip
     """Exclude other writers while the block lasts, or with ``shared`` writers alone; yield the descriptor.
 
     A shared lock needs no permission to write where the lock file is already there.
@@ -173,20 +168,14 @@ def workspace_lock(
             with explained(path, "locking the workspace"):
                 fd = _opened(path, (os.O_RDONLY if shared else os.O_RDWR) | os.O_CREAT)
         except FileNotFoundError as error:
-            raise ToolchainError(
-                f"the workspace {workspace} does not exist",
-                why="its folder was never created, or was removed",
-                fix="run the same command again",
-            ) from error
+            why, fix = "its folder was never created, or was removed", "run the same command again"
+            raise ToolchainError(f"the workspace {workspace} does not exist", why=why, fix=fix) from error
         with os.fdopen(fd, "rb", buffering=0):
             take(
-                fd,
-                f"the workspace {workspace}",
-                "use a --workspace on a local disk, or mount the file system with flock",
-                shared=shared,
-                waiting=waiting,
-                tell=lambda: on_wait(f"waiting for {described(owner(workspace))}"),
-            )
+                fd, f"the workspace {workspace}",
+                "use a --workspace on a local disk, or mount the file system with flock", shared=shared,
+                waiting=waiting, tell=lambda: on_wait(f"waiting for {described(owner(workspace))}"),
+            )  # fmt: skip
             if not current():
                 continue
             _write_note(note, command, shared=shared)

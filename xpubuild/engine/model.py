@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Any, Protocol
 
+from xpubuild.documents import plain
 from xpubuild.errors import XpuBuildError
 from xpubuild.frozen import frozen
 
 #: First word of a command that is xpubuild itself; the runner replaces it by its own interpreter, so that a
 #: plan (and its fingerprints) does not depend on where xpubuild is installed.
 XPUBUILD = "xpubuild"
+_UPPER = re.compile(r"(?<=.)([A-Z])")
 
 
 def closure(names: Iterable[str], follow: Callable[[str], Iterable[str]]) -> set[str]:
@@ -59,13 +62,8 @@ class Command:
 
     def key(self) -> dict[str, Any]:
         """Return what a fingerprint hashes of the command."""
-        return {
-            "argv": list(self.argv),
-            "env": dict(self.env),
-            "cwd": self.cwd,
-            "path_prefix": list(self.path_prefix),
-            "alternatives": [list(argv) for argv in self.alternatives],
-        }
+        hashed = ("argv", "env", "cwd", "path_prefix", "alternatives")
+        return {name: plain(getattr(self, name)) for name in hashed}
 
 
 class Proof(Protocol):
@@ -79,6 +77,25 @@ class Proof(Protocol):
 
     def check(self) -> dict[str, Any]:
         """Return evidence for the receipt, or raise an ``XpuBuildError`` that names what is wrong."""
+
+
+class SimpleProof:
+    """A proof that is named for its class, described by ``words`` and depends on its fields.
+
+    ``places`` are fields that say where something is, and not what.
+    """
+
+    words = ""
+    places: frozenset[str] = frozenset()
+
+    def describe(self) -> str:
+        """Return ``words`` with the fields that they name."""
+        return self.words.format_map(vars(self))
+
+    def key(self) -> dict[str, Any] | None:
+        """Return the name and the fields, without those of ``places``."""
+        name = _UPPER.sub(r"-\1", type(self).__name__.removesuffix("Proof")).lower()
+        return {"proof": name, **{key: plain(it) for key, it in vars(self).items() if key not in self.places}}
 
 
 @frozen

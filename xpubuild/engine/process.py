@@ -219,19 +219,12 @@ def _pump(child: Child, watch: _Watch, takers: Sequence[Callable[[bytes], None]]
 
 
 def run(
-    argv: Sequence[str],
-    *,
-    env: Mapping[str, str],
-    cwd: Path | None = None,
-    log: IO[bytes] | None = None,
-    on_line: Callable[[str], None] | None = None,
-    deadline_s: float | None = None,
-    cancel: Cancel | None = None,
-    redact: Redactor | None = None,
-    hold: Sequence[int] = (),
+    argv: Sequence[str], *, env: Mapping[str, str], cwd: Path | None = None, log: IO[bytes] | None = None,
+    on_line: Callable[[str], None] | None = None, deadline_s: float | None = None,
+    cancel: Cancel | None = None, redact: Redactor | None = None, hold: Sequence[int] = (),
     on_tick: Callable[[], None] | None = None,
     isolated: bool = False,
-) -> ProcessResult:
+) -> ProcessResult:  # fmt: skip
     """Run one long command; standard output and error are merged, in order.
 
     ``env`` is the whole environment. ``hold`` are descriptors (locks) that stay open until the last
@@ -258,32 +251,19 @@ def run(
     child.require_started(tuple(reader.tail))
     after, largest = oom_kills(), int(child.number("max_rss_bytes"))
     return ProcessResult(
-        argv=child.argv,
-        returncode=child.returncode,
-        duration_s=time.monotonic() - watch.started,
-        user_s=child.number("user_s"),
-        system_s=child.number("system_s"),
-        max_rss_bytes=largest,
-        peak_tree_bytes=max((largest, *(value for _, value in watch.memory))),
-        memory=thinned(watch.memory),
-        tail=tuple(reader.tail),
-        timed_out=watch.timed_out,
-        cancelled=watch.cancelled,
+        argv=child.argv, returncode=child.returncode, duration_s=time.monotonic() - watch.started,
+        user_s=child.number("user_s"), system_s=child.number("system_s"), max_rss_bytes=largest,
+        peak_tree_bytes=max((largest, *(value for _, value in watch.memory))), memory=thinned(watch.memory),
+        tail=tuple(reader.tail), timed_out=watch.timed_out, cancelled=watch.cancelled,
         oom_kills=None if before is None or after is None else max(0, after - before),
-        network=child.result.get("network", ""),
-        asked=tuple(child.result.get("asked", "").split()),
-    )
+        network=child.result.get("network", ""), asked=tuple(child.result.get("asked", "").split()),
+    )  # fmt: skip
 
 
 def query(
-    argv: Sequence[str],
-    *,
-    env: Mapping[str, str],
-    cwd: Path | None = None,
-    deadline_s: float = 30.0,
-    cancel: Cancel | None = None,
-    stdin: bytes = b"",
-) -> QueryResult:
+    argv: Sequence[str], *, env: Mapping[str, str], cwd: Path | None = None, deadline_s: float = 30.0,
+    cancel: Cancel | None = None, stdin: bytes = b"",
+) -> QueryResult:  # fmt: skip
     """Run one short command and return its whole output, standard error apart; ``stdin`` is its input.
 
     A command that prints more than ``MOST_OUTPUT_BYTES`` on one of them is killed, and the result says so.

@@ -93,4 +93,4 @@ class Teller:
 
     def notice(self, text: str, level: str = "info") -> None:
         """Report a notice to the user."""
-        self.sink.emit(events.Notice(time.time(), level, text))
+        events.notify(self.sink, text, level=level)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from xpubuild.engine.events import Notice, RunFinished, RunStarted, Sink, StepFinished, StepStarted
+from xpubuild.engine.events import RunFinished, RunStarted, Sink, StepFinished, StepStarted
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.model import Plan, Step, closure
 from xpubuild.engine.process import Cancel
@@ -43,16 +43,9 @@ def needed_for(plan: Plan, until: str | None) -> tuple[Step, ...]:
 
 
 def run_plan(
-    plan: Plan,
-    journal: Journal,
-    *,
-    sink: Sink,
-    cancel: Cancel,
-    lock_fd: int = -1,
-    until: str | None = None,
-    width: int = 4,
-    states: Mapping[str, StepState] = MappingProxyType({}),
-) -> Outcome:
+    plan: Plan, journal: Journal, *, sink: Sink, cancel: Cancel, lock_fd: int = -1, until: str | None = None,
+    width: int = 4, states: Mapping[str, StepState] = MappingProxyType({}),
+) -> Outcome:  # fmt: skip
     """Run the steps of a plan that are not done; never raises for a failed step, the outcome holds it.
 
     ``states`` is what the journal showed of steps just before; it holds until a step has run.
@@ -97,9 +90,8 @@ class _Run:
 
     def drive(self, steps: Sequence[Step], width: int) -> Outcome:
         by_id = {step.id: step for step in steps}
-        sorter = graphlib.TopologicalSorter(
-            {step.id: {*step.needs, *step.tools, *step.after} & by_id.keys() for step in steps}
-        )
+        before = {step.id: {*step.needs, *step.tools, *step.after} & by_id.keys() for step in steps}
+        sorter = graphlib.TopologicalSorter(before)
         sorter.prepare()
         outcome = Outcome()
         ready: deque[str] = deque()
@@ -175,11 +167,6 @@ def _or_stop(cancel: Cancel) -> Iterator[None]:
     except BaseException:
         cancel.set("internal error")
         raise
-
-
-def notify(sink: Sink, text: str, *, level: str = "info") -> None:
-    """Emit a notice."""
-    sink.emit(Notice(time.time(), level, text))
 
 
 @contextlib.contextmanager

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from xpubuild.engine.fingerprint import file_sha256
 from xpubuild.engine.journal import Journal, StepRecord
@@ -15,6 +16,8 @@ from xpubuild.frozen import frozen
 OUTPUTS = "*"
 #: The key of the evidence that holds path -> sha256 of what a step published.
 PUBLISHED = "published_sha256"
+#: The proof under which the evidence of a step holds what its watcher had to say.
+WATCHED = "watched while it ran"
 #: The reason of a step that was done with another fingerprint.
 CHANGED = "its inputs changed"
 
@@ -52,6 +55,12 @@ def published_hashes(record: StepRecord) -> dict[str, str]:
     return {path: sha256 for item in record.evidence for path, sha256 in item.get(PUBLISHED, {}).items()}
 
 
+def warnings_in(evidence: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the warnings of a watcher in the evidence of a step, as documents have them."""
+    told = [warning for item in evidence if item["proof"] == WATCHED for warning in item["warnings"]]
+    return [{key: warning[key] for key in ("id", "text", "lines")} for warning in told]
+
+
 def from_journal(step: Step, fingerprint: str, journal: Journal | None) -> StepState:
     """Return the state of a step as journal and witnesses show it; proofs are not run."""
     record = journal.record(step.id) if journal is not None else None
@@ -73,13 +82,8 @@ def from_journal(step: Step, fingerprint: str, journal: Journal | None) -> StepS
 
 
 def settle(
-    step: Step,
-    fingerprint: str,
-    journal: Journal,
-    *,
-    write: bool = True,
-    known: StepState | None = None,
-) -> StepState:
+    step: Step, fingerprint: str, journal: Journal, *, write: bool = True, known: StepState | None = None,
+) -> StepState:  # fmt: skip
     """Return the state of a step just before it would run; touched files are judged by the proofs.
 
     Without ``write`` nothing of that is noted in the journal. ``known`` is what ``from_journal`` found a

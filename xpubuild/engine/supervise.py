@@ -201,8 +201,7 @@ def _wait_for(
             return None
         if names is not None and names.fileno() in readable:
             _deny(names, asked)
-        numbers = os.read(wake_fd, 64) if wake_fd in readable else b""
-        for number in numbers:
+        for number in os.read(wake_fd, 64) if wake_fd in readable else b"":
             if number in (signal.SIGINT, signal.SIGTERM):
                 _send(os.killpg, pid, number)
         status, _ = _reap(pid)

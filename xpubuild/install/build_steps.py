@@ -15,7 +15,7 @@ from dataclasses import replace
 from xpubuild.artifacts.against import NOTE, TREE, AgainstProof
 from xpubuild.artifacts.audit_report import AuditPolicy
 from xpubuild.artifacts.closed_build import NO_NETWORK
-from xpubuild.artifacts.expectation import OFF
+from xpubuild.artifacts.gate_rules import OFF
 from xpubuild.artifacts.installed import InstalledProof, installed_stamp
 from xpubuild.artifacts.step_proofs import SameWheelProof, VerifyProof, WheelProof
 from xpubuild.engine.model import XPUBUILD, Command, Proof, Publish, Step

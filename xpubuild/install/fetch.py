@@ -36,9 +36,8 @@ from xpubuild.recipe.load import load
 from xpubuild.supply.archives import archive_entry, file_name
 from xpubuild.supply.conda.lockfile import read_lock as read_conda_lock
 from xpubuild.supply.depot import examine
-from xpubuild.supply.depot.bytes import Damage, repositories_in
 from xpubuild.supply.depot.entries import DepotSet, Entry, Index, RepositoryUse, index_of
-from xpubuild.supply.depot.folder import Depot
+from xpubuild.supply.depot.folder import Damage, Depot, repositories_in
 from xpubuild.supply.git.bare import RepositoryStore
 from xpubuild.supply.git.git import Git
 from xpubuild.supply.git.serving import remember

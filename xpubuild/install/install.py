@@ -18,14 +18,14 @@ from typing import Any
 
 from xpubuild import __version__
 from xpubuild.engine import files
-from xpubuild.engine.events import Sink
+from xpubuild.engine.events import Sink, notify
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.lock import workspace_lock
 from xpubuild.engine.model import Plan
 from xpubuild.engine.places import existing_quoted
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.redact import Redactor
-from xpubuild.engine.runner import needed_for, notify, run_plan
+from xpubuild.engine.runner import needed_for, run_plan
 from xpubuild.engine.state import StepState, plan_states
 from xpubuild.engine.temporary import DRAFT
 from xpubuild.errors import FetchError, NoSpaceError, SourceIntegrityError, UsageError, XpuBuildError

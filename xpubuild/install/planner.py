@@ -9,9 +9,9 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
-from xpubuild.artifacts.expectation import Expectation
+from xpubuild.artifacts.gate_rules import Expectation
 from xpubuild.artifacts.gate_watcher import WatchStep
-from xpubuild.artifacts.xpu_proofs import XpuInstalledProof, XpuWheelProof
+from xpubuild.artifacts.step_proofs import XpuInstalledProof, XpuWheelProof
 from xpubuild.engine.fingerprint import digest, fingerprints
 from xpubuild.engine.model import XPUBUILD, Plan, Step
 from xpubuild.install import build_steps, environment_steps, source_steps

@@ -15,7 +15,7 @@ from xpubuild import __version__
 from xpubuild.artifacts.audit_report import AuditedWheel
 from xpubuild.documents import plain
 from xpubuild.engine.journal import Journal, RanCommand, ran_command
-from xpubuild.engine.monitor import warnings_in
+from xpubuild.engine.state import warnings_in
 from xpubuild.frozen import frozen
 from xpubuild.install.options import Resolved
 from xpubuild.install.target import Prepared

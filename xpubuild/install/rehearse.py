@@ -18,9 +18,9 @@ from xpubuild.engine.events import Sink
 from xpubuild.engine.fingerprint import digest, fingerprints
 from xpubuild.engine.journal import StepRecord
 from xpubuild.engine.model import Step
-from xpubuild.engine.monitor import warnings_in
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.runner import needed_for, run_plan
+from xpubuild.engine.state import warnings_in
 from xpubuild.errors import InterruptedByUserError, NoXpuError, UsageError, XpuBuildError
 from xpubuild.errors_json import Error
 from xpubuild.install.build_steps import TORCH, build_environment, bytecode, configure_command, source_folder

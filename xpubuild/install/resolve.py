@@ -255,8 +255,8 @@ def installer_for(choice: Choice, downloads: Downloads) -> Installer:
         return Installer(why="--installer pip")
     if choice.options.packages == "conda":
         return Installer(why="the environment is of conda")
+    from xpubuild.supply.index.pipconf import find_uv, reason_for_pip  # noqa: PLC0415
     from xpubuild.supply.uv.install import not_ours  # noqa: PLC0415 - for few
-    from xpubuild.supply.uv.settings import find_uv, reason_for_pip  # noqa: PLC0415
 
     settings = pip_settings({**base_environment(), **downloads.pip})
     if "PIP_NO_CACHE_DIR" in downloads.pip:

@@ -6,14 +6,13 @@ and a folder without a mark was not made by xpubuild.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from xpubuild.engine.files import write_json
+from xpubuild.engine.files import read_json, remove_tree, write_json
 from xpubuild.engine.temporary import DRAFT
 from xpubuild.errors import UsageError
 
@@ -40,16 +39,21 @@ def check_name(env: Path) -> None:
 
 def read_mark(env: Path) -> dict[str, Any] | None:
     """Return what the mark says; None where there is none that can be read."""
-    try:
-        document = json.loads((env / MARK).read_text("utf-8"))
-    except (OSError, ValueError):
-        return None
-    return document if isinstance(document, dict) else None
+    return read_json(env / MARK) or None
 
 
 def write_mark(env: Path, document: Mapping[str, Any]) -> None:
     """Write the mark, whole or not at all."""
     write_json(env / MARK, document)
+
+
+def mark_and_empty(env: Path, wanted: Mapping[str, Any]) -> None:
+    """Mark an environment as one that is being made, and empty it; the caller explains errors of files."""
+    env.mkdir(parents=True, exist_ok=True)
+    write_mark(env, {"state": "making", **wanted})
+    for entry in env.iterdir():
+        if entry.name != MARK:
+            remove_tree(entry)
 
 
 def require_ours(env: Path) -> None:

@@ -24,7 +24,7 @@ from xpubuild.engine.files import explained, remove_tree, sync_filesystems
 from xpubuild.engine.places import existing_quoted
 from xpubuild.engine.process import query
 from xpubuild.errors import NoSpaceError, ToolchainError
-from xpubuild.machine.envmark import MARK, altered, check_name, read_mark, require_ours, write_mark
+from xpubuild.machine.envmark import altered, check_name, mark_and_empty, read_mark, require_ours, write_mark
 from xpubuild.machine.pip_failures import NO_SPACE
 from xpubuild.machine.python_environment import env_python
 from xpubuild.machine.pythons import PATIENT_S, PythonFacts, probe_python
@@ -70,11 +70,7 @@ def make_env(env: Path, python: Path) -> bool:
         return bool(wrong)
     require_ours(env)
     with explained(env, "creating the Python environment"):
-        env.mkdir(parents=True, exist_ok=True)
-        write_mark(env, {"state": "making", **wanted})
-        for entry in env.iterdir():
-            if entry.name != MARK:
-                remove_tree(entry)
+        mark_and_empty(env, wanted)
     _run_venv(env, python, facts)
     with explained(env, "creating the Python environment"):
         _put_pip(env, facts)

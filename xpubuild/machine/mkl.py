@@ -8,6 +8,7 @@ from typing import Any
 
 from packaging.version import Version
 
+from xpubuild.engine.model import SimpleProof
 from xpubuild.errors import ToolchainError
 from xpubuild.frozen import frozen
 
@@ -23,7 +24,7 @@ _DIST_INFO = re.compile(r"([A-Za-z0-9_.]+)-([^-]+)\.dist-info")
 
 
 @frozen
-class MklStaticProof:
+class MklStaticProof(SimpleProof):
     """``version`` is the pinned one ('2026.2.0'), or None where the recipe pins none."""
 
     env: str
@@ -32,10 +33,6 @@ class MklStaticProof:
     def describe(self) -> str:
         """Say what is proved."""
         return "static MKL" + (f" {self.version}" if self.version else "") + " with its headers is installed"
-
-    def key(self) -> dict[str, Any]:
-        """Return what the proof depends on."""
-        return {"proof": "mkl-static", "env": self.env, "version": self.version}
 
     def check(self) -> dict[str, Any]:
         """Return sizes and versions.

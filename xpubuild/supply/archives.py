@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
 import lzma
 import posixpath
 import shlex
@@ -23,14 +22,15 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from xpubuild.engine.files import explained, write_atomic
+from xpubuild.engine.files import explained, read_json, write_json
 from xpubuild.engine.fingerprint import file_sha256
+from xpubuild.engine.model import SimpleProof
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.redact import recordable
 from xpubuild.errors import FetchError, SourceIntegrityError
 from xpubuild.frozen import frozen
-from xpubuild.supply.depot.bytes import walk
 from xpubuild.supply.depot.entries import Entry
+from xpubuild.supply.depot.folder import walk
 from xpubuild.supply.index.pipconf import local_path
 
 if TYPE_CHECKING:
@@ -98,14 +98,11 @@ class Supply:
 
 def archive_entry(entries: Iterable[Entry], archive: Archive) -> Entry | None:
     """Return the entry of an archive: by its hash, or by where it came from if upstream states none."""
-    shown, sha256 = recordable(archive.url, tokens_in_path=True), archive.sha256
-    found = (
-        entry
-        for entry in entries
-        if entry.kind != "git"
-        and (entry.sha256 == sha256 or (sha256 is None and (entry.kind, entry.url) == ("archive", shown)))
-    )
-    return next(found, None)
+    files = (entry for entry in entries if entry.kind != "git")
+    if archive.sha256 is not None:
+        return next((entry for entry in files if entry.sha256 == archive.sha256), None)
+    origin = ("archive", recordable(archive.url, tokens_in_path=True))
+    return next((entry for entry in files if (entry.kind, entry.url) == origin), None)
 
 
 def look(archive: Archive, supply: Supply) -> Held | None:
@@ -181,8 +178,7 @@ def bring(archive: Archive, supply: Supply, report: Callable[[str], None]) -> He
         raise
     sha256, size = file_sha256(place), place.stat().st_size
     if first is None and archive.sha256 is None:
-        text = json.dumps({"url": archive.url, "sha256": sha256, "size": size}, indent=1)
-        write_atomic(folder / FIRST, f"{text}\n".encode())
+        write_json(folder / FIRST, {"url": archive.url, "sha256": sha256, "size": size})
     return Held(place, sha256, size)
 
 
@@ -192,10 +188,7 @@ def _folder(archive: Archive, supply: Supply) -> Path:
 
 def _first(folder: Path) -> str | None:
     """Return the sha256 of what came from the URL the first time; None where that cannot be read."""
-    try:
-        found = json.loads((folder / FIRST).read_text("utf-8"))["sha256"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+    found = read_json(folder / FIRST).get("sha256")
     return found if isinstance(found, str) else None
 
 
@@ -215,8 +208,7 @@ def provide(archives: Iterable[Archive], into: Path, supply: Supply, report: Cal
         vouches = "upstream" if archive.sha256 is not None else "first download"
         done.append({"name": archive.name, "url": archive.url, "sha256": held.sha256, "size": held.size,
                      "hash_from": vouches})  # fmt: skip
-    document = {"archives": done, "files": files_below(into)}
-    write_atomic(into / LIST, json.dumps(document, indent=0, sort_keys=True).encode() + b"\n")
+    write_json(into / LIST, {"archives": done, "files": files_below(into)})
 
 
 def _unpack(asked: Archive, held: Held, folder: Path) -> None:
@@ -262,18 +254,12 @@ def unpacked_stamp(into: Path) -> int:
 
 
 @frozen
-class UnpackedProof:
+class UnpackedProof(SimpleProof):
     """The proof that what was unpacked for a build is still there, file by file with its size."""
 
+    words = "the archives that the build would download are unpacked, with all their files"
+
     into: str
-
-    def describe(self) -> str:
-        """Return what is checked."""
-        return "the archives that the build would download are unpacked, with all their files"
-
-    def key(self) -> dict[str, Any]:
-        """Return what the check depends on."""
-        return {"proof": "unpacked", "into": self.into}
 
     def check(self) -> dict[str, Any]:
         """Return the archives with their hashes.
@@ -282,11 +268,10 @@ class UnpackedProof:
             SourceIntegrityError: a file is missing or has another size.
         """
         into = Path(self.into)
-        try:
-            document = json.loads((into / LIST).read_text("utf-8"))
-            files, archives = dict(document["files"]), list(document["archives"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise self._broken(LIST, str(error)) from error
+        document = read_json(into / LIST)
+        files, archives = document.get("files"), document.get("archives")
+        if not isinstance(files, dict) or not isinstance(archives, list):
+            raise self._broken(LIST, "it cannot be read")
         here = files_below(into)
         for path, size in files.items():
             if here.get(path) != size:

@@ -100,12 +100,10 @@ def counts_of(logs: Sequence[tuple[Family, Path]]) -> tuple[FamilyCounts, ...]:
 def _family(family: Family, tally: Counter[str]) -> FamilyCounts:
     remote = tally.pop("remote", 0)
     hits, misses = tally["hit"], tally["new"] + tally["changed"]
-    reasons: Counter[str] = Counter()
-    for outcome, count in tally.most_common():
-        if outcome != "hit" and count:
-            reasons[_WORDS.get(outcome, outcome.replace("_", " "))] += count
+    others = ((name, count) for name, count in tally.most_common() if name != "hit" and count)
+    reasons = {_WORDS.get(name, name.replace("_", " ")): count for name, count in others}
     calls = sum(tally.values())
-    return FamilyCounts(family, calls, hits, misses, calls - hits - misses, remote, dict(reasons))
+    return FamilyCounts(family, calls, hits, misses, calls - hits - misses, remote, reasons)
 
 
 def _calls(path: Path) -> Iterator[tuple[str, bool]]:

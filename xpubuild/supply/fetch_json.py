@@ -7,7 +7,7 @@ from typing import Literal
 from typing_extensions import NotRequired, TypedDict
 
 from xpubuild.errors_json import Error
-from xpubuild.supply.depot.bytes import Damage
+from xpubuild.supply.depot.folder import Damage
 
 
 class FetchRepository(TypedDict):

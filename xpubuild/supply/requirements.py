@@ -28,6 +28,10 @@ class HashedPin:
     marker: Marker | None
     hashes: frozenset[str]
 
+    def allows(self, version: Version | str) -> bool:
+        """Whether a version is the pinned one."""
+        return self.specifier.contains(version, prereleases=True)
+
     def applies(self, python_version: str, machine: str = "x86_64") -> bool:
         """Whether the marker holds for an interpreter on Linux.
 
@@ -87,14 +91,10 @@ def marker_environment(python_version: str, machine: str | None = None) -> dict[
     """Return the marker variables (PEP 508) of a CPython on Linux."""
     python = Version(python_version)
     environment = {
-        "python_version": f"{python.major}.{python.minor}",
-        "python_full_version": str(python),
-        "implementation_name": "cpython",
-        "platform_python_implementation": "CPython",
-        "sys_platform": "linux",
-        "platform_system": "Linux",
-        "os_name": "posix",
-    }
+        "python_version": f"{python.major}.{python.minor}", "python_full_version": str(python),
+        "implementation_name": "cpython", "platform_python_implementation": "CPython",
+        "sys_platform": "linux", "platform_system": "Linux", "os_name": "posix",
+    }  # fmt: skip
     return environment if machine is None else {**environment, "platform_machine": machine}
 
 

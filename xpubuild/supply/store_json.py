@@ -6,7 +6,7 @@ from typing import Literal
 
 from typing_extensions import TypedDict
 
-from xpubuild.supply.depot.bytes import Damage
+from xpubuild.supply.depot.folder import Damage
 from xpubuild.supply.depot.keeping import CollectedFile, StoreContents, StoreSize
 
 

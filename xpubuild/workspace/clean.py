@@ -17,9 +17,8 @@ from xpubuild.engine.files import remove_tree
 from xpubuild.engine.journal import Journal
 from xpubuild.engine.lock import held_by, workspace_lock
 from xpubuild.errors import SourceIntegrityError, UsageError, XpuBuildError
-from xpubuild.supply.git.copies import is_copy
 from xpubuild.supply.git.git import Git
-from xpubuild.supply.git.own_tree import own_tree
+from xpubuild.supply.git.own_tree import is_copy, own_tree
 from xpubuild.supply.git.worktree import is_untouched, read_done
 from xpubuild.workspace.layout import RUN_FILES, Layout, workspaces_in
 from xpubuild.workspace.moved import require_in_place

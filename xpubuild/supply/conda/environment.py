@@ -9,23 +9,30 @@ settings of the user and runs no scripts of packages.
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from xpubuild.engine.files import explained, remove_tree, write_atomic, write_json
+from xpubuild.engine.files import explained, read_json, remove_tree, write_atomic, write_json
 from xpubuild.errors import ToolchainError
 from xpubuild.frozen import frozen
-from xpubuild.machine.envmark import MARK, check_name, read_mark, require_ours, write_mark
+from xpubuild.machine.envmark import check_name, mark_and_empty, read_mark, require_ours, write_mark
 from xpubuild.machine.python_environment import env_python
 from xpubuild.machine.pythons import PATIENT_S, probe_python
 from xpubuild.supply.archives import Supply, bring, require_here
-from xpubuild.supply.conda import traps
 from xpubuild.supply.conda.lockfile import CondaLock, CondaPackage
-from xpubuild.supply.conda.solve import ask_rattler, rattler_failed
+from xpubuild.supply.conda.solve import (
+    STDLIB,
+    ask_rattler,
+    glibcxx,
+    kind_of,
+    machine_need,
+    provided,
+    rattler_failed,
+    refuse,
+)
 
 # Where and when something was unpacked; another machine or run has other values.
 _INCIDENTAL = ("extracted_package_dir", "indexed_timestamp", "link", "requested_spec")
@@ -43,14 +50,11 @@ def make_conda_env(
         UsageError: the folder holds something that xpubuild did not make, or has an unusable name.
     """
     packages, scratch = lock.packages, env.parent / f".{env.name}.conda"
-    traps.refuse(packages)
+    refuse(packages)
     wanted = {"conda": lock.digest, "python": lock.python}
     check_name(env)
-    if (
-        read_mark(env) == {"state": "ready", **wanted}
-        and not problems(env, packages)
-        and not probe_python(Path(env_python(env))).error
-    ):
+    ready = read_mark(env) == {"state": "ready", **wanted} and not problems(env, packages)
+    if ready and not probe_python(Path(env_python(env))).error:
         # A run that was killed after its mark left it.
         remove_tree(scratch)
         return False
@@ -68,11 +72,7 @@ def make_conda_env(
             with explained(scratch, f"copying {package.filename}"):
                 shutil.copyfile(held.path, scratch / "channel" / package.subdir / package.filename)
         with explained(env, "making the conda environment"):
-            env.mkdir(parents=True, exist_ok=True)
-            write_mark(env, {"state": "making", **wanted})
-            for entry in env.iterdir():
-                if entry.name != MARK:
-                    remove_tree(entry)
+            mark_and_empty(env, wanted)
         report(f"py-rattler links {len(packages)} packages")
         _link(lock, scratch, env, environment)
         _tidy(env, packages)
@@ -98,7 +98,7 @@ def _link(lock: CondaLock, scratch: Path, env: Path, environment: Mapping[str, s
 
 def installed(env: Path) -> dict[str, dict[str, Any]]:
     """Return what ``conda-meta`` records, by name; a damaged record is left out."""
-    records = map(_load, sorted((env / "conda-meta").glob("*.json")))
+    records = map(read_json, sorted((env / "conda-meta").glob("*.json")))
     return {str(record["name"]): record for record in records if record.get("name")}
 
 
@@ -110,7 +110,7 @@ def _tidy(env: Path, packages: Sequence[CondaPackage]) -> None:
     """
     meta, known = env / "conda-meta", {package.name: package for package in packages}
     for path in sorted(meta.glob("*.json")):
-        record = {key: value for key, value in _load(path).items() if key not in _INCIDENTAL}
+        record = {key: value for key, value in read_json(path).items() if key not in _INCIDENTAL}
         if (package := known.get(str(record.get("name")))) is not None:
             record |= {"fn": package.filename, "url": package.url, "channel": f"{package.channel}/"}
             record |= {"md5": package.md5, "requested_specs": []}
@@ -142,14 +142,6 @@ def problems(env: Path, packages: Sequence[CondaPackage]) -> list[str]:
     return found + [f"{name} is installed, but not in the lock" for name in extra]
 
 
-def _load(path: Path) -> dict[str, Any]:
-    try:
-        document = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return document if isinstance(document, dict) else {}
-
-
 @frozen
 class CondaEnvironmentProof:
     """The environment matches the lock and can build for XPU. ``root`` is the root folder of the host."""
@@ -176,7 +168,7 @@ class CondaEnvironmentProof:
         """
         env = Path(self.env)
         wrong = problems(env, self.lock.packages)
-        harms = ((name, traps.kind_of(name)) for name in installed(env))
+        harms = ((name, kind_of(name)) for name in installed(env))
         wrong += [f"{name} is installed: {reason}" for name, reason in harms if reason]
         facts = probe_python(env / "bin" / "python", deadline_s=PATIENT_S)
         if facts.error or not facts.version.startswith(self.lock.python):
@@ -196,12 +188,12 @@ class CondaEnvironmentProof:
         }
 
     def _libstdcxx(self, env: Path) -> dict[str, str]:
-        library = env / "lib" / traps.STDLIB
+        library = env / "lib" / STDLIB
         if not library.exists():
             return {}
-        has, need = traps.provided(library) or "no GLIBCXX version", traps.machine_need(Path(self.root))
-        if need is not None and traps.glibcxx(has) < traps.glibcxx(need.version):
-            files = f"lib/{traps.STDLIB}"
+        has, need = provided(library) or "no GLIBCXX version", machine_need(Path(self.root))
+        if need is not None and glibcxx(has) < glibcxx(need.version):
+            files = f"lib/{STDLIB}"
             owners = (item for item in installed(env).values() if files in (item.get("files") or ()))
             owner = next((f"{item['name']} {item['version']}" for item in owners), f"that has {files}")
             raise ToolchainError(

@@ -94,8 +94,7 @@ def main() -> int:
     job = json.loads(sys.stdin.buffer.read())
     answer: dict[str, Any]
     try:
-        work = solve(job) if job["action"] == "solve" else install(job)
-        answer = {"ok": asyncio.run(work)}
+        answer = {"ok": asyncio.run(solve(job) if job["action"] == "solve" else install(job))}
     except ImportError as error:
         answer = {"error": "missing", "message": str(error)}
     except _known_errors() as error:

@@ -17,18 +17,6 @@ from xpubuild.engine.files import explained, remove_tree
 from xpubuild.engine.process import Cancel
 from xpubuild.engine.temporary import DRAFT
 from xpubuild.errors import SourceIntegrityError
-from xpubuild.supply.depot.bytes import (
-    Damage,
-    Progress,
-    compare,
-    compare_text,
-    damage_error,
-    digest_of,
-    places_in,
-    repositories_in,
-    scan,
-    walk,
-)
 from xpubuild.supply.depot.entries import (
     FILES,
     INDEX,
@@ -46,7 +34,21 @@ from xpubuild.supply.depot.entries import (
     index_of,
     read_set,
 )  # fmt: skip
-from xpubuild.supply.depot.folder import Depot, page, put
+from xpubuild.supply.depot.folder import (
+    Damage,
+    Depot,
+    Progress,
+    compare,
+    compare_text,
+    damage_error,
+    digest_of,
+    page,
+    places_in,
+    put,
+    repositories_in,
+    scan,
+    walk,
+)
 from xpubuild.supply.depot.kept_wheels import FolderStore
 from xpubuild.supply.depot.location import Trust
 from xpubuild.supply.git.bare import BareRepository, RepositoryStore

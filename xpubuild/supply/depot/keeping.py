@@ -16,8 +16,8 @@ from xpubuild.engine.files import fsync_dir
 from xpubuild.engine.temporary import DRAFT
 from xpubuild.errors import XpuBuildError
 from xpubuild.frozen import frozen
-from xpubuild.supply.depot.bytes import repositories_in, scan, walk
 from xpubuild.supply.depot.entries import FILES, GIT, SETS
+from xpubuild.supply.depot.folder import repositories_in, scan, walk
 from xpubuild.supply.depot.kept_wheels import FolderStore
 from xpubuild.supply.depot.record import IDENTITY, RECORD, TAKEN, WHEEL, Record
 from xpubuild.supply.git.edits import BARE
@@ -137,12 +137,9 @@ class WheelKeeper:
             return None
         found.store.bring(found.record, stage)
         return {
-            "proof": TAKEN,
-            "store": found.store.name,
-            "identity": self.identity,
-            "sha256": found.record.sha256,
-            "built": dict(found.record.built),
-        }
+            "proof": TAKEN, "store": found.store.name, "identity": self.identity,
+            "sha256": found.record.sha256, "built": dict(found.record.built),
+        }  # fmt: skip
 
     def refuse(self, why: str) -> None:
         """Learn that what was taken cannot be used."""
@@ -150,11 +147,9 @@ class WheelKeeper:
 
     def built(self) -> dict[str, Any]:
         """Return the identity of what is built here."""
-        return {
-            "proof": IDENTITY,
-            "identity": self.kept_as() if self.kept_as is not None else self.identity,
-            **({"refused": self.refused} if self.refused else {}),
-        }
+        identity = self.kept_as() if self.kept_as is not None else self.identity
+        refused = {"refused": self.refused} if self.refused else {}
+        return {"proof": IDENTITY, "identity": identity, **refused}
 
     def keep(
         self,
@@ -283,33 +278,20 @@ def collectable(store: FolderStore, older_s: float) -> list[CollectedFile]:
         statuses = {path.name: status for path, status in _files(folder)}
         ages = {name: now - status.st_mtime for name, status in statuses.items() if status.st_uid == me}
         for path, record in store.records(folder.name):
-            why = _why_gone(record, ages.get(path.name), older_s)
-            if why:
+            # What is somebody else's has no age.
+            age, damaged = ages.get(path.name, 0.0), isinstance(record, str)
+            if age > (_DAY_S if damaged else older_s):
+                why = f"damaged: {record}" if damaged else f"not used for {int(age // _DAY_S)} days"
                 found.append(CollectedFile(str(path), statuses[path.name].st_size, why))
             elif isinstance(record, Record):
                 kept.add(record.sha256)
         for name, age in ages.items():
-            why = _why_left(name, kept)
-            if why and age > _DAY_S:
+            wheel, draft = WHEEL.fullmatch(name), name.startswith(DRAFT)
+            why = "left by a process that was killed" if draft else "no record has it"
+            if age > _DAY_S and (draft or (wheel is not None and wheel["sha256"] not in kept)):
                 found.append(CollectedFile(str(folder / name), statuses[name].st_size, why))
     # A wheel goes after the records, so that nobody finds a record without its wheel for long.
     return sorted(found, key=lambda item: (not item.path.endswith(".json"), item.path))
-
-
-def _why_gone(record: Record | str, age: float | None, older_s: float) -> str:
-    """Return why a record can go; ``age`` is None where it is somebody else's."""
-    if age is None:
-        return ""
-    if isinstance(record, str):
-        return f"damaged: {record}" if age > _DAY_S else ""
-    return f"not used for {int(age // _DAY_S)} days" if age > older_s else ""
-
-
-def _why_left(name: str, kept: Collection[str]) -> str:
-    if name.startswith(DRAFT):
-        return "left by a process that was killed"
-    match = WHEEL.fullmatch(name)
-    return "no record has it" if match is not None and match["sha256"] not in kept else ""
 
 
 def remove(files: Collection[CollectedFile]) -> tuple[list[CollectedFile], list[str]]:

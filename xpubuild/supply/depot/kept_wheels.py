@@ -17,9 +17,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from xpubuild.engine.files import explained, fsync_dir
+from xpubuild.engine.files import explained, replacing
 from xpubuild.engine.places import STICKY, make_shared
-from xpubuild.engine.temporary import new_draft
 from xpubuild.errors import FetchError, SourceIntegrityError, ToolchainError
 from xpubuild.frozen import frozen
 from xpubuild.supply.depot.entries import WHEELS
@@ -129,11 +128,8 @@ class FolderStore:
             ):
                 found = _pour(stream, out)
         except (OSError, ToolchainError) as error:
-            raise FetchError(
-                f"{source} of a store cannot be read",
-                why=str(error),
-                fix="the wheel is built instead; check the store",
-            ) from error
+            fix = "the wheel is built instead; check the store"
+            raise FetchError(f"{source} of a store cannot be read", why=str(error), fix=fix) from error
         if found != record.sha256:
             target.unlink()
             raise self._damaged(source, f"its sha256 is {found}")
@@ -171,8 +167,7 @@ class FolderStore:
                     self._give_way(self.root / record.wheel_path)
                 with wheel.open("rb") as stream:
                     _link_new(self.root / record.wheel_path, lambda draft: _pour(stream, draft))
-                data = record.to_bytes()
-                if _link_new(self.root / record.path, lambda draft: draft.write(data)):
+                if _link_new(self.root / record.path, lambda draft: draft.write(record.to_bytes())):
                     return ""
                 there = self._sound(record.dist, record.identity)
         if there is None or there.sha256 == record.sha256:
@@ -222,11 +217,8 @@ class FolderStore:
     def folders(self) -> list[Path]:
         """Return the folders of distributions."""
         with contextlib.suppress(OSError), os.scandir(self.root / WHEELS) as found:
-            return sorted(
-                Path(item.path)
-                for item in found
-                if DISTRIBUTION.fullmatch(item.name) and item.is_dir(follow_symlinks=False)
-            )
+            named = (item for item in found if DISTRIBUTION.fullmatch(item.name))
+            return sorted(Path(item.path) for item in named if item.is_dir(follow_symlinks=False))
         return []
 
     @contextlib.contextmanager
@@ -267,11 +259,8 @@ class FolderStore:
                 path.mkdir()
                 path.chmod(mode)
             if path.is_symlink():
-                raise ToolchainError(
-                    f"{path} is a link",
-                    why="nothing is written through a link",
-                    fix="remove the link, or use another store",
-                )
+                why, fix = "nothing is written through a link", "remove the link, or use another store"
+                raise ToolchainError(f"{path} is a link", why=why, fix=fix)
 
 
 def _pour(stream: BinaryIO, out: BinaryIO | None) -> str:
@@ -292,24 +281,21 @@ def _link_new(target: Path, write: Callable[[BinaryIO], object]) -> bool:
     """
     if os.path.lexists(target):
         return False
-    descriptor, draft = new_draft(target.parent)
     try:
-        with os.fdopen(descriptor, "wb") as stream:
+        with replacing(target, _link) as stream:
             write(stream)
-            stream.flush()
-            os.fsync(stream.fileno())
-        draft.chmod(0o644)
-        try:
-            os.link(draft, target)
-        except FileExistsError:
-            return False
-        except OSError as error:
-            if error.errno not in _NO_LINKS:
-                raise
-            # A file system without hard links: between look and rename another process may be first, and
-            # then two whole files of the same name were written, of which one stays.
-            draft.rename(target)
-        fsync_dir(target.parent)
-    finally:
-        draft.unlink(missing_ok=True)
+    except FileExistsError:
+        return False
     return True
+
+
+def _link(draft: Path, target: Path) -> None:
+    try:
+        os.link(draft, target)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        # A file system without hard links: between look and rename another process may be first, and
+        # then two whole files of the same name were written, of which one stays.
+        draft.rename(target)
+    draft.unlink(missing_ok=True)

@@ -154,9 +154,8 @@ def search_places(tools: Toolchain, contents: Contents) -> Places:
     environment = tools.environment
     programs = [Path(item) for item in environment.get("PATH", "").split(os.pathsep) if item.startswith("/")]
     named = [Path(item) for item in environment.get("CMAKE_PREFIX_PATH", "").split(os.pathsep) if item]
-    prefixes = tuple(
-        dict.fromkeys((*named, *(path.parent for path in programs), *map(Path, sorted(_SYSTEM))))
-    )
+    above = (path.parent for path in programs)
+    prefixes = tuple(dict.fromkeys((*named, *above, *map(Path, sorted(_SYSTEM)))))
     libraries = [*_search(tools, contents)["libraries"], *(path / "lib" for path in prefixes)]
     includes = [*_includes(tools, contents), *(path / "include" for path in prefixes)]
     return Places(tuple(dict.fromkeys(includes)), tuple(dict.fromkeys(libraries)), prefixes, tuple(programs))

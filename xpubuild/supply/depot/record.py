@@ -13,17 +13,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Any
 
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
-
 from xpubuild.documents import built
 from xpubuild.engine.fingerprint import digest
-from xpubuild.engine.model import Plan, Step
+from xpubuild.engine.model import Plan, Step, closure
 from xpubuild.frozen import frozen
-from xpubuild.supply.depot.entries import WHEELS
+from xpubuild.supply.depot.entries import WHEELS, described, is_filename
 from xpubuild.untrusted import json_value
 
 SCHEMA = "xpubuild.kept-wheel/1"
@@ -50,7 +48,8 @@ def build_inputs(
     the distribution, ``machine`` what ``depot.machine`` found.
     """
     # Steps that only install what another step of the plan built do not affect the wheel.
-    steps = (item for item in _below(plan, step) if not item.id.endswith(".install"))
+    needed = closure([step], lambda name: plan.step(name).needs)
+    steps = (item for item in plan.steps if item.id in needed and not item.id.endswith(".install"))
     return {
         "format": FORMAT,
         "distribution": dist,
@@ -62,17 +61,6 @@ def build_inputs(
 def identity(inputs: Mapping[str, Any]) -> str:
     """Return the build identity (sha256, hex) of what decides a wheel."""
     return digest(inputs)
-
-
-def _below(plan: Plan, name: str) -> Iterator[Step]:
-    """Yield a step and all that it depends on, each once."""
-    waiting, seen = [name], set[str]()
-    while waiting:
-        step = plan.step(waiting.pop())
-        if step.id not in seen:
-            seen.add(step.id)
-            waiting += step.needs
-            yield step
 
 
 def _decisive(step: Step, places: Mapping[str, str]) -> dict[str, Any]:
@@ -92,9 +80,7 @@ def _moved(value: Any, places: Mapping[str, str]) -> Any:
         return value
     if isinstance(value, Mapping):
         return {_moved(key, places): _moved(item, places) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_moved(item, places) for item in value]
-    return value
+    return [_moved(item, places) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def taken_from(evidence: Iterable[Mapping[str, Any]]) -> str | None:
@@ -131,7 +117,7 @@ class Record:
     @property
     def version(self) -> str:
         """The version of the wheel, as its file name has it."""
-        return str(parse_wheel_filename(self.file)[1])
+        return described(self.file)[2]
 
     @property
     def path(self) -> str:
@@ -171,16 +157,8 @@ def read_record(data: bytes, dist: str, key: str) -> Record:
         raise RecordError(str(error)) from None
     if record.size < 0 or not _SHA256.fullmatch(record.sha256):
         raise RecordError("its size or sha256 is none")
-    if record.dist != dist or canonicalize_name(_name_of(record.file)) != dist:
+    if record.dist != dist or not is_filename(record.file) or described(record.file)[:2] != ("wheel", dist):
         raise RecordError(f"it is of {record.dist}, not of {dist}")
     if record.identity != key or identity(record.inputs) != key:
         raise RecordError("what it says it was made from is not what it is named for")
     return record
-
-
-def _name_of(file: str) -> str:
-    """Return the distribution of a wheel's file name; nothing else may be a name in somebody's folder."""
-    try:
-        return parse_wheel_filename(file)[0] if "/" not in file and file.isprintable() else ""
-    except InvalidWheelFilename:
-        return ""

@@ -18,10 +18,9 @@ from xpubuild.engine.process import Cancel
 from xpubuild.engine.reporter import Teller
 from xpubuild.engine.temporary import scratch_folder
 from xpubuild.errors import FetchError, SourceIntegrityError, XpuBuildError
-from xpubuild.supply.depot.bytes import compare
 from xpubuild.supply.depot.entries import INDEX, EntryError, FileRecord, Index, index_of, read_index
 from xpubuild.supply.depot.examine import damages, write_derived
-from xpubuild.supply.depot.folder import MOST_BYTES, Depot
+from xpubuild.supply.depot.folder import MOST_BYTES, Damage, Depot, compare
 from xpubuild.supply.depot.location import Location, Trust
 from xpubuild.supply.depot.record import Record, RecordError, read_record, record_path
 from xpubuild.supply.git.git import locked
@@ -172,14 +171,13 @@ class Served:
 
     def damaged(self, path: str, why: str) -> SourceIntegrityError:
         """Return the error of a file that is not what the index of the depot says."""
-        damage = {"path": path, "what": "is damaged", "why": why}
         return SourceIntegrityError(
             f"the mirror {self.location} is damaged: {path}",
             why=why,
             fix="repair it on the server: the first command below lists all damage, and a fetch with a "
             "network repairs it; this file was not used",
             commands=("xpubuild check DIR", "xpubuild fetch RECIPE --mirror DIR"),
-            evidence={"mirror": self.location.url, "damaged": [damage]},
+            evidence={"mirror": self.location.url, "damaged": [vars(Damage(path, "is damaged", why))]},
         )
 
 

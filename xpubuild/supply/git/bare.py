@@ -12,7 +12,7 @@ import math
 import shlex
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from xpubuild.engine.files import explained, remove_tree, write_atomic
 from xpubuild.engine.process import Cancel, ProcessResult
 from xpubuild.errors import RecipeError
 from xpubuild.frozen import frozen
-from xpubuild.supply.depot.bytes import Damage, damage_error
+from xpubuild.supply.depot.folder import Damage, damage_error
 from xpubuild.supply.git.failures import Failure, diagnose, error_for, require
 from xpubuild.supply.git.git import Git, Report, locked, object_format
 from xpubuild.supply.git.pin import is_local, mirror_name
@@ -321,16 +321,10 @@ class BareRepository:
     def _ask(self, *args: str) -> str:
         return self.store.git.query(args, git_dir=self.path).text
 
-    @contextlib.contextmanager
-    def locked(self, report: Report, *, shared: bool = False) -> Iterator[int]:
+    def locked(self, report: Report, *, shared: bool = False) -> contextlib.AbstractContextManager[int]:
         """Keep others out; with ``shared`` those who would change or clean up the mirror alone."""
-
-        def waiting() -> None:
-            report(f"waiting for another xpubuild that uses the mirror of {self.url}")
-
-        lock = self.path.with_suffix(".lock")
-        with locked(lock, shared=shared, cancel=self.store.cancel, on_wait=waiting) as fd:
-            yield fd
+        lock, use = self.path.with_suffix(".lock"), f"uses the mirror of {self.url}"
+        return locked(lock, shared=shared, cancel=self.store.cancel, report=report, use=use)
 
 
 def make_bare(git: Git, place: Path, commit: str) -> None:

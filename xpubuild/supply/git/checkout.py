@@ -22,6 +22,7 @@ from xpubuild.engine.files import explained, fsync_dir, remove_tree, sync_filesy
 from xpubuild.engine.process import Cancel
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.frozen import frozen
+from xpubuild.supply.git import worktree
 from xpubuild.supply.git.bare import RepositoryStore, Retry, remove_leftovers
 from xpubuild.supply.git.edits import Edit, MoveTraces, find_edits, in_the_way, read_built, refuse
 from xpubuild.supply.git.failures import diagnose, error_for, require
@@ -29,17 +30,6 @@ from xpubuild.supply.git.git import Git, Report, locked, object_format
 from xpubuild.supply.git.integrity import verify_checkout
 from xpubuild.supply.git.pin import Pin
 from xpubuild.supply.git.submodules import Node, SourceTree, discover, list_tree, visit_all
-from xpubuild.supply.git.worktree import (
-    Missing,
-    Repository,
-    find_git_dir,
-    is_untouched,
-    read_done,
-    read_move,
-    walk,
-    write_done,
-    write_move,
-)
 
 #: What keeps the files equal to the blobs also for the git that the user runs in the checkout later.
 _SETTINGS = {
@@ -51,7 +41,7 @@ _TRASH = "xpubuild-trash"
 
 _Moving = Mapping[str, set[str]] | None
 #: The repositories of a checkout, and the move that is under way.
-_Seen = tuple[tuple[Repository | Missing, ...], _Moving]
+_Seen = tuple[tuple[worktree.Repository | worktree.Missing, ...], _Moving]
 
 
 @frozen
@@ -66,18 +56,10 @@ class CheckoutReport:
 
 
 def checkout(
-    pin: Pin,
-    into: Path,
-    *,
-    cache: Path,
-    jobs: int,
-    env: Mapping[str, str],
-    report: Report,
-    cancel: Cancel | None = None,
-    offline: bool = False,
-    retry: Retry | None = None,
+    pin: Pin, into: Path, *, cache: Path, jobs: int, env: Mapping[str, str], report: Report,
+    cancel: Cancel | None = None, offline: bool = False, retry: Retry | None = None,
     stocks: tuple[Path, ...] = (),
-) -> CheckoutReport:
+) -> CheckoutReport:  # fmt: skip
     """Make ``into`` be the tree of ``pin``; the network is used for what the mirrors below ``cache`` lack.
 
     ``env`` is the whole environment (``base_environment()``). ``report`` gets lines to show, one at a time,
@@ -96,11 +78,8 @@ def checkout(
         with one:
             report(text)
 
-    def waiting() -> None:
-        say(f"waiting for another xpubuild that uses {place}")
-
     store = RepositoryStore(cache, Git.open(env), offline, stocks, retry or Retry(), linked)
-    with locked(_beside(place, "lock"), cancel=linked, on_wait=waiting) as fd:
+    with locked(_beside(place, "lock"), cancel=linked, report=say, use=f"uses {place}") as fd:
         work = _Work(store, pin, place, jobs, say, (fd,))
         seen = work.look()
         action, fetched = ("made", work.make()) if seen is None else work.move(*seen)
@@ -132,20 +111,20 @@ class _Work:
         Raises:
             SourceIntegrityError: something is not as it was checked out, or git cannot read it.
         """
-        git_dir = find_git_dir(self.top)
+        git_dir = worktree.find_git_dir(self.top)
         try:
             if git_dir is not None:
-                moving = read_move(git_dir)
+                moving = worktree.read_move(git_dir)
                 skip = self.pin.skip
-                found = tuple(walk(self.store.git, self.top, git_dir, submodules=True, skip=skip))
+                found = tuple(worktree.walk(self.store.git, self.top, git_dir, submodules=True, skip=skip))
                 self._require_no_edits(found, moving, git_dir)
                 return found, moving
             why = f"{self.top} is no git repository any more"
         except SourceIntegrityError as error:
-            if not is_untouched(self.top):
+            if not worktree.is_untouched(self.top):
                 raise
             why = error.what
-        if is_untouched(self.top):
+        if worktree.is_untouched(self.top):
             aside = _beside(self.top, "damaged")
             self.report(f"{why}; it is damaged and was not edited: it is kept as {aside} and made again")
             remove_tree(aside)
@@ -154,13 +133,13 @@ class _Work:
         return None
 
     def _require_no_edits(
-        self, found: Sequence[Repository | Missing], moving: _Moving, git_dir: Path
+        self, found: Sequence[worktree.Repository | worktree.Missing], moving: _Moving, git_dir: Path
     ) -> None:
         expected = {path: set(commits) for path, commits in (moving or {}).items()}
-        own = {self.pin.commit, read_done(git_dir) or self.pin.commit}
+        own = {self.pin.commit, worktree.read_done(git_dir) or self.pin.commit}
         expected[""] = expected.get("", set()) | own
         for item in found:
-            if isinstance(item, Missing):
+            if isinstance(item, worktree.Missing):
                 continue
             for link, commit in item.links().items():
                 expected.setdefault(item.place(link), set()).add(commit)
@@ -169,11 +148,8 @@ class _Work:
                 ancestor = ["merge-base", "--is-ancestor", item.head, self.pin.commit]
                 expected[""] |= {item.head} if self.store.git.query(ancestor, git_dir=git_dir).ok else set()
         built = read_built(git_dir)
-        self._refuse(find_edits(self.store.git, found, expected=expected, moving=moving, built=built))
-
-    def _refuse(self, edits: Sequence[Edit]) -> None:
-        if edits:
-            raise refuse(self.top, edits, self.pin.commit)
+        edits = find_edits(self.store.git, found, expected=expected, moving=moving, built=built)
+        refuse(self.top, edits, self.pin.commit)
 
     def make(self) -> tuple[str, ...]:
         """Make a new checkout; return the URLs that were asked."""
@@ -193,20 +169,22 @@ class _Work:
         replace(self, top=new)._populate(tree)
         # What the rename shows must be on the disk before it: git flushes none of the files.
         sync_filesystems([new, self.store.cache])
-        write_done(new / ".git", self.pin.commit)
+        worktree.write_done(new / ".git", self.pin.commit)
         with explained(place, "putting a checkout in its place"):
             new.rename(place)  # over an empty folder, too
             fsync_dir(place.parent)
         return tree.fetched
 
-    def move(self, found: Sequence[Repository | Missing], moving: _Moving) -> tuple[str, tuple[str, ...]]:
+    def move(
+        self, found: Sequence[worktree.Repository | worktree.Missing], moving: _Moving
+    ) -> tuple[str, tuple[str, ...]]:
         """Go on from what ``look`` saw; return what was done (moved or unchanged) and the URLs asked.
 
         Raises:
             SourceIntegrityError: the user's work is in the way; nothing was changed.
             FetchError, NoSpaceError, RecipeError, ToolchainError, InterruptedByUserError.
         """
-        repositories = {item.path: item for item in found if isinstance(item, Repository)}
+        repositories = {item.path: item for item in found if isinstance(item, worktree.Repository)}
         if moving is None and self._is_there(repositories):
             return "unchanged", ()
         tree = discover(self.store, self.pin, jobs=self.jobs, report=self.report)
@@ -226,9 +204,9 @@ class _Work:
                 git, known = self.store.git, (moving or {}).get(node.path, ())
                 traces = None if moving is None else MoveTraces(git, old, known)
                 edits += in_the_way(old, list_tree(git, old.git_dir, node.commit), traces)
-        self._refuse(edits)
+        refuse(self.top, edits, self.pin.commit)
         git_dir, trash = self._git_dir(""), self._git_dir("") / _TRASH
-        write_move(git_dir, commits)
+        worktree.write_move(git_dir, commits)
         gone = set(repositories) - {node.path for node in tree.nodes} if self.pin.submodules else set()
         for path in sorted(gone):
             # Its repository stays in .git. Renamed first: a half-removed folder would look like somebody's
@@ -241,10 +219,10 @@ class _Work:
         self._populate(tree)
         remove_tree(trash)
         sync_filesystems([self.top, self.store.cache])
-        write_done(git_dir, self.pin.commit)
+        worktree.write_done(git_dir, self.pin.commit)
         return "moved", tree.fetched
 
-    def _is_there(self, repositories: Mapping[str, Repository]) -> bool:
+    def _is_there(self, repositories: Mapping[str, worktree.Repository]) -> bool:
         heads, wanted = {path: item.head for path, item in repositories.items()}, {"": self.pin.commit}
         if not self.pin.submodules:
             return heads[""] == self.pin.commit
@@ -275,7 +253,7 @@ class _Work:
 
     def _make(self, node: Node) -> None:
         """Make the repository of a node where it is missing, and name its origin."""
-        git_dir = find_git_dir(self.top / node.path)
+        git_dir = worktree.find_git_dir(self.top / node.path)
         if git_dir is None:
             git_dir = self._create(node)
         else:
@@ -351,7 +329,7 @@ class _Work:
         )
 
     def _git_dir(self, path: str) -> Path:
-        git_dir = find_git_dir(self.top / path)
+        git_dir = worktree.find_git_dir(self.top / path)
         if git_dir is None:
             raise SourceIntegrityError(
                 f"{self.top / path} lost its repository while it was being checked out",

@@ -13,15 +13,13 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
 import os
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Any
 
-from xpubuild.engine.files import write_atomic
+from xpubuild.engine.files import read_json, write_json
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.frozen import frozen
 from xpubuild.supply.git.git import Git, object_format
@@ -96,18 +94,17 @@ class Built:
     def write(self, git_dir: Path) -> None:
         """Note it in a checkout's ``.git``, on the disk."""
         names = {"made": sorted(self.made), "before": sorted(self.before)}
-        document = {**vars(self), **names, "pins": dict(self.pins)}
-        write_atomic(git_dir / _NOTE, json.dumps(document).encode())
+        write_json(git_dir / _NOTE, {**vars(self), **names})
 
 
 def read_built(git_dir: Path) -> Built:
     """Return what is noted in a checkout's ``.git``; a note that cannot be read explains nothing."""
+    found = read_json(git_dir / _NOTE)
     try:
-        found: dict[str, Any] = json.loads((git_dir / _NOTE).read_text("utf-8"))
         made, before = (frozenset(map(str, found[name])) for name in ("made", "before"))
         pins = {str(file): str(word) for file, word in found.get("pins", {}).items()}
         return Built(made, str(found["running"]), before, tuple(map(str, found["besides"])), pins)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+    except (TypeError, KeyError, AttributeError):
         return Built()
 
 
@@ -191,12 +188,10 @@ class MoveTraces:
 
     def __init__(self, git: Git, repository: Repository, commits: Iterable[str]) -> None:
         self._git, self._repository = git, repository
-        git_dir = repository.git_dir
-        self._trees = [
-            (commit, {entry.path: entry for entry in list_tree(git, git_dir, commit)})
-            for commit in sorted(commits)
-            if git.query(["cat-file", "-e", f"{commit}^{{tree}}"], git_dir=git_dir).ok
-        ]
+        place = repository.git_dir
+        asked = ((one, ["cat-file", "-e", f"{one}^{{tree}}"]) for one in sorted(commits))
+        here = [one for one, words in asked if git.query(words, git_dir=place).ok]
+        self._trees = [(one, {entry.path: entry for entry in list_tree(git, place, one)}) for one in here]
 
     def wrote(self, path: str) -> bool:
         """Whether what is at ``path`` now (or that nothing is) can be git's own doing."""
@@ -223,13 +218,9 @@ class MoveTraces:
 
 
 def find_edits(
-    git: Git,
-    found: Sequence[Repository | Missing],
-    *,
-    expected: Mapping[str, Collection[str]],
-    moving: Mapping[str, Collection[str]] | None,
-    built: Built,
-) -> list[Edit]:
+    git: Git, found: Sequence[Repository | Missing], *, expected: Mapping[str, Collection[str]],
+    moving: Mapping[str, Collection[str]] | None, built: Built,
+) -> list[Edit]:  # fmt: skip
     """Return what would be lost, or built by mistake, if the checkout were moved.
 
     ``expected`` is path -> commits at which HEAD may be; ``moving`` the noted move; ``built`` is
@@ -277,12 +268,18 @@ def in_the_way(repository: Repository, target: Sequence[TreeEntry], traces: Move
     return found
 
 
-def refuse(into: Path, edits: Sequence[Edit], pinned: str) -> SourceIntegrityError:
-    """Return the error that names the user's work and the ways out."""
+def refuse(into: Path, edits: Sequence[Edit], pinned: str) -> None:
+    """Do nothing without edits.
+
+    Raises:
+        SourceIntegrityError: there are some; names the user's work and the ways out.
+    """
+    if not edits:
+        return
     lines = [f"{edit.path} ({edit.kind})" for edit in edits[:_SHOWN]]
     if len(edits) > _SHOWN:
         lines.append(f"and {len(edits) - _SHOWN} more")
-    return SourceIntegrityError(
+    raise SourceIntegrityError(
         f"{into} has local changes that are not in the pinned commit {pinned}",
         why="found: " + ", ".join(lines),
         fix=(

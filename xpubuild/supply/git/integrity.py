@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from xpubuild.engine.model import SimpleProof
 from xpubuild.engine.redact import recordable
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.frozen import frozen
@@ -76,9 +77,7 @@ def _require_bare(
     expected = {"": {pin.commit}}
     for item in repositories:
         expected |= {item.place(link): {commit} for link, commit in item.links().items()}
-    edits = find_edits(git, found, expected=expected, moving=None, built=built)
-    if edits:
-        raise refuse(into, edits, pin.commit)
+    refuse(into, find_edits(git, found, expected=expected, moving=None, built=built), pin.commit)
     for lost in found:
         if isinstance(lost, Missing) or lost.head is None:
             again = "run the same command again; the checkout is created again"
@@ -153,19 +152,17 @@ def begin_build(
 
 
 @frozen
-class BuiltTreeProof:
+class BuiltTreeProof(SimpleProof):
     """The proof of a build: its tree is still the pinned one, and what appeared in it is noted as its work.
 
     Without it no wheel is published, and so none is kept. ``pin`` is None for a tree with edits on purpose.
     """
 
+    words = "{into} holds what was checked out and what the build made"
+
     into: str
     pin: Pin | None
     notes: Path | None = None
-
-    def describe(self) -> str:
-        """Return what is checked."""
-        return f"{self.into} holds what was checked out and what the build made"
 
     def key(self) -> None:
         """Return nothing: the command before the build names the tree and the commit."""

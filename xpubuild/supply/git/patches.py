@@ -165,8 +165,7 @@ def _text(store: RepositoryStore, url: str, change: Change, folder: Path, report
 
 def _apply(git: Git, git_dir: Path, pin: Pin, change: Change, file: Path) -> None:
     # The index alone, of which the tree is written: nothing is checked out yet that could be half patched.
-    words = ["apply", "--cached", *_APPLY, "--verbose", str(file)]
-    answer = git.query(words, git_dir=git_dir)
+    answer = git.query(["apply", "--cached", *_APPLY, "--verbose", str(file)], git_dir=git_dir)
     if answer.ok:
         return
     lines = [line for line in answer.stderr.splitlines() if not line.startswith("Checking patch")]

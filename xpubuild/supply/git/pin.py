@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from xpubuild.engine.redact import recordable
 from xpubuild.errors import RecipeError
 from xpubuild.frozen import frozen
-from xpubuild.supply.git.hardening import PROTOCOLS
+from xpubuild.supply.git.git import PROTOCOLS
 
 _ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 # git check-ref-format, narrowed: what the tag or branch of a release is called, and nothing more.
@@ -50,11 +50,9 @@ class Pin:
     def __post_init__(self) -> None:
         reason = problem_with(self.url)
         if reason is not None:
-            raise RecipeError(
-                "a source has an invalid URL",
-                why=f"'{recordable(self.url)}': {reason}",
-                fix="use an https, http, ssh, git or file URL, or an absolute path",
-            )
+            fix = "use an https, http, ssh, git or file URL, or an absolute path"
+            why = f"'{recordable(self.url)}': {reason}"
+            raise RecipeError("a source has an invalid URL", why=why, fix=fix)
         ids = {"commit": self.commit, **({} if self.tree is None else {"tree": self.tree})}
         for name, value in ids.items():
             if not is_id(value) or len(value) != len(self.commit):

@@ -19,15 +19,15 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from xpubuild.documents import plain
-from xpubuild.engine.files import write_atomic
+from xpubuild.engine.files import write_json
+from xpubuild.engine.model import SimpleProof
 from xpubuild.engine.process import ProcessResult
 from xpubuild.engine.redact import recordable
 from xpubuild.errors import FetchError, RecipeError, SourceIntegrityError
 from xpubuild.frozen import frozen
 from xpubuild.supply.git.bare import RepositoryStore, make_bare
 from xpubuild.supply.git.failures import Failure, error_for, require
-from xpubuild.supply.git.git import Git, Report
-from xpubuild.supply.git.hardening import without_filters
+from xpubuild.supply.git.git import Git, Report, without_filters
 from xpubuild.supply.git.pin import Pin, is_id, is_ref, mirror_name, normalised, problem_with
 from xpubuild.supply.git.submodules import Node, discover
 from xpubuild.supply.git.worktree import require_git_dir
@@ -194,7 +194,7 @@ def serve_tree(
         words = ["config", "--file", str(draft.absolute()), "--add", key, value]
         require(store.git.query(words), "writing the configuration of git for the build")
     draft.replace(into / CONFIG)
-    write_atomic(into / LIST, json.dumps(plain(served), indent=1).encode() + b"\n")
+    write_json(into / LIST, plain(served))
     return served
 
 
@@ -237,18 +237,12 @@ def _config(
 
 
 @frozen
-class ServedProof:
+class ServedProof(SimpleProof):
     """The proof that what the build will clone is there, at the pins of its tree and whole."""
 
+    words = "local copies of the repositories that the build clones are at the pins of its tree"
+
     into: str
-
-    def describe(self) -> str:
-        """Return what is checked."""
-        return "local copies of the repositories that the build clones are at the pins of its tree"
-
-    def key(self) -> dict[str, Any]:
-        """Return what the check depends on."""
-        return {"proof": "served", "into": self.into}
 
     def check(self) -> dict[str, Any]:
         """Return the list of what is served.
@@ -275,12 +269,9 @@ class ServedProof:
 
 
 def _broken(place: Path, why: str) -> SourceIntegrityError:
-    return SourceIntegrityError(
-        f"{place} cannot be used for the build",
-        why=why,
-        fix="run the same command again; the local copies are created again",
-        evidence={"folder": str(place)},
-    )
+    what, evidence = f"{place} cannot be used for the build", {"folder": str(place)}
+    fix = "run the same command again; the local copies are created again"
+    return SourceIntegrityError(what, why=why, fix=fix, evidence=evidence)
 
 
 _LEAST_S = 0.05
@@ -355,11 +346,8 @@ def _listed(
     """List the names at the server; a server that is only busy is asked again."""
     reason = problem_with(url) or wrong
     if reason is not None:
-        raise RecipeError(
-            f"{what} of {recordable(url)} cannot be looked up",
-            why=reason,
-            fix="correct url and ref of the source in the recipe",
-        )
+        fix = "correct url and ref of the source in the recipe"
+        raise RecipeError(f"{what} of {recordable(url)} cannot be looked up", why=reason, fix=fix)
     end, lines = time.monotonic() + store.retry.answer_s, list[str]()
 
     def ask() -> ProcessResult:

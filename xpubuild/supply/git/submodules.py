@@ -241,13 +241,9 @@ def _too_many(what: Pin | Node, why: str) -> SourceIntegrityError:
 
 
 def visit_all(
-    first: Node,
-    visit: Callable[[Node], Iterable[Node]],
-    *,
-    jobs: int,
-    cancel: Cancel,
+    first: Node, visit: Callable[[Node], Iterable[Node]], *, jobs: int, cancel: Cancel,
     on_progress: Callable[[int, int, Node], None],
-) -> list[Node]:
+) -> list[Node]:  # fmt: skip
     """Call ``visit`` on ``first`` and on everything it returns; return all, in the order they ended.
 
     ``on_progress`` gets (done, known so far, the one that ended). The first exception sets ``cancel``, waits

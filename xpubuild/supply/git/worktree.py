@@ -9,7 +9,6 @@ commits something changes the time of a file or a folder, which no program can s
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import stat
 import time
@@ -17,7 +16,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from xpubuild.engine.files import write_atomic
+from xpubuild.engine.files import read_json, write_json
 from xpubuild.errors import SourceIntegrityError
 from xpubuild.frozen import frozen
 from xpubuild.supply.git.git import Git
@@ -146,8 +145,7 @@ def inspect(git: Git, path: str, work_tree: Path, git_dir: Path) -> Repository:
     rules = ("--ignored", "--exclude-per-directory=.gitignore")
     ignored = set(ask("ls-files", "--others", *rules)) if every else set()
     for name in every:
-        kind = IGNORED if name in ignored else UNTRACKED
-        changes.append(Change(name.rstrip("/"), kind))
+        changes.append(Change(name.rstrip("/"), IGNORED if name in ignored else UNTRACKED))
         below = find_git_dir(work_tree / name) if name.endswith("/") else None
         if below is not None:  # a repository that a build has cloned into the tree
             own = Git(git.program, {key: value for key, value in git.env.items() if key != "GIT_INDEX_FILE"})
@@ -155,11 +153,8 @@ def inspect(git: Git, path: str, work_tree: Path, git_dir: Path) -> Repository:
                 place = f"{name}{nested.path}/".replace("//", "/")
                 if isinstance(nested, Repository):
                     changes.append(Change(f"{place}@{nested.head}", COMMIT, clone=place))
-                    changes += [
-                        replace(item, path=place + item.path, clone=place + item.clone)
-                        for item in nested.changes
-                        if item.extra or item.path not in nested.links()
-                    ]
+                    its = (item for item in nested.changes if item.extra or item.path not in nested.links())
+                    changes += [replace(it, path=place + it.path, clone=place + it.clone) for it in its]
     return Repository(path, work_tree, git_dir, head, tuple(changes), tuple(entries))
 
 
@@ -211,7 +206,7 @@ _SETTLED_NS = 2_000_000_000
 
 def read_done(git_dir: Path) -> str | None:
     """Return the commit that xpubuild checked out last; None where it did not make this checkout."""
-    commit = _read(git_dir / _DONE).get("commit")
+    commit = read_json(git_dir / _DONE).get("commit")
     return commit if isinstance(commit, str) else None
 
 
@@ -224,7 +219,7 @@ def finished_ns(git_dir: Path) -> int | None:
 
 def write_done(git_dir: Path, commit: str) -> None:
     """Note a finished checkout; the move is over."""
-    write_atomic(git_dir / _DONE, json.dumps({"commit": commit}).encode())
+    write_json(git_dir / _DONE, {"commit": commit})
     (git_dir / _MOVE).unlink(missing_ok=True)
 
 
@@ -232,22 +227,13 @@ def read_move(git_dir: Path) -> dict[str, set[str]] | None:
     """Return path -> commits that a half-done move may have left there; None where no move is noted."""
     if not (git_dir / _MOVE).exists():
         return None
-    commits = _read(git_dir / _MOVE).get("commits")
+    commits = read_json(git_dir / _MOVE).get("commits")
     return {str(path): set(ids) for path, ids in commits.items()} if isinstance(commits, dict) else {}
 
 
 def write_move(git_dir: Path, commits: Mapping[str, set[str]]) -> None:
     """Note, before the first file changes, between which commits the repositories are being moved."""
-    document = {"commits": {path: sorted(ids) for path, ids in sorted(commits.items())}}
-    write_atomic(git_dir / _MOVE, json.dumps(document, indent=1).encode())
-
-
-def _read(path: Path) -> dict[str, object]:
-    try:
-        document = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return document if isinstance(document, dict) else {}
+    write_json(git_dir / _MOVE, {"commits": {path: sorted(ids) for path, ids in commits.items()}})
 
 
 def is_untouched(place: Path) -> bool:

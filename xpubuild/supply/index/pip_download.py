@@ -67,7 +67,7 @@ class Need:
             dist, version, _, tags = parse_wheel_filename(name)
         except (InvalidWheelFilename, InvalidVersion):
             return False
-        named = dist == canonicalize_name(self.pin.name) and self.pin.specifier.contains(version, True)
+        named = dist == canonicalize_name(self.pin.name) and self.pin.allows(version)
         return named and sha256 in self.pin.hashes and not tags.isdisjoint(_tags(self.python))
 
 

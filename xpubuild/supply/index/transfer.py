@@ -77,8 +77,7 @@ class Session(requests.Session):
         self._proxies: dict[str, str] = {}
         if proxy := settings.get("proxy"):
             # It is for everything and knows no exceptions.
-            url = proxy if "://" in proxy else f"http://{proxy}"
-            self._proxies = dict.fromkeys(("http", "https"), url)
+            self._proxies = dict.fromkeys(("http", "https"), proxy if "://" in proxy else f"http://{proxy}")
         elif switched_on(settings.get("no-proxy-env")):
             self._proxies = {"no_proxy": "*"}
         self.timeout_s = _number(settings, ("timeout", "default-timeout"), _TIMEOUT_S)
@@ -113,8 +112,8 @@ class Session(requests.Session):
     def rebuild_proxies(self, prepared_request: PreparedRequest, proxies: Any) -> dict[str, str]:  # noqa: ARG002
         """Decide the proxy of a redirect by itself: the new host may be one of the exceptions."""
         prepared_request.headers.pop("Proxy-Authorization", None)
-        url = str(prepared_request.url)
-        merged = self.merge_environment_settings(url, dict(self._proxies), False, None, None)
+        own = dict(self._proxies)
+        merged = self.merge_environment_settings(str(prepared_request.url), own, False, None, None)
         return dict(merged["proxies"])
 
 
@@ -184,16 +183,10 @@ def in_threads(
 
 
 def download(
-    link: str,
-    sha256: str | None,
-    into: Path,
-    name: str,
-    *,
-    size: int | None = None,
-    on_bytes: Callable[[int], None] = lambda _: None,
-    cancel: Cancel | None = None,
+    link: str, sha256: str | None, into: Path, name: str, *, size: int | None = None,
+    on_bytes: Callable[[int], None] = lambda _: None, cancel: Cancel | None = None,
     session: Session | None = None,
-) -> Path:
+) -> Path:  # fmt: skip
     """Fetch a file into a folder and return its place there; one that is there and right is kept.
 
     ``link`` may hold a login, which is shown nowhere. ``sha256`` is None where nobody states it, ``size`` the

@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import glob
 import itertools
-import json
 import os
 import platform
 import re
@@ -38,15 +37,14 @@ from xpubuild.artifacts.site_packages import (
     record_entries,
     site_packages_of,
 )
-from xpubuild.engine.files import explained, write_atomic
+from xpubuild.engine.files import explained, write_json
 from xpubuild.engine.places import WRITABLE_BY_OTHERS
 from xpubuild.engine.process import Cancel, ProcessResult, run
 from xpubuild.engine.redact import Redactor, recordable
 from xpubuild.errors import InterruptedByUserError, ToolchainError
 from xpubuild.machine.python_environment import env_python
-from xpubuild.supply.index.pipconf import local_path, pip_settings
+from xpubuild.supply.index.pipconf import local_path, pip_settings, translated
 from xpubuild.supply.requirements import HashedPin, hashed_pins, marker_environment
-from xpubuild.supply.uv.settings import translated
 
 # An index that the user did not configure may be out of reach behind a firewall: that must show soon.
 _EXTRA = {"timeout": "15", "retries": "1"}
@@ -78,12 +76,9 @@ class Installation:
     def __post_init__(self) -> None:
         self._settings, self._site = pip_settings(self.environment), site_packages_of(self.env)
         self._markers = marker_environment(self.python_version, platform.machine())
-        pins = hashed_pins(self.requirements.read_text("utf-8"))
-        self._pins = {
-            canonicalize_name(pin.name): pin
-            for pin in pins
-            if pin.marker is None or pin.marker.evaluate(self._markers)
-        }
+        every = hashed_pins(self.requirements.read_text("utf-8"))
+        pins = (pin for pin in every if pin.marker is None or pin.marker.evaluate(self._markers))
+        self._pins = {canonicalize_name(pin.name): pin for pin in pins}
 
     def perform(self) -> None:
         """Install what is missing, and write a report of it in the form of pip's ``--report``.
@@ -98,13 +93,9 @@ class Installation:
                 self.cache.mkdir(mode=0o700, parents=True)
         if why := not_ours(self.cache):
             raise ToolchainError("the cache of uv cannot be trusted", why=why, fix=_PIP_INSTALLS)
-        before = self._installed()
-        note = read_note(self._site)
-        new = {
-            name
-            for name, pin in self._pins.items()
-            if name not in before or not pin.specifier.contains(before[name].version, prereleases=True)
-        }
+        here, note = self._installed(), read_note(self._site)
+        same = {name for name, pin in self._pins.items() if name in here and pin.allows(here[name].version)}
+        new = self._pins.keys() - same
         write_note(self._site, replace(note, unfinished=note.unfinished | new))
         try:
             self._install()
@@ -119,8 +110,7 @@ class Installation:
         finally:
             # uv's own, which everybody may write to; the workspace is locked.
             (self.env / ".lock").unlink(missing_ok=True)
-        document = {"version": "1", "installer": "uv", "install": items}
-        write_atomic(self.report, (json.dumps(document, indent=1) + "\n").encode())
+        write_json(self.report, {"version": "1", "installer": "uv", "install": items})
         write_note(self._site, Note(doubtful=note.doubtful - new))
 
     def _installed(self) -> dict[str, InstalledDist]:
@@ -177,7 +167,8 @@ class Installation:
 
     def _settle(self, names: Collection[str]) -> None:
         """Remove distributions that are damaged again from the cache, and reinstall them."""
-        damaged = sorted(name for name in names if self._is_damaged(name))
+        here = self._installed()
+        damaged = sorted(name for name in names if name not in here or _is_damaged(here[name]))
         if not damaged:
             return
         self.say(f"damaged in the cache of uv too, and fetched again: {', '.join(damaged)}")
@@ -187,10 +178,6 @@ class Installation:
             raise ToolchainError("the cache of uv could not be cleaned", why=why, fix=_PIP_INSTALLS)
         self._remove(damaged)
         self._install()
-
-    def _is_damaged(self, name: str) -> bool:
-        dist = self._installed().get(name)
-        return dist is None or quick_problem(dist) is not None or bool(content_problems(record_entries(dist)))
 
     def _item(self, name: NormalizedName) -> dict[str, object]:
         """Return an item of the report: what was installed, from where, with the hash that uv verified."""
@@ -215,6 +202,10 @@ class Installation:
         for name, dist in self._installed().items():
             if name in names and dist.installer in ("uv", ""):
                 remove_dist(self._site, name)
+
+
+def _is_damaged(dist: InstalledDist) -> bool:
+    return quick_problem(dist) is not None or bool(content_problems(record_entries(dist)))
 
 
 def _require_fit(pins: Iterable[HashedPin], constraints: Iterable[Path]) -> None:
