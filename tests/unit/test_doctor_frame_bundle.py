@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.doctor_frame import a_check, a_context, report_of
 
-from xpubuild.doctor.bundle import bundle_text, write_bundle
+from xpubuild.doctor.bundle import bundle_text, differs_from_stand_in, write_bundle
 from xpubuild.doctor.identity import Anonymiser, Identity
 from xpubuild.doctor.kit import Fix, Outcome
 from xpubuild.doctor.report import doctor_document
@@ -215,3 +215,15 @@ def test_a_report_of_an_image_masks_who_is_in_it_and_who_makes_it(tmp_path: Path
     document = doctor_document(report_of(a_check("a.b"), context=a_context(tmp_path)))
     text = bundle_text(document, environ)
     assert "CC=HOST USER ~ SERIAL HOST USER ~\n" in text
+
+
+def test_checks_that_end_otherwise_than_on_the_stand_in_are_listed() -> None:
+    checks = [
+        {"id": "aten.sort", "status": "fail", "detail": "rows 3 and 4 differ"},
+        {"id": "aten.elementwise", "status": "pass", "detail": ""},
+        {"id": "not.known.there", "status": "fail", "detail": ""},
+    ]
+    found = differs_from_stand_in(checks)
+    assert found == [
+        {"check": "aten.sort", "here": "fail", "stand_in": "pass", "why": "rows 3 and 4 differ"}
+    ]

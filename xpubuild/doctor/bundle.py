@@ -12,7 +12,7 @@ import re
 import sys
 import tempfile
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from xpubuild import __version__
 from xpubuild.doctor.identity import Anonymiser, Identity, identity_of
 from xpubuild.engine.redact import Redactor
 from xpubuild.errors import UsageError, XpuBuildError
+from xpubuild.resources import PACKAGE
 
 # Variables that affect how PyTorch for XPU is built and run; all others are left out of the report.
 _TOLD = re.compile(
@@ -39,6 +40,7 @@ _SECTIONS = {
     "audit": "Audits of wheels",
     "verify": "Verify",
     "full": "Verify: suite full",
+    "differs": "Checks that end otherwise than on the stand-in device",
     "speed": "Verify: suite speed",
     "captures": "Captured oneAPI environments",
     "plan": "Plan",
@@ -162,6 +164,7 @@ def workspace_evidence(root: Path, checks: Mapping[str, str]) -> dict[str, Any]:
     known = Circumstances(system=system_of(os_facts()), checks=checks)
     explained = {step: read(step, explain_file, layout.logs / f"{step}.log", known) for step in failed}
     ends = {path.name: _FAILED_LINES if path.stem in failed else _LINES for path in logs}
+    suites = {name: of_file(f"suite {name}", layout.verify_suite(name)) for name in ("full", "speed")}
     return {
         "status": status,
         "plan": of_file("the plan", layout.plan),
@@ -169,11 +172,26 @@ def workspace_evidence(root: Path, checks: Mapping[str, str]) -> dict[str, Any]:
         "gate": receipt.get("warnings", []),
         "audit": [item["audit"] for step in status["steps"] for item in step["evidence"] if "audit" in item],
         "verify": of_file("the report of verify", layout.verify_report),
-        **{name: of_file(f"suite {name}", layout.verify_suite(name)) for name in ("full", "speed")},
+        **suites,
+        "differs": differs_from_stand_in((suites["full"] or {}).get("checks", ())),
         "explain": {step: item and item.to_json() for step, item in explained.items()},
         "logs": {path.name: read(path.name, end_of, path, ends[path.name]) for path in logs},
         "unread": unread,
     }
+
+
+def differs_from_stand_in(checks: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Return those of verify's checks that ended otherwise on the stand-in device, with both results.
+
+    ``standin_results.json`` of the room verify has these (docs/evidence/pytorch-2.6.0-xpu).
+    """
+    there = json.loads((PACKAGE / "verify" / "standin_results.json").read_text("utf-8"))
+    known: Mapping[str, str] = there["checks"]
+    return [
+        {"check": item["id"], "here": item["status"], "stand_in": known[item["id"]], "why": item["detail"]}
+        for item in checks
+        if known.get(item["id"], item["status"]) != item["status"]
+    ]
 
 
 def internal_errors() -> dict[str, list[str]]:
