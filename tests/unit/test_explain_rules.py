@@ -248,7 +248,7 @@ def test_a_rule_that_is_surer_than_its_cause_is_refused(
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
 def test_no_text_has_a_hole(rule: Rule) -> None:
-    near = {name for message in rule.near for name in re.findall(r"\{([a-z_]+)[#*]?\}", message.text)}
+    near = {name for message in rule.near for name in re.findall(r"[{<]([a-z_]+)[#*]?[}:]", message.text)}
     for message in rule.says:
         hit = message.pattern.search(line_of(message, rule))
         assert hit
