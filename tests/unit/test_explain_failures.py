@@ -210,7 +210,7 @@ NONE = "ERROR: Could not find a version that satisfies the requirement"
         (("RuntimeError: Native API failed. Native API returns: -996 (Function exists)",
           'invalid_kernel("uses-fp64-math")'), ("fp64-not-supported", "certain")),
         (("RuntimeError: No kernel named _ZTSx was found -46 (PI_ERROR_INVALID_KERNEL_NAME)",),
-         ("kernel-not-in-program", "likely")),
+         ("kernel-not-in-program", "possible")),
         (("ImportError: libmkl_sycl.so.3: cannot open shared object file: No such file or directory",),
          ("library-not-found", "certain")),
         (("ERROR: Ignored the following versions that require a different python version: 1.2 Requires",
