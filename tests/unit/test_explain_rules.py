@@ -51,7 +51,8 @@ def line_of(message: Message, rule: Rule) -> str:
             return place[3].split("|")[0]
         return code if place[1] == rule.by and place[2] != "#" else "7" if place[2] == "#" else f"w{place[1]}"
 
-    text = re.sub(r"\{([a-z_]*)([#*]?)\}|<(?:[a-z]+:)?([^<>]*\|[^<>]*)>", value, message.text.removeprefix("^"))
+    place = r"\{([a-z_]*)([#*]?)\}|<(?:[a-z]+:)?([^<>]*\|[^<>]*)>"
+    text = re.sub(place, value, message.text.removeprefix("^"))
     return (text if message.text.startswith("^") else f"x {text}") + ("x" if text.endswith(" ") else "")
 
 

@@ -129,7 +129,9 @@ def finding(match: Match, system: System, known: Circumstances, limit: Sure = "c
         sure = "certain"
     elif results and all(result == "ok" for result in results.values()):
         decided, sure = next(iter(results)), "possible"
-    words = {"what": what, **{name: text.rstrip(".,;:'\"").lstrip(",;:'\"") for name, text in match.words.items()}}
+    # A dot at the beginning is of a path.
+    given = {name: text.strip(",;:'\"").rstrip(".,;:'\"") for name, text in match.words.items()}
+    words = {"what": what, **given}
     line = _filled(command_for(command, system), {name: _quoted(text) for name, text in words.items()}, "")
     if known.recipe:
         line = line.replace(_DOCTOR, f"{_DOCTOR}--recipe {shlex.quote(known.recipe)} ")
@@ -194,8 +196,8 @@ def _ranked(
     ranked = [item for _, item in sorted(kept, key=lambda entry: entry[0])]
     # What the kind alone says is for a first error of which nothing else is known.
     known = any(item.family != _BY_KIND and -_ABOVE <= item.line - first <= NEAR for item in ranked)
-    shown_ones = [item for item in ranked if item.family != _BY_KIND or (item.line == first and not known)]
-    return tuple(shown_ones[:_MOST_FINDINGS])
+    fit = [item for item in ranked if item.family != _BY_KIND or (item.line == first and not known)]
+    return tuple(fit[:_MOST_FINDINGS])
 
 
 def explain_file(path: Path, known: Circumstances | None = None) -> Explanation:

@@ -11,9 +11,8 @@ from xpubuild.explain.normalise import undrawn
 from xpubuild.frozen import frozen
 from xpubuild.safe_yaml import read_yaml
 
-_BEFORE = 3
-_AFTER = 8
-_TEXT = 1000
+#: Lines before and after an error that are shown, characters of a line.
+_BEFORE, _AFTER, _TEXT = 3, 8, 1000
 #: How far the output of a command may be from the line in which ninja announces that it failed.
 _OF_NINJA = 40
 #: How many lines before a traceback or the report of a failed command the reason for it may stand.

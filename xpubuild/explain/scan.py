@@ -111,8 +111,9 @@ class Scanner:
         self._shapes.clear()
         self._lines = _MOST_LINES
         self._examine(flat, 0 if self._left <= 0 else self._done, len(flat), self._all)
-        matches = sorted((item for found in self._matches.values() for item in found), key=lambda item: item.line)
-        first, lines = self._first.result(self._overcome, self._went_on), self._number - 1 + self._buffer.count(b"\n")
+        matches = sorted((hit for hits in self._matches.values() for hit in hits), key=lambda hit: hit.line)
+        first = self._first.result(self._overcome, self._went_on)
+        lines = self._number - 1 + self._buffer.count(b"\n")
         first = None if first and first.kind == REMARK and lines > SHORT else first
         return Outcome(first, tuple(matches), frozenset(self._facts), lines, self._failed, self._marks)
 
