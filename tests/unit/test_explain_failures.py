@@ -359,7 +359,7 @@ OWN, TORCH, PACKAGE = map(
         (("FAILED: a.o", "frob -c a.cpp", "ninja: build stopped: subcommand failed."),
          "reason-not-shown", "(a.o)"),
         (("xe 0000:03:00.0: [drm] *ERROR* GT0: frob: -EIO",), "kernel-driver-reports", "driver failed"),
-        (("Program received signal SIGSEGV, Segmentation fault.", "#0  0x00007fff in ?? () from /lib/libigc.so.2"),
+        (("Program received signal SIGSEGV", "#0  0x00007fff in ?? () from /lib/libigc.so.2"),
          "crash-in-library", "GPU driver's compiler"),
     ],
 )  # fmt: skip
