@@ -16,7 +16,9 @@ A rule is a literal message of a known program, with the file and release in whi
 one](../how-to/add-a-rule.md)). What varies in the message is read and used: names, versions, sizes.
 Nothing is guessed from resemblance. A rule of a family (a header, a library, a symbol, a module, a package
 of CMake, an error of the system, a result code of the runtime) has a row for each value whose owner is
-known; for any other value it is possible at most. If no rule fits, explain says that the cause is not
+known; for any other value it is possible at most. Rules of the family *by-kind* know the form of an error
+alone (whose file the compiler rejects, in whose code a traceback ends): they are possible, and only for a
+first error of which no other rule says anything. If no rule fits, explain says that the cause is not
 known, and shows the first error with its context, what to search for (without paths, user names and
 numbers) and the command that writes a report for others.
 
@@ -38,6 +40,8 @@ it took a step. After the end of a good run (a status of 0, steps, "Build succee
 What complains beside a process that was killed, or could not write, is possible at most: it saw half a file.
 If no rule knows the first error and its message names a setting, an option or a package that is missing, that
 is shown as possible; messages that name a harmful command, or only how to see more, do not count.
+In an excerpt of at most eight lines without any error, the line that only says what is not so (not
+supported, denied, a mismatch) is the first error.
 
 Numbers of results (of Unified Runtime, OpenCL, Level Zero with and without 0x, ocloc) are read as the
 names that they stand for. Where a download failed, the command asks the server that the log names, no other.

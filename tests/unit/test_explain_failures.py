@@ -210,7 +210,7 @@ NONE = "ERROR: Could not find a version that satisfies the requirement"
         (("RuntimeError: Native API failed. Native API returns: -996 (Function exists)",
           'invalid_kernel("uses-fp64-math")'), ("fp64-not-supported", "certain")),
         (("RuntimeError: No kernel named _ZTSx was found -46 (PI_ERROR_INVALID_KERNEL_NAME)",),
-         ("kernel-not-in-program", "likely")),
+         ("kernel-not-in-program", "possible")),
         (("ImportError: libmkl_sycl.so.3: cannot open shared object file: No such file or directory",),
          ("library-not-found", "certain")),
         (("ERROR: Ignored the following versions that require a different python version: 1.2 Requires",
@@ -254,7 +254,7 @@ NONE = "ERROR: Could not find a version that satisfies the requirement"
         (("ImportError: libsycl.so.8: cannot open shared object file", *["ok"] * 13,
           "a.cpp:1:2: error: frobs", "exit code: 1"), ("libsycl-not-found", "certain")),
         (("a.cpp:1:2: error: frobs", *["ok"] * 13, "No module named 'pkg_resources'", "exit code: 1"),
-         ("module-not-found", "possible")),
+         ("compiler-rejects", "possible")),
         (("The device does not have the ext_intel_free_memory aspect -33 (PI_ERROR_INVALID_DEVICE)",),
          ("kernel-incompatible-with-devices", "certain")),
     ],
@@ -340,12 +340,73 @@ def test_the_command_asks_the_server_that_failed() -> None:
     assert "git.example.org" in ssh.title
 
 
+FRAME = '  File "{}", line 7, in forward'
+OWN, TORCH, PACKAGE = map(
+    FRAME.format, ("/w/train.py", "/v/site-packages/torch/a.py", "/v/site-packages/frob/a.py")
+)
+
+
+@pytest.mark.parametrize(
+    ("lines", "rule", "told"),
+    [
+        (("/w/third_party/torch-xpu-ops/src/a.cpp:3:4: error: frobs",), "compiler-rejects", "torch-xpu-ops"),
+        (("/usr/include/frob.h:3:4: error: frobs",), "compiler-rejects", "header of the system"),
+        (("/w/app/a.cpp:3:4: fatal error: frobs",), "compiler-rejects", "project that is built"),
+        (("CMake Error at a/b.cmake:3 (message):", "  The frob is old."), "cmake-stops", "check something"),
+        ((OWN, TORCH, "ValueError: frobs"), "raised-in-python", "PyTorch itself"),
+        ((TORCH, OWN, "ValueError: frobs"), "raised-in-python", "program's own code"),
+        ((OWN, PACKAGE, "frob.FrobError: no"), "raised-in-python", "an installed package"),
+        (("FAILED: a.o", "frob -c a.cpp", "ninja: build stopped: subcommand failed."),
+         "reason-not-shown", "(a.o)"),
+        (("xe 0000:03:00.0: [drm] *ERROR* GT0: frob: -EIO",), "kernel-driver-reports", "driver failed"),
+        (("Program received signal SIGSEGV", "#0  0x00007fff in ?? () from /lib/libigc.so.2"),
+         "crash-in-library", "GPU driver's compiler"),
+    ],
+)  # fmt: skip
+def test_the_kind_of_an_error_is_said_where_its_cause_is_not_known(
+    lines: Iterable[str], rule: str, told: str
+) -> None:
+    best = explained(*lines).findings[0]
+    assert (best.id, best.confidence) == (rule, "possible")
+    assert told in best.cause
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        # A known cause is enough, here or in the lines of the same error;
+        (OWN, "NotImplementedError: The operator 'aten::x' is not currently implemented for the XPU device"),
+        ("a.cpp:1:2: error: undefined reference to `MPI_Init'",),
+        # what follows the first error has no kind of its own.
+        ("icpx: frobs", "ImportError: libsycl.so.8: cannot open shared object file", "ValueError: no", OWN),
+    ],
+)
+def test_a_kind_gives_way_to_a_cause(lines: Iterable[str]) -> None:
+    found = explained(*lines).findings
+    assert found
+    assert not [item.id for item in found if item.family == "by-kind"]
+
+
+def test_an_excerpt_may_have_an_error_that_a_long_log_has_not() -> None:
+    line = "frob is not supported on this device"
+    assert explained(line).first_error.kind == "remark"
+    assert explained(line, *SKIPPED).first_error is None
+    assert explained("WARNING: Failed to query frob").first_error is None
+
+
+def test_a_relative_path_is_named_whole() -> None:
+    best = explained("error: [Errno 2] No such file or directory: '../frob/version.txt'").findings[0]
+    assert best.title.endswith(" ../frob/version.txt")
+    assert "ls -ld ../frob/version.txt;" in best.next_command
+
+
 INSIDE = "ImportError: cannot import name 'x' from 'torch.frob' (/v/site-packages/torch/frob.py)"
 
 
 def test_files_of_one_installed_package_are_of_one_release() -> None:
     inside = '  File "/v/site-packages/torch/a.py", line 3, in <module>'
-    assert says('  File "/v/app/main.py", line 1, in <module>', inside, INSIDE) == {}
+    found = says('  File "/v/app/main.py", line 1, in <module>', inside, INSIDE)
+    assert found == {"raised-in-python": "possible"}
     outside = '  File "/v/app/main.py", line 1, in <module>'
     assert "python-interface-differs" in says(inside, outside, INSIDE)
 

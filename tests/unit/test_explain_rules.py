@@ -51,7 +51,8 @@ def line_of(message: Message, rule: Rule) -> str:
             return place[3].split("|")[0]
         return code if place[1] == rule.by and place[2] != "#" else "7" if place[2] == "#" else f"w{place[1]}"
 
-    text = re.sub(r"\{([a-z_]*)([#*]?)\}|<([^<>]*\|[^<>]*)>", value, message.text.removeprefix("^"))
+    place = r"\{([a-z_]*)([#*]?)\}|<(?:[a-z]+:)?([^<>]*\|[^<>]*)>"
+    text = re.sub(place, value, message.text.removeprefix("^"))
     return (text if message.text.startswith("^") else f"x {text}") + ("x" if text.endswith(" ") else "")
 
 
@@ -74,7 +75,10 @@ def test_each_message_is_found_wherever_it_stands(rule: Rule) -> None:
             near = [line.replace(f"w{name}", "0.5 GiB").replace(f"w{other}", "0.1 GiB") for line in near]
         before = "RuntimeError: it ended" if rule.beside else "before"
         log = "\n".join([before, *near, text, "Error: it ended", ""]).encode()
-        found = explain_stream(io.BytesIO(log), Circumstances(facts=facts)).findings
+        answer = explain_stream(io.BytesIO(log), Circumstances(facts=facts))
+        found = answer.findings
+        if rule.family == "by-kind" and answer.first_error and answer.first_error.line != 2 + len(near):
+            continue  # the kind is that of the first error, of which this line is only a part
         at = [item for item in found if item.id == rule.id]
         assert at or any(item.line == 2 + len(near) for item in found), text
         if not rule.general and at:
@@ -245,7 +249,7 @@ def test_a_rule_that_is_surer_than_its_cause_is_refused(
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
 def test_no_text_has_a_hole(rule: Rule) -> None:
-    near = {name for message in rule.near for name in re.findall(r"\{([a-z_]+)[#*]?\}", message.text)}
+    near = {name for message in rule.near for name in re.findall(r"[{<]([a-z_]+)[#*]?[}:]", message.text)}
     for message in rule.says:
         hit = message.pattern.search(line_of(message, rule))
         assert hit

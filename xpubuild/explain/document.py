@@ -22,6 +22,8 @@ _DOCTOR = "xpubuild doctor "
 _MOST_FINDINGS = 5
 #: How many lines above the first error the reason for it may stand.
 _ABOVE = 3
+#: The family of rules that know the kind of an error and not its cause.
+_BY_KIND = "by-kind"
 #: Facts of a log whose packages are of a distribution.
 _OF_LOG = "log-of-"
 _PLACE = re.compile(r"\{([a-z_]+)\}")
@@ -127,7 +129,9 @@ def finding(match: Match, system: System, known: Circumstances, limit: Sure = "c
         sure = "certain"
     elif results and all(result == "ok" for result in results.values()):
         decided, sure = next(iter(results)), "possible"
-    words = {"what": what, **{name: text.strip(".,;:'\"") for name, text in match.words.items()}}
+    # A dot at the beginning is of a path.
+    given = {name: text.strip(",;:'\"").rstrip(".,;:'\"") for name, text in match.words.items()}
+    words = {"what": what, **given}
     line = _filled(command_for(command, system), {name: _quoted(text) for name, text in words.items()}, "")
     if known.recipe:
         line = line.replace(_DOCTOR, f"{_DOCTOR}--recipe {shlex.quote(known.recipe)} ")
@@ -189,7 +193,11 @@ def _ranked(
             continue
         place = item.line != first, not match.is_error, abs(item.line - first) > NEAR, item.line
         kept.append(((_rank(item), apart, match.general, *place), item))
-    return tuple(item for _, item in sorted(kept, key=lambda entry: entry[0])[:_MOST_FINDINGS])
+    ranked = [item for _, item in sorted(kept, key=lambda entry: entry[0])]
+    # What the kind alone says is for a first error of which nothing else is known.
+    known = any(item.family != _BY_KIND and -_ABOVE <= item.line - first <= NEAR for item in ranked)
+    fit = [item for item in ranked if item.family != _BY_KIND or (item.line == first and not known)]
+    return tuple(fit[:_MOST_FINDINGS])
 
 
 def explain_file(path: Path, known: Circumstances | None = None) -> Explanation:
@@ -208,11 +216,10 @@ def explain_stream(stream: Reader, known: Circumstances | None = None) -> Explan
 
 def list_document() -> dict[str, Any]:
     """Return the ``xpubuild.explain-rules/1`` document: all rules by family and id."""
-    entries = sorted(shipped_rules().rules, key=lambda item: (item.family, item.id))
     listed = [
         {**{name: getattr(item, name) for name in ("id", "family", "title", "fatal")},
          "messages": [message.text for message in item.says], "sources": list(item.sources),
          "confidence": min((row.sure or item.sure for row in item.rows.values() or (item,)), key=ORDER.index)}
-        for item in entries
+        for item in sorted(shipped_rules().rules, key=lambda item: (item.family, item.id))
     ]  # fmt: skip
     return {"schema": "xpubuild.explain-rules/1", "rules": listed}

@@ -11,9 +11,8 @@ from xpubuild.explain.normalise import undrawn
 from xpubuild.frozen import frozen
 from xpubuild.safe_yaml import read_yaml
 
-_BEFORE = 3
-_AFTER = 8
-_TEXT = 1000
+#: Lines before and after an error that are shown, characters of a line.
+_BEFORE, _AFTER, _TEXT = 3, 8, 1000
 #: How far the output of a command may be from the line in which ninja announces that it failed.
 _OF_NINJA = 40
 #: How many lines before a traceback or the report of a failed command the reason for it may stand.
@@ -31,9 +30,11 @@ _TRANSFERS = frozenset({"git", "curl", "pip", "uv", "docker", "apt", "dnf", "con
 _CAUGHT = frozenset({"python", "tool", "runtime", "distributed", "shell"})
 
 
-_HARMLESS, _STOPS, _FRAME, CALM = (
-    re.compile("|".join(_FORMS[name]), re.IGNORECASE) for name in ("harmless", "stops", "frames", "calm")
+_HARMLESS, _STOPS, _FRAME, CALM, _REMARK = (
+    re.compile("|".join(_FORMS[name]), re.I) for name in ("harmless", "stops", "frames", "calm", "remarks")
 )
+#: In a log of so few lines, an excerpt, a line that only says what is not so can be the error.
+SHORT, REMARK = 8, "remark"
 #: Steps of a training; steps of a build or a server; the end of a transfer or an installation.
 MARKS = re.compile(
     "|".join(f"(?P<{name}>{'|'.join(texts)})" for name, texts in _FORMS["marks"].items()).encode(),
@@ -109,19 +110,21 @@ class FirstErrorSearch:
             self._complaint = _found(_kind(weak), line, text) if weak else self._complaint
         if text.startswith("Traceback (most"):
             self.note(line, "python")
+        elif _REMARK.search(text):
+            self.note(line, REMARK)
         return False
 
     def note(self, line: Line, kind: str = "tool") -> None:
         """Remember a line that a rule knows, or that heads an error which is missing."""
         text = undrawn(line.text)
-        self._noted = self._noted or (None if _HARMLESS.match(text) else _found(kind, line, text))
+        if (self._noted is None or self._noted.kind == REMARK != kind) and not _HARMLESS.match(text):
+            self._noted = _found(kind, line, text)
 
     def stops(self, line: Line) -> bool:
         """Return whether a line that ``consider`` takes for no error shows that a run ended badly."""
         text = undrawn(line.text)
-        if _HARMLESS.match(text) or CALM.search(text):
-            return False
-        return bool(_STOPS.search(text) or (self._errors and _WRAPPER_RULES.match(text)))
+        quiet = _HARMLESS.match(text) or CALM.search(text)
+        return not quiet and bool(_STOPS.search(text) or (self._errors and _WRAPPER_RULES.match(text)))
 
     def result(
         self, overcome: Callable[[int, bool], bool], went_on: Callable[[int, int], bool]

@@ -32,7 +32,7 @@ Sure = typing.Literal["certain", "likely", "possible"]
 #: Surest first.
 ORDER: tuple[Sure, ...] = typing.get_args(Sure)
 
-_PLACE = re.compile(r"\{([a-z_]*)([#*]?)\}|<([^<>]*\|[^<>]*)>")
+_PLACE = re.compile(r"\{([a-z_]*)([#*]?)\}|<(?:([a-z]+):)?([^<>]*\|[^<>]*)>")
 _SHAPES = {"": r"[^\s',;)\]]{1,200}", "#": r"-?\d[\d.]{0,18}", "*": r".{1,300}"}
 _SHORTEST = 5
 #: A cause that is surer than possible is one: none of these words is in its text.
@@ -43,7 +43,8 @@ _SIZE = re.compile(r"([\d.]+) ?([KMGT]?)i?B?")
 @frozen
 class Message:
     """A message of a program: literal text, with ``{name}`` for a word that varies, ``{name#}`` for a number,
-    ``{name*}`` for any text, ``<a|b>`` for one of several; ``^`` is the beginning of the line."""
+    ``{name*}`` for any text, ``<a|b>`` for one of several, ``<name:a|b>`` for one that is read; ``^`` is the
+    beginning of the line."""
 
     text: str
 
@@ -64,8 +65,8 @@ class Message:
 
 
 def _shape(place: re.Match[str], last: bool) -> str:
-    if place[3]:
-        return f"(?:{'|'.join(map(re.escape, place[3].split('|')))})"
+    if place[4]:
+        return f"({f'?P<{place[3]}>' if place[3] else '?:'}{'|'.join(map(re.escape, place[4].split('|')))})"
     shape = _SHAPES[place[2]] + ("" if last or place[2] == "#" else "?")
     return f"(?P<{place[1]}>{shape})" if place[1] else shape.replace("{1,", "{0,")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from xpubuild.errors import UsageError
 from xpubuild.explain.blocks import Reader, blocks
-from xpubuild.explain.forms import CALM, MARKS, STEMS, FirstError, FirstErrorSearch
+from xpubuild.explain.forms import CALM, MARKS, REMARK, SHORT, STEMS, FirstError, FirstErrorSearch
 from xpubuild.explain.line import Line
 from xpubuild.explain.normalise import canonical
 from xpubuild.explain.prefilter import Prefilter
@@ -111,15 +111,11 @@ class Scanner:
         self._shapes.clear()
         self._lines = _MOST_LINES
         self._examine(flat, 0 if self._left <= 0 else self._done, len(flat), self._all)
-        matches = [match for found in self._matches.values() for match in found]
-        return Outcome(
-            self._first.result(self._overcome, self._went_on),
-            tuple(sorted(matches, key=lambda match: match.line)),
-            frozenset(self._facts),
-            self._number - 1 + self._buffer.count(b"\n"),
-            self._failed,
-            self._marks,
-        )
+        matches = sorted((hit for hits in self._matches.values() for hit in hits), key=lambda hit: hit.line)
+        first = self._first.result(self._overcome, self._went_on)
+        lines = self._number - 1 + self._buffer.count(b"\n")
+        first = None if first and first.kind == REMARK and lines > SHORT else first
+        return Outcome(first, tuple(matches), frozenset(self._facts), lines, self._failed, self._marks)
 
     def _overcome(self, line: int, tried_again: bool) -> bool:
         """Whether what failed at a line was done after all, or a run went on and nothing failed later."""
@@ -203,11 +199,10 @@ class Scanner:
     def _fitting(self, rule: Rule, message: Message, line: Line, text: str) -> dict[str, str] | None:
         """Return the words of a message if its rule fits."""
         found = message.pattern.search(text)
-        if not found or any(match.line == line.number for match in self._matches.get(rule.id, ())):
+        known = any(match.line == line.number for match in self._matches.get(rule.id, ()))
+        if not found or known or any(item.pattern.search(text) for item in rule.unless):
             return None
         words = {name: value for name, value in found.groupdict().items() if value}
-        if any(item.pattern.search(text) for item in rule.unless):
-            return None
         if rule.near or rule.unless_near:
             around = [text, *map(canonical, line.before(NEAR)), *map(canonical, line.after(NEAR))]
             seen = [hit for item in rule.near for other in around if (hit := item.pattern.search(other))]
@@ -218,7 +213,7 @@ class Scanner:
                 return None
             # The nearest line before it counts.
             words = {**{k: v for hit in reversed(seen) for k, v in hit.groupdict().items() if v}, **words}
-        if value := words.get(rule.by, "").strip(".,:;"):
+        if value := words.get(rule.by, "").rstrip(".,:;").lstrip(",:;"):
             words[rule.by] = rule.codes.get(value.lower(), value)
         if rule.transfer:
             # The server that failed: of the message, of its line, of the lines around it.
