@@ -146,5 +146,8 @@ def _given(suite: str, *, no_gpu: bool) -> list[str]:
     for name in (*_OF_OPERATORS, *_OF_NODES, "data", "baseline", "require"):
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
             value = context.params[name]
-            words += [f"--{name}", ",".join(value) if isinstance(value, tuple) else str(value)]
+            words += [
+                f"--{name}",
+                ",".join(value) if isinstance(value, tuple) else f"{value}".removesuffix(".0"),
+            ]
     return words
