@@ -28,10 +28,12 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
 
 def verified(two: Slurm, torch: TorchEnv, folder: Path, *more: str) -> dict[str, Any]:
     """Run the check in a job of two nodes, and return its result."""
-    words = (sys.executable, "-m", "xpubuild", "verify", "--python", torch.python, "--device", "cpu")
-    words = (*words, "--suite", "distributed", "--nodes", "2", "--only", "distributed.nodes", *more)
-    script = folder / "job.sh"
-    command = shlex.join(map(str, (*words, "--output", folder / "result.json")))
+    words = (
+        sys.executable, "-m", "xpubuild", "verify", "--python", torch.python, "--device", "cpu",
+        "--suite", "distributed", "--nodes", "2", "--only", "distributed.nodes", *more,
+        "--output", folder / "result.json",
+    )  # fmt: skip
+    script, command = folder / "job.sh", shlex.join(map(str, words))
     script.write_text(f"#!/bin/bash\n{command} >{shlex.quote(str(folder / 'log'))} 2>&1 || :\n")
     two.call("sbatch", "--wait", "--nodes=2", "--ntasks-per-node=1", "--output=/dev/null", str(script))
     assert (folder / "result.json").exists(), (folder / "log").read_text()

@@ -169,12 +169,13 @@ def for_python(choice: Choice, python_version: str) -> Choice:
     Raises:
         UnsatisfiableError: it was asked for by name.
     """
-    gone = set()
+    gone = set[str]()
     for name in choice.components:
         component = choice.component(name)
         if component.instead_of is not None and component.requirements is not None:
             text = requirement_file(choice.loaded, component.requirements).read_text("utf-8")
-            gone |= set() if component.dist in dict(pinned(text, python_version)) else {name}
+            if component.dist not in dict(pinned(text, python_version)):
+                gone.add(name)
     for name in gone.intersection(choice.options.with_):
         other = choice.component(name).instead_of
         raise UnsatisfiableError(
