@@ -151,7 +151,8 @@ def _components(options: Options, recipe: Recipe, device: Device) -> tuple[str, 
     ordered: list[str] = []
     while waiting:
         ready = [name for name in waiting if all(need in ordered for need in recipe.components[name].needs)]
-        ordered.extend(ready)
+        # What cannot be had fails in minutes, not after hours.
+        ordered.extend(sorted(ready, key=lambda name: recipe.components[name].kind != "wheel"))
         waiting = [name for name in waiting if name not in ready]
     return tuple(ordered)
 
