@@ -46,6 +46,13 @@ components:
     source: {{url: "@URL@/triton.git", ref: release/3.8, commit: {OLD}}}
     build:
       archives: {{json: null, llvm: {{url: "https://example.invalid/l.zip", commit: {OLD}}}}}
+  triton-wheel:
+    kind: wheel
+    dist: triton-xpu
+    version: 3.8.0
+    requirements: requirements/triton-xpu-3.8.0.txt
+    instead_of: triton
+    optional: true
   vision:
     version: 0.30.0
     requires: [torch==9.8.0]
@@ -123,8 +130,9 @@ def test_a_patch_of_a_line(world: World, xpubuild: Xpubuild, tmp_path: Path) -> 
         "vision.version": "0.30.2",
     }
     assert all(item["changed"] for item in document["proposals"])
-    (told,) = document["open"]
+    told, wheel = document["open"]
     assert told.startswith("components.triton.build.archives.llvm.url: cmake/llvm-hash.txt says e1e1")
+    assert wheel == "components.triton-wheel: hashes of other wheels than 3.8.0 are not known"
     # What is written is a recipe, with everything that follows from the pins.
     assert file.read_text() == document["text"]
     recipe = load(str(file)).recipe
@@ -132,6 +140,7 @@ def test_a_patch_of_a_line(world: World, xpubuild: Xpubuild, tmp_path: Path) -> 
     assert [item.commit or item.ref for item in torch.source.configure_time] == [world.ops, "v0.9"]
     assert torch.build.env["PYTORCH_BUILD_VERSION"] == "9.8.1"
     assert triton.source.ref is None
+    assert "triton-wheel" not in recipe.components
     assert vision.requires == ["torch==9.8.1"]
     env = vision.build.env
     assert (env["BUILD_VERSION"], env["PYTORCH_VERSION"], env["FORCE_CUDA"]) == ("0.30.2", "9.8.1", 0)

@@ -57,6 +57,33 @@ def test_vector_functions_are_set_up_by_one_thread_before_any_check(target: Targ
         assert first == f"aten.{name}.default 16"
 
 
+#: Starts ranks as srun does, on nodes that it makes up.
+LAUNCHER = """\
+import os, subprocess, sys
+ranks, each = map(int, sys.argv[1:3])
+def job(rank):
+    own = {"SLURM_PROCID": rank, "SLURM_LOCALID": rank % each, "SLURMD_NODENAME": f"n{rank // each}"}
+    return subprocess.Popen(sys.argv[3:], env={**os.environ, **{name: str(own[name]) for name in own}})
+sys.exit(max(job.wait() for job in [job(rank) for rank in range(ranks)]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("each", "status", "detail"),
+    [
+        ("{ppn}", "pass", "ranks: 2 on n0, 2 on n1"),
+        ("{ranks}", "fail", "instead of 2 ranks on each of 2 nodes: 4 on n0"),
+    ],
+)
+def test_ranks_on_nodes_of_a_launcher(target: Target, each: str, status: str, detail: str) -> None:
+    launcher = target.work / "launcher.py"
+    launcher.write_text(LAUNCHER)
+    options = {"nodes": "2", "launcher": f"{target.env.python} {launcher} {{ranks}} {each}"}
+    target.env.environ["MASTER_ADDR"] = "127.0.0.1"
+    check = by_id(target.verify("distributed.nodes", options=options))["distributed.nodes"]
+    assert (check.status, detail in check.detail) == (status, True), check
+
+
 #: More than half of the suite's time on a CPU, run on demand. Each has a smaller sibling that always runs:
 #: resnet50 in other types, what else inductor compiles, other workloads and large tensors. The training steps
 #: are of the suite smoke, which tests/e2e/test_quickstart.py runs whole.

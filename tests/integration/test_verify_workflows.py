@@ -116,10 +116,10 @@ _LOUDER = (
 
 
 def test_every_check_of_the_workflows_can_be_made_to_fail() -> None:
-    """By a mutation, or by an environment of this module."""
+    """By a mutation, by an environment of this module, or by a launcher (test_verify_suite.py)."""
     groups = {"compile", "model", "workloads", "profiler", "distributed", "speed", "image"}
     checks = {check.id for check in list_checks() if check.group in groups}
-    assert checks - {mutation["check"] for mutation in load()} == {"image.linkage"}
+    assert checks - {mutation["check"] for mutation in load()} == {"image.linkage", "distributed.nodes"}
 
 
 def library(path: Path, source: str, *words: str) -> None:

@@ -17,7 +17,7 @@ from urllib.parse import quote
 from support.data_files import DATA, dumped, placed
 from support.releases import recipe_of
 from xpubuild.engine.model import Command, Plan, Step
-from xpubuild.install.choose import check_host, choose
+from xpubuild.install.choose import check_host, choose, for_python
 from xpubuild.install.options import Options
 from xpubuild.install.planner import make_plan
 from xpubuild.install.rehearse import planned
@@ -96,9 +96,11 @@ def target_for(
 
 def known_target(choice: Choice, **facts: Any) -> Target:
     """Return the target of a choice on a made-up host, compared with the recipe."""
+    version = facts.get("python_version", "3.12.4")
+    choice = for_python(choice, version)
     known: dict[str, Any] = {
         "python": "/usr/bin/python3.12",
-        "python_version": "3.12.4",
+        "python_version": version,
         "compilers": Compilers("/usr/bin/gcc", "/usr/bin/g++", "13.2.0", {"cc": "gcc 13.2.0"}, "gcc"),
         "jobs": 6,
         "jobs_reason": "asked for",

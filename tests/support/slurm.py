@@ -1,4 +1,7 @@
-"""A Slurm of one node on this machine, with a build and a verify partition: the real daemons, as root."""
+"""A Slurm on this machine, with a build and a verify partition: the real daemons, as root.
+
+Each of several nodes is a daemon of its own.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,6 @@ _CONFIGURATION = """\
 ClusterName=xpubuild
 SlurmctldHost={host}(127.0.0.1)
 SlurmctldPort={ports[0]}
-SlurmdPort={ports[1]}
 SlurmUser=root
 AuthType=auth/munge
 AuthInfo=socket={munge}
@@ -28,20 +30,24 @@ TaskPlugin=task/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool
+SlurmdSpoolDir={folder}/spool-%n
 SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd.pid
+SlurmdPidFile={folder}/slurmd-%n.pid
 SlurmctldLogFile={folder}/slurmctld.log
-SlurmdLogFile={folder}/slurmd.log
+SlurmdLogFile={folder}/slurmd-%n.log
 SchedulerParameters=sched_interval=1,bf_interval=1,sched_min_interval=0
 SlurmdParameters=config_overrides
 KillWait=10
 SlurmdTimeout=10
 ReturnToService=2
-NodeName={host} NodeAddr=127.0.0.1 CPUs=2 RealMemory=1000 Feature=lts2350,lts2523 State=UNKNOWN
-PartitionName=build Nodes={host} Default=YES State=UP OverSubscribe=NO
-PartitionName=verify Nodes={host} State=UP
+{nodes}
+PartitionName=build Nodes=ALL Default=YES State=UP OverSubscribe=NO
+PartitionName=verify Nodes=ALL State=UP
 """
+_NODE = (
+    "NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=2 RealMemory=1000"
+    " Feature=lts2350,lts2523 State=UNKNOWN"
+)
 _START_S, _STOP_S = 90.0, 30.0
 
 
@@ -51,7 +57,7 @@ class Slurm:
 
     folder: Path
     environment: dict[str, str]
-    host: str
+    names: tuple[str, ...]
     stack: contextlib.ExitStack
     node: subprocess.Popen[bytes] | None = None
 
@@ -65,13 +71,14 @@ class Slurm:
         return {row[2]: (row[0], row[1]) for row in rows}
 
     def start_node(self) -> None:
-        """Start the daemon of the node, and wait until it takes jobs."""
+        """Start the daemons of the nodes, and wait until all take jobs."""
         conf = self.environment["SLURM_CONF"]
-        self.node = _daemon(self.stack, self.folder, "slurmd", "-D", "-N", self.host, "-f", conf)
-        _wait(lambda: "idle" in _state(self) or "alloc" in _state(self) or "mix" in _state(self), "node")
+        for name in self.names:
+            self.node = _daemon(self.stack, self.folder, "slurmd", "-D", "-N", name, "-f", conf)
+        _wait(lambda: _ready(self) == len(self.names), "node")
 
     def kill_node(self) -> None:
-        """Kill the daemon of the node; what runs there goes on."""
+        """Kill the daemon of the last node; what runs there goes on."""
         assert self.node
         self.node.kill()
         self.node.wait()
@@ -86,11 +93,11 @@ class Slurm:
 
 
 @contextlib.contextmanager
-def slurm(folder: Path, more: Mapping[str, str] | None = None) -> Iterator[Slurm]:
+def slurm(folder: Path, more: Mapping[str, str] | None = None, nodes: int = 1) -> Iterator[Slurm]:
     """Run Slurm in a folder until the block ends; ``more`` are variables of the clients."""
     host = socket.gethostname().partition(".")[0]
-    for name in ("state", "spool"):
-        (folder / name).mkdir(parents=True)
+    names = (host,) if nodes == 1 else tuple(f"node{number}" for number in range(nodes))
+    (folder / "state").mkdir(parents=True)
     folder.chmod(0o755)
     key = folder / "munge.key"
     key.write_bytes(os.urandom(128))
@@ -101,8 +108,11 @@ def slurm(folder: Path, more: Mapping[str, str] | None = None) -> Iterator[Slurm
         short = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="munge-", dir="/tmp")))
         short.chmod(0o755)
         munge = short / "socket"
-        conf.write_text(_CONFIGURATION.format(host=host, ports=_free_ports(2), munge=munge, folder=folder))
-        found = Slurm(folder, {"SLURM_CONF": str(conf), **(more or {})}, host, stack)
+        ports = _free_ports(1 + nodes)
+        pairs = zip(names, ports[1:], strict=True)
+        rows = "\n".join(_NODE.format(name=name, host=host, port=port) for name, port in pairs)
+        conf.write_text(_CONFIGURATION.format(host=host, ports=ports, munge=munge, folder=folder, nodes=rows))
+        found = Slurm(folder, {"SLURM_CONF": str(conf), **(more or {})}, names, stack)
         words = ["--foreground", "--force", f"--socket={munge}", f"--key-file={key}"]
         words += [f"--{name}={folder}/munge.{name}" for name in ("pid-file", "log-file", "seed-file")]
         _daemon(stack, folder, "munged", *words)
@@ -117,11 +127,12 @@ def slurm(folder: Path, more: Mapping[str, str] | None = None) -> Iterator[Slurm
                 found.wait_until_empty(_STOP_S)
 
 
-def _state(found: Slurm) -> str:
+def _ready(found: Slurm) -> int:
     try:
-        return found.call("sinfo", "-h", "-o", "%T")
+        states = found.call("sinfo", "-h", "-N", "-p", "build", "-o", "%T").split()
     except subprocess.CalledProcessError:
-        return ""
+        return 0
+    return sum(state.startswith(("idle", "alloc", "mix")) for state in states)
 
 
 def _wait(there: Callable[[], bool], what: str) -> None:

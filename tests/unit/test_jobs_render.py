@@ -68,8 +68,8 @@ def test_directives_of_slurm() -> None:
     name, *rest = directives(script(found, "build"))
     assert re.fullmatch(r"--job-name=xb-2\.8-build-[0-9a-f]{12}", name)
     assert rest == [
-        "--nodes=1 --ntasks=1", "--requeue --open-mode=append", "--signal=B:USR1@600", "--partition=cpu",
-        "--account=chem", "--time=1-02:00:00", "--cpus-per-task=64", "--mem=240G",
+        "--nodes=1 --ntasks-per-node=1", "--requeue --open-mode=append", "--signal=B:USR1@600",
+        "--partition=cpu", "--account=chem", "--time=1-02:00:00", "--cpus-per-task=64", "--mem=240G",
     ]  # fmt: skip
     assert directives(script(found, "verify"))[3:] == [
         "--signal=B:USR1@300", "--partition=gpu", "--time=00:10:00", "--gres=gpu:1", "--constraint=max",
@@ -179,6 +179,7 @@ def test_the_matrix() -> None:
     rows, proofs = matrix_of(("recipes=2.8", "oneapi=/opt/a,/opt/b", "drivers=lts,new", "gpus=max1550:1"))
     assert rows == [{"recipe": "2.8", "oneapi_root": Path(root)} for root in ("/opt/a", "/opt/b")]
     assert proofs == (Proof("lts", "max1550:1"), Proof("new", "max1550:1"))
+    assert matrix_of(("recipes=2.8", "nodes=1,2"))[1] == (Proof(), Proof(nodes="2"))
 
 
 def test_one_build_is_proved_on_each_driver() -> None:
@@ -204,9 +205,43 @@ def test_one_build_is_proved_on_each_driver() -> None:
     assert "-l select=1:ngpus=1:driver=lts" in directives(script(pbs, "verify"))
 
 
+@pytest.mark.parametrize("scheduler", ["slurm", "pbs"])
+def test_a_proof_over_several_nodes(scheduler: Scheduler) -> None:
+    asked = replace(request(scheduler), proofs=(Proof("lts"), Proof("lts", nodes="4")))
+    files, jobs = files_of(asked), [job for job in jobs_of(asked) if job.kind == "verify"]
+    one, four = (files[f"jobs/{job.name}.sh"] for job in jobs)
+    assert [job.id for job in jobs] == ["2.8-lts", "2.8-lts-4nodes"]
+    many = {"slurm": "--nodes=4 --ntasks-per-node=1", "pbs": "-l select=4:ngpus=1:driver=lts"}[scheduler]
+    assert many in directives(four)
+    assert many.replace("=4", "=1", 1) in directives(one)
+    assert "--device xpu --suite distributed --nodes 4 --output" in four.replace(" \\\n ", "")
+    assert "--suite" not in one
+
+
+def test_several_nodes_work_in_a_folder_that_all_see(tmp_path: Path) -> None:
+    def place(nodes: str) -> str:
+        script = (
+            f'folder=$1 job=a-b kind=verify nodes={nodes}; . {fixed_script("job")}; work_in x; echo "$place"'
+        )
+        script = f"local_disk() {{ printf %s {tmp_path}/own; }}; {script}"
+        words = ["bash", "-c", script, "_", str(tmp_path / "all")]
+        return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+
+    assert place("1") == f"{tmp_path}/own/xb-{os.getuid()}-x"
+    assert place("2") == f"{tmp_path}/all/builds/x"
+
+
 @pytest.mark.parametrize(
     "words",
-    [("a", "b"), ("a", "recipes=2.8"), ("variants=full",), ("recipes=",), ("recipes=2.8", "drivers=a b")],
+    [
+        ("a", "b"),
+        ("a", "recipes=2.8"),
+        ("variants=full",),
+        ("recipes=",),
+        ("recipes=2.8", "drivers=a b"),
+        ("recipes=2.8", "nodes=0"),
+        ("recipes=2.8", "nodes=two"),
+    ],
 )
 def test_a_matrix_that_says_too_much_or_too_little(words: tuple[str, ...]) -> None:
     with pytest.raises(UsageError, match="--matrix cannot be used"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import sys
 from dataclasses import replace
 from functools import partial
@@ -25,6 +26,7 @@ from xpubuild.verify import baseline
 from xpubuild.verify.baseline import Baseline
 from xpubuild.verify.catalogue import select
 from xpubuild.verify.harness import run_suite
+from xpubuild.verify.launch import launched, of_the_job
 from xpubuild.verify.model import CheckResult, VerifyReport
 from xpubuild.verify.reports import failure, junit_report, require_places, write_reports
 from xpubuild.verify.suite import registry, triton_pairing
@@ -35,6 +37,38 @@ from xpubuild.verify.target import Target, resolve_target
 def told(error: XpuBuildError) -> tuple[Any, ...]:
     """Return all that the user reads of an error."""
     return (type(error), error.what, error.why, error.fix, tuple(error.commands), error.evidence)
+
+
+def test_ranks_on_other_nodes_are_started_by_the_batch_system_of_the_job() -> None:
+    assert launched(None, "aprun", {}) == {}
+    slurm = {"SLURM_JOB_ID": "7", "HOME": "/root", "PMI_RANK": "0"}
+    found = launched(2, None, slurm)
+    assert found["nodes"] == "2"
+    assert found["launcher"].startswith("srun --nodes={nodes} ")
+    assert launched(3, None, {"PBS_JOBID": "7"})["launcher"].startswith("mpiexec -n {ranks} ")
+    assert launched(2, "aprun -n {ranks}", slurm) == {"nodes": "2", "launcher": "aprun -n {ranks}"}
+    assert of_the_job(slurm) == {"SLURM_JOB_ID": "7", "PMI_RANK": "0"}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "launcher", "caller", "said"),
+    [
+        (1, None, {"PBS_JOBID": "7"}, "--nodes cannot be 1"),
+        (2.5, None, {"PBS_JOBID": "7"}, "--nodes cannot be 2.5"),
+        (2, None, {}, "needs a job"), (2, "srun {tasks}", {}, "--launcher cannot be 'srun {tasks}'"),
+    ],
+)  # fmt: skip
+def test_nodes_that_no_ranks_can_run_on(
+    nodes: float, launcher: str | None, caller: dict[str, str], said: str
+) -> None:
+    with pytest.raises(UsageError, match=re.escape(said)):
+        launched(nodes, launcher, caller)
+
+
+def test_nodes_are_for_the_suite_distributed(xpubuild: Xpubuild) -> None:
+    result = xpubuild("verify", "--python", sys.executable, "--nodes", "2")
+    assert result.status == 2
+    assert "has no effect without --suite distributed" in result.err
 
 
 DECIDING = {

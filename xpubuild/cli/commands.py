@@ -76,7 +76,8 @@ COMMANDS: Mapping[str, Command] = {
         f" offline {_ALL}", "checked"),
     "verify": Command("verify", "Test an installed PyTorch on the device.",
         "workspace python device stand-in suite no-gpu data operators minutes results"
-        " baseline update-baseline only skip require list junit output | Output: json quiet", "workspace"),
+        " nodes launcher baseline update-baseline only skip require list junit output | Output: json quiet",
+        "workspace"),
     "test": Command("develop", "Run PyTorch's own tests, and compare them with the accepted run.",
         "workspace python device stand-in source select accept junit | Output: json quiet", "tests"),
     "bisect": Command("develop", "Find the first commit with which a command fails.",

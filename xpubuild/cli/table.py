@@ -94,6 +94,9 @@ OPTIONS: Mapping[str, Option] = {
     "operators": O(NAMES, "Operators for the suite operators (default: all)."),
     "minutes": O(NUMBER, "Start no operator after N minutes; the most used run first.", "N"),
     "results": O(PATH, "Folder for the table of operators; what is in it is not run again."),
+    "nodes": O(NUMBER, "For the suite distributed, in a job: also run over N nodes.", "N"),
+    "launcher": O(TEXT, "Command that starts ranks there, with {nodes}, {ppn} and {ranks} (default: srun or"
+        " mpiexec).", "COMMAND"),
     "baseline": O(PATH, "Warn about lower speeds than in FILE; its operators must pass.", "FILE", of={
         "migrate": "Report only findings that are not in FILE."}),
     "update-baseline": O(FLAG, "Write the speeds or operators of this run to the --baseline file.", of={
@@ -254,7 +257,7 @@ TABLES: Mapping[tuple[str, ...], Mapping[str, Option]] = {
 _ONCE = "yes step repair list junit update-baseline here all caches stand-in bundle build"
 _ONCE += " write values prove accept module-default"
 _UNNAMED = "output root no-gpu source select data operators minutes results baseline require"
-_UNNAMED += " libtorch html tag sbom policy to torch patch sarif"
+_UNNAMED += " nodes libtorch html tag sbom policy to torch patch sarif"
 #: Never in a file: they ask for one deed, or answer for a person.
 DEEDS = frozenset((*_ONCE.split(), "dry-run", "json", "status.jobs",
     *(f"bisect.{name}" for name in ("good", "bad", "workspace"))))

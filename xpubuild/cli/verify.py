@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 SUITES_OF_BUNDLE = ("full", "speed")
 #: Options that the suite operators alone reads.
 _OF_OPERATORS = ("operators", "minutes", "results")
+#: Those of the suite distributed.
+_OF_NODES = ("nodes", "launcher")
 
 
 @options.command("verify")
@@ -44,6 +47,7 @@ def verify(
     """
     from xpubuild.engine.lock import require_free
     from xpubuild.verify import baseline as speeds
+    from xpubuild.verify.launch import launched, of_the_job
     from xpubuild.verify.reports import checks_document, failure, require_places, write_reports
     from xpubuild.verify.target import resolve_target
     from xpubuild.workspace.check import require_installed
@@ -53,10 +57,13 @@ def verify(
     given, quiet = _given(suite, no_gpu=no_gpu), options.speech().quiet
     if no_gpu:
         device, suite = "cpu", "image"
+    far = launched(of_checks["nodes"], of_checks["launcher"], os.environ)
     root = None if python else workspace_of(recipe, workspace)
     if root is not None:
         require_free(root)
     target = resolve_target(python, root, device, stand_in=stand_in)
+    if far:
+        target = replace(target, env={**of_the_job(os.environ), **target.env})
     earlier = speeds.before(baseline, update=update_baseline)
     results = of_checks["results"]
     require_places(output, junit, results and results / "operators.json")
@@ -65,7 +72,7 @@ def verify(
         "data": of_checks["data"], "operators": ",".join(of_checks["operators"]),
         "minutes": of_checks["minutes"],
         "results": results or (Layout(root).verify_operators if root else None),
-        "accepted": None if update_baseline else baseline, **own,
+        "accepted": None if update_baseline else baseline, **own, **far,
     }  # fmt: skip
     with options.interruptible() as cancel:
         if root is not None:
@@ -174,12 +181,17 @@ def _given(suite: str, *, no_gpu: bool) -> list[str]:
         raise click.UsageError("--update-baseline needs --baseline FILE")
     alone = suite == "operators" and not no_gpu
     foreign = {} if alone else dict.fromkeys(_OF_OPERATORS, "has no effect without --suite operators")
+    if suite != "distributed":
+        foreign |= dict.fromkeys(_OF_NODES, "has no effect without --suite distributed")
     image = "has no effect with --no-gpu, which runs the checks of an image"
     empty = {} if context.params["only"] else {"only": "is empty; name checks, or omit it"}
     options.refuse({**(dict.fromkeys(("stand-in", "suite"), image) if no_gpu else {}), **foreign, **empty})
     words = ["--stand-in"] if context.params["stand_in"] else []
-    for name in (*_OF_OPERATORS, "data", "baseline", "require"):
+    for name in (*_OF_OPERATORS, *_OF_NODES, "data", "baseline", "require"):
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
             value = context.params[name]
-            words += [f"--{name}", ",".join(value) if isinstance(value, tuple) else str(value)]
+            words += [
+                f"--{name}",
+                ",".join(value) if isinstance(value, tuple) else f"{value}".removesuffix(".0"),
+            ]
     return words

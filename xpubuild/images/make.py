@@ -27,7 +27,7 @@ from xpubuild.frozen import frozen
 from xpubuild.images.bases import base_named
 from xpubuild.images.program import REQUIREMENTS, own_wheel
 from xpubuild.images.stages import CACHE, CONTEXT, Format, ImageRequest, render
-from xpubuild.install.choose import choose
+from xpubuild.install.choose import choose, for_python
 from xpubuild.install.options import Options
 from xpubuild.install.patching import patch_file
 from xpubuild.install.release import refused
@@ -235,7 +235,7 @@ def rendered(options: Options, base_name: str, form: Format, xpubuild: Path | No
         )
     base, (what, own) = base_named(base_name), _program(xpubuild)
     loaded = load(options.recipe, options.with_)
-    choice = choose(options, loaded)
+    choice = for_python(choose(options, loaded), base.row["python"]["version"])
     shipped = all(folder.is_relative_to(recipes_dir()) for folder in loaded.folders)
     given: dict[str, str | Path] = {} if shipped else _recipe_files(choice)
     word = options.recipe if shipped else loaded.path.name

@@ -15,12 +15,13 @@ from xpubuild.recipe.choices import target_of
 from xpubuild.recipe.compatible_host import CMAKE_ID, of_host, oneapi_versions
 from xpubuild.recipe.constraints import solve
 from xpubuild.recipe.lint import placeholder_problems
-from xpubuild.recipe.load import component_files
-from xpubuild.recipe.model import Archive, LoadedRecipe, Recipe
+from xpubuild.recipe.load import component_files, requirement_file
+from xpubuild.recipe.model import Archive, Component, LoadedRecipe, Recipe
 from xpubuild.recipe.situation import Situation, Verdict
 from xpubuild.recipe.values import Target as Device
 from xpubuild.resources import docs_page
 from xpubuild.supply.git.worktree import find_git_dir
+from xpubuild.supply.requirements import pinned
 from xpubuild.workspace.layout import Layout
 from xpubuild.workspace.moved import place_of
 
@@ -115,8 +116,8 @@ def _components(options: Options, recipe: Recipe, device: Device) -> tuple[str, 
     asked = list(options.with_)
     for name in asked:  # it grows: a component is taken with what it needs
         asked += [need for need in recipe.components[name].needs if need not in asked]
-    possible = [name for name, item in recipe.components.items() if device in item.targets]
-    chosen = [name for name in possible if name in asked or not recipe.components[name].optional]
+    possible = {name: item for name, item in recipe.components.items() if device in item.targets}
+    chosen = [name for name in possible if name in asked or _by_default(recipe, possible[name], options)]
     waiting = [name for name in chosen if name not in options.without]
     for name in waiting:
         needs = recipe.components[name].needs
@@ -128,9 +129,40 @@ def _components(options: Options, recipe: Recipe, device: Device) -> tuple[str, 
     ordered: list[str] = []
     while waiting:
         ready = [name for name in waiting if all(need in ordered for need in recipe.components[name].needs)]
-        ordered.extend(ready)
+        # What cannot be had fails in minutes, not after hours.
+        ordered.extend(sorted(ready, key=lambda name: recipe.components[name].kind != "wheel"))
         waiting = [name for name in waiting if name not in ready]
     return tuple(ordered)
+
+
+def _by_default(recipe: Recipe, component: Component, options: Options) -> bool:
+    if component.instead_of is None:
+        return not component.optional
+    asked = component.instead_of in (*options.with_, *options.without)
+    return not asked and recipe.components[component.instead_of].optional
+
+
+def for_python(choice: Choice, python_version: str) -> Choice:
+    """Return the choice without what would be taken prebuilt by default, and is not there for this Python.
+
+    Raises:
+        UnsatisfiableError: it was asked for by name.
+    """
+    gone = set[str]()
+    for name in choice.components:
+        component = choice.component(name)
+        if component.instead_of is not None and component.requirements is not None:
+            text = requirement_file(choice.loaded, component.requirements).read_text("utf-8")
+            if component.dist not in dict(pinned(text, python_version)):
+                gone.add(name)
+    for name in gone.intersection(choice.options.with_):
+        other = choice.component(name).instead_of
+        raise UnsatisfiableError(
+            f"no wheel of {choice.component(name).dist} is known for Python {python_version}",
+            why=f"{choice.component(name).requirements} has none",
+            fix=f"build it from source with --with {other}, or use another Python",
+        )
+    return replace(choice, components=tuple(name for name in choice.components if name not in gone))
 
 
 def _switches(recipe: Recipe, name: str, variant: str | None) -> Mapping[str, str]:

@@ -30,7 +30,7 @@ from xpubuild.install.options import Options, is_lock
 from xpubuild.install.patching import with_patches
 from xpubuild.install.resolve import conda_lock_of, prepare, requirement_texts, resolve_commits
 from xpubuild.install.target import Target
-from xpubuild.machine.pythons import probe_python, resolve_python
+from xpubuild.machine.pythons import PATIENT_S, probe_python, resolve_python
 from xpubuild.recipe.choices import python_lines
 from xpubuild.recipe.load import load
 from xpubuild.supply.archives import archive_entry, file_name
@@ -100,7 +100,8 @@ def _target(options: Options, store: RepositoryStore) -> Target:
     asked = replace(options, mirror=store.cache, offline=store.offline)
     conda = conda_lock_of(replace(choice, options=asked))
     if conda is None:
-        version = probe_python(resolve_python(options.python, base_environment())).version
+        executable = resolve_python(options.python, base_environment())
+        version = probe_python(executable, deadline_s=PATIENT_S).version
     else:
         version = read_conda_lock(conda).python
     target = Target(

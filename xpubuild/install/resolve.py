@@ -25,7 +25,7 @@ from xpubuild.engine.process import Cancel
 from xpubuild.errors import FetchError, UnsatisfiableError, UsageError, XpuBuildError
 from xpubuild.install.build_compilers import build_compilers, compile_cache
 from xpubuild.install.build_jobs import capacity
-from xpubuild.install.choose import check_host, choose, for_gpus_here
+from xpubuild.install.choose import check_host, choose, for_gpus_here, for_python
 from xpubuild.install.kept import stores_of
 from xpubuild.install.options import Options, Resolved
 from xpubuild.install.patching import with_patches
@@ -92,6 +92,7 @@ def resolve(choice: Choice, host: HostReport, why: str = "", cancel: Cancel | No
     recipe, choice = choice.recipe, for_gpus_here(_with_local_mirror(choice, cancel), host)
     options, conda = choice.options, conda_lock_of(choice)
     python, version = _python(choice, host, conda)
+    choice = for_python(choice, version)
     compilers = choose_compilers(recipe.needs.gcc, caller=os.environ, system=host.os, known=host.compilers)
     gcc = compilers.cxx.version
     jobs, admission = capacity(choice, host, gcc)

@@ -26,7 +26,7 @@ _VERIFY = "verify"
 #: Key of a matrix -> the option that it is about.
 _LISTS = {"recipes": "recipe", "pythons": "python", "variants": "variant", "oneapi": "oneapi_root"}
 #: Keys of what builds are verified on.
-_PROOFS = {"drivers": "driver", "gpus": "gpus"}
+_PROOFS = {"drivers": "driver", "gpus": "gpus", "nodes": "nodes"}
 #: The options that decide what is built, and so what is fetched, as ``words_of`` has them.
 _WHAT = {"with_": ",", "without": ",", "target": "", "variant": "", "python": ""}
 #: The other options of a build that its jobs are given again.
@@ -193,6 +193,8 @@ def matrix_of(words: Sequence[str]) -> tuple[list[dict[str, Any]], tuple[Proof, 
             raise _wrong(f"'{word}' is no list")
         if bad := [name for name in names if key in _PROOFS and not WORD.fullmatch(name)]:
             raise _wrong(f"'{bad[0]}' is not one word, as the scheduler takes it")
+        if bad := [name for name in names if key == "nodes" and not re.fullmatch(r"[1-9]\d{0,4}", name)]:
+            raise _wrong(f"nodes={bad[0]} is no number of nodes")
         lists.setdefault(key, []).extend(names)
     if "recipes" not in lists:
         raise _wrong("it names no recipe")
@@ -213,5 +215,5 @@ def _wrong(why: str) -> UsageError:
     return UsageError(
         "--matrix cannot be used",
         why=why,
-        fix="pass lists: recipes=2.8,2.13, and of pythons, variants, oneapi, drivers or gpus",
+        fix="pass lists: recipes=2.8,2.13, and of pythons, variants, oneapi, drivers, gpus or nodes",
     )

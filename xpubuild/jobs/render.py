@@ -111,10 +111,20 @@ class Cell:
 
 @frozen
 class Proof:
-    """The node that a build is verified on: a driver and GPUs; "" for what ``Nodes`` say."""
+    """The nodes that a build is verified on: a driver and GPUs, "" for what ``Nodes`` say, and how many.
+
+    On two and more the suite distributed runs, over all of them.
+    """
 
     driver: str = ""
     gpus: str = ""
+    nodes: str = "1"
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Return what sets it apart from other proofs of a build."""
+        number = f"{self.nodes}nodes" if self.nodes != "1" else ""
+        return tuple(filter(None, (self.driver, self.gpus, number)))
 
 
 @frozen
@@ -131,8 +141,8 @@ class Job:
     @property
     def id(self) -> str:
         """Return what its results are about: of a verification, build and node."""
-        words = (self.cell.id, self.proof.driver, self.proof.gpus)
-        return "-".join(re.sub(r"[^A-Za-z0-9_.-]+", "_", word) for word in words if word)
+        words = (self.cell.id, *self.proof.words)
+        return "-".join(re.sub(r"[^A-Za-z0-9_.-]+", "_", word) for word in words)
 
 
 @frozen
@@ -161,8 +171,7 @@ def jobs_of(request: Request) -> tuple[Job, ...]:
 
     def add(job: Job, inputs: Sequence[str]) -> str:
         """Name a job with the digest of lock, step and folder, since results are there; return the name."""
-        node = filter(None, (job.proof.driver, job.proof.gpus))
-        text = "\0".join((job.kind, request.folder, request.mirror, *inputs, *node))
+        text = "\0".join((job.kind, request.folder, request.mirror, *inputs, *job.proof.words))
         digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:_DIGEST_CHARACTERS]
         # PBS allows 15 characters.
         short = request.scheduler == "pbs"

@@ -48,6 +48,8 @@ class _Bump:
     open: list[str] = field(default_factory=list)
     #: What the recipe then says to be unknown: key -> where it would be, and why it is not known.
     unknown: dict[str, tuple[str, str]] = field(default_factory=dict)
+    #: Components that are prebuilt for another release.
+    outdated: list[str] = field(default_factory=list)
 
     @property
     def same_line(self) -> bool:
@@ -111,9 +113,15 @@ def bump(wanted: str, store: RepositoryStore, checkout: Path | None = None) -> R
     if not found.same_line:
         found.open.append(f"needs, toolkits: as recipe {base.recipe.name} has them; no pin file states them")
     _triton(found, torch)
-    for name in base.recipe.components:
-        if name not in ("torch", "triton"):
+    for name, component in base.recipe.components.items():
+        of = found.proposals.get(f"components.{component.instead_of}.version")
+        if component.instead_of is None and name not in ("torch", "triton"):
             _companion(found, name)
+        elif component.instead_of is not None and (of is None or of["upstream"] != component.version):
+            found.outdated.append(name)
+            found.open.append(
+                f"components.{name}: hashes of other wheels than {component.version} are not known"
+            )
     return {
         "schema": "xpubuild.recipes-bump/1",
         "release": found.release,
@@ -299,6 +307,8 @@ def _values(found: _Bump) -> dict[str, Any]:
 def _recipe_text(found: _Bump) -> str:
     """Return a recipe with all pins, those that stay among them: what it extends may change, it does not."""
     base, values = found.base.recipe, _values(found)
+    for name in found.outdated:
+        values["components"][name] = None
     for key in found.unknown:
         _put(found, values, key, None)
         if key.endswith(".url"):  # of an archive; the rest is about the one at that URL

@@ -196,9 +196,10 @@ def _refusals(case: Case) -> Iterator[Reason]:
 
 
 def _losses(case: Case) -> Iterator[Lost]:
-    chosen = case.situation.components
-    for name, component in case.recipe.components.items() if chosen is not None else ():
-        if component.gives and name not in (chosen or ()) and case.situation.target in component.targets:
+    chosen, every = case.situation.components, case.recipe.components
+    there = {*(chosen or ()), *(every[name].instead_of for name in chosen or () if name in every)}
+    for name, component in every.items() if chosen is not None else ():
+        if component.gives and name not in there and case.situation.target in component.targets:
             yield Lost(component.gives, f"without {name}: --with {name}")
     for loss in case.recipe.loses:
         answer = holds(case, loss.when, loss.driver, loss.gpu, loss.targets)

@@ -72,9 +72,10 @@ def row(release: Release, situation: Situation | None = None) -> dict[str, Any]:
 
 
 def companions(recipe: Recipe) -> dict[str, Component]:
-    """Return the components that go with torch, by name: all but torch and what xpubuild itself embeds."""
+    """Return what goes with torch, by name: not torch, what xpubuild embeds, and wheels of another one."""
     return {
         name: component
         for name, component in recipe.components.items()
-        if name != "torch" and (component.source is None or component.source.embedded is None)
-    }
+        if name != "torch" and component.instead_of is None
+        and (component.source is None or component.source.embedded is None)
+    }  # fmt: skip

@@ -210,6 +210,11 @@ class Component(Strict):
     source: GitSource | None = None
     build: Build = Field(default_factory=Build)
     audit: Audit = Field(default_factory=Audit)
+    instead_of: Name | None = Field(
+        None,
+        description="component that this one is prebuilt in place of: it is taken by default, where its"
+        " requirement file has a wheel for the Python, and that one is neither requested nor excluded",
+    )
     gives: str = Field("", description="what a build for these targets lacks without the component")
     targets: tuple[Target, ...] = ("xpu", "cpu")
     check: Check | None = Field(None, description="what verify proves of it, where it is required")
@@ -220,6 +225,8 @@ class Component(Strict):
             raise ValueError("a component of kind 'source' needs 'source'")
         if self.kind == "wheel" and (self.version is None or self.requirements is None):
             raise ValueError("a component of kind 'wheel' needs 'version' and 'requirements'")
+        if self.instead_of is not None and self.kind != "wheel":
+            raise ValueError("'instead_of' needs kind 'wheel'")
         return self
 
 
@@ -358,9 +365,9 @@ class Recipe(Strict):
     @model_validator(mode="after")
     def _known_names(self) -> Recipe:
         for name, component in self.components.items():
-            for need in component.needs:
+            for need in (*component.needs, component.instead_of or name):
                 if need not in self.components:
-                    raise ValueError(f"components.{name}.needs lists '{need}', which is not a component")
+                    raise ValueError(f"components.{name} needs '{need}', which is not a component")
         for name, variant in self.variants.items():
             for component_name in variant.env:
                 if component_name not in self.components:

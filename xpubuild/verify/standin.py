@@ -34,7 +34,7 @@ NOT_PROVED = (
     (("onednn.*", "aten.matmul_*", "operators.linear", "operators.algebra", "operators.convolve"),
      "oneDNN's operators are computed on the CPU"),
     (("compile.*", "*.compile", "model.resnet50_compile"), "kernels of Triton need a GPU"),
-    (("distributed.all_reduce",), "XCCL needs Level Zero"),
+    (("distributed.all_reduce", "distributed.nodes"), "XCCL needs Level Zero"),
     (("profiler.*",), "the profiler needs Level Zero"),
     (("runtime.no_jit",), "native code for a GPU does not run"),
     (("speed.*",), "its speed is that of the CPU"),

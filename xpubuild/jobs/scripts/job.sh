@@ -62,9 +62,10 @@ short_temporary() {
   export TMPDIR
 }
 
-# Sets place: a folder on the node's own disk, the same one for each attempt, or one of the shared file system.
+# Sets place: a folder on the node's own disk, the same one for each attempt, or one of the shared file system. Of
+# several nodes all have to see it.
 work_in() {
-  place=$(own_folder "$1")
+  [ "${nodes:-1}" != 1 ] || place=$(own_folder "$1")
   if [ -z "$place" ]; then
     place=$folder/builds/$1
     mkdir -p "$place" || settle $site_failed

@@ -1,8 +1,9 @@
 """One rank of the collectives that ``check_distributed`` starts: a script of its own, not a check.
 
-``python ranks.py RANK WORLD DEVICE BACKEND STORE`` sums over all ranks with an all-reduce and prints
-what it got: rank r gives (r + 1) times a vector of small whole numbers, so that the sum is exact in every
-type and the same on every rank, and differs from what a missing or doubled rank would leave. Then it trains
+``python ranks.py RANK WORLD DEVICE BACKEND STORE`` sums over all ranks with an all-reduce and puts what it
+got into the store, a file or HOST:PORT. RANK is "-" where a launcher of a batch system says it. Rank r gives
+(r + 1) times a vector of small whole numbers, so that the sum is exact in every type and the same on every
+rank, and differs from what a missing or doubled rank would leave. Then it trains
 a small network with the others (``ranks_training.py``).
 """
 
@@ -12,14 +13,23 @@ import datetime
 import importlib
 import json
 import os
+import socket
 import sys
-from typing import NoReturn
+from collections.abc import Mapping
+from typing import Any, NoReturn
 
 import torch
 from torch import distributed
 
 LENGTH = 1 << 16
 _MODULUS = 13
+#: Variables with the number of a rank, and with that on its node, of torchrun, PALS (Aurora), MPICH and Intel
+#: MPI, Open MPI (https://docs.open-mpi.org/en/v5.0.x/tuning-apps/environment-var.html) and Slurm
+#: (https://slurm.schedmd.com/srun.html), whose are last: in a batch job they are those of its script.
+_NUMBERS = (
+    ("RANK", "LOCAL_RANK"), ("PALS_RANKID", "PALS_LOCAL_RANKID"), ("PMI_RANK", "MPI_LOCALRANKID"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK"), ("SLURM_PROCID", "SLURM_LOCALID"),
+)  # fmt: skip
 
 
 def vector(device: str, dtype: torch.dtype) -> torch.Tensor:
@@ -27,16 +37,35 @@ def vector(device: str, dtype: torch.dtype) -> torch.Tensor:
     return (torch.arange(LENGTH, device=device) % _MODULUS + 1).to(dtype)
 
 
+def numbers(environment: Mapping[str, str]) -> tuple[int, int]:
+    """Return the rank, and that on its node, which a launcher has given this process."""
+    for names in _NUMBERS:
+        if all(name in environment for name in names):
+            return int(environment[names[0]]), int(environment[names[1]])
+    raise SystemExit("the launcher sets none of the variables that say which rank this is")
+
+
 def main(words: list[str]) -> NoReturn:
     """Run one rank; status 0 where every sum is right."""
-    rank, world, kind, backend, store = int(words[0]), int(words[1]), *words[2:5]
-    device = kind if kind == "cpu" else f"{kind}:{rank}"
+    world, kind, backend, place = int(words[1]), *words[2:5]
+    rank, local = numbers(os.environ) if words[0] == "-" else (int(words[0]), int(words[0]))
+    # As torchrun sets it: XCCL reads it where MPI starts no ranks (ProcessGroupXCCL.cpp); without it, all of
+    # them would be those of one node.
+    os.environ.setdefault("LOCAL_RANK", str(local))
+    device = kind
     if kind != "cpu":
-        getattr(torch, kind).set_device(rank)
-    distributed.init_process_group(
-        backend, init_method=f"file://{store}", rank=rank, world_size=world,
-        timeout=datetime.timedelta(seconds=90),
+        # A launcher may have given each rank a device of its own, and no other.
+        local %= getattr(torch, kind).device_count()
+        device = f"{kind}:{local}"
+        getattr(torch, kind).set_device(local)
+    host, _, port = place.rpartition(":")
+    store: Any = (
+        distributed.TCPStore(host, int(port), is_master=False, wait_for_workers=False)
+        if host else distributed.FileStore(place, world)
     )  # fmt: skip
+    distributed.init_process_group(
+        backend, store=store, rank=rank, world_size=world, timeout=datetime.timedelta(seconds=90)
+    )
     wrong = []
     total = world * (world + 1) // 2
     for dtype in (torch.float32, torch.bfloat16, torch.int64):
@@ -58,9 +87,9 @@ def main(words: list[str]) -> NoReturn:
     training = {} if wrong else importlib.import_module("ranks_training").errors(rank, world, device)
     distributed.barrier()
     distributed.destroy_process_group()
-    answer = {"rank": rank, "device": device, "wrong": wrong, "training": training}
-    sys.stdout.write(json.dumps(answer) + "\n")
-    sys.stdout.flush()
+    node = os.environ.get("SLURMD_NODENAME") or socket.gethostname()
+    answer = {"rank": rank, "node": node, "device": device, "wrong": wrong, "training": training}
+    store.set(f"rank {rank}", json.dumps(answer))
     # Threads of torch that outlive the group end a process that exits in order, once in some hundred times:
     # "terminate called without an active exception". All that this looks at is done.
     os._exit(1 if wrong else 0)
