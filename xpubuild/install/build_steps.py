@@ -208,6 +208,13 @@ def _relevant(target: Target) -> dict[str, object]:
     return {"compiler": dict(target.compilers.key), "oneapi": target.oneapi.digest if target.oneapi else ""}
 
 
+def _not_missed(target: Target, name: str) -> tuple[str, ...]:
+    """Return the libraries that others provide: a component loads those of what it needs, such as torch's."""
+    loaded = [name, *(need for need in target.component(name).needs if need in target.components)]
+    audits = [target.component(each).audit for each in loaded]
+    return tuple(dict.fromkeys(item for audit in audits for item in audit.allow_missing))
+
+
 def wheel_step(target: Target, name: str, after: tuple[str, ...]) -> Step:
     """Return the step that builds and audits the wheel of a source component."""
     component, layout = target.component(name), target.layout
@@ -216,7 +223,7 @@ def wheel_step(target: Target, name: str, after: tuple[str, ...]) -> Step:
     command = wheel_command(target, name, str(stage))
     policy = AuditPolicy(
         cxx11_abi=target.cxx11_abi if audit.cxx11_abi else None, forbid_needed=tuple(audit.forbid_needed),
-        allow_missing=tuple(audit.allow_missing), require_strings=tuple(audit.require_strings),
+        allow_missing=_not_missed(target, name), require_strings=tuple(audit.require_strings),
         device_targets=audited_targets(target, name, command.env),
     )  # fmt: skip
     search = (str(target.site_packages / "torch" / "lib"), str(layout.env / "lib"))

@@ -89,8 +89,12 @@ def _sees(torch: Any, device: str, name: str, activity: str) -> bool:
     values = torch.ones(64, device=device)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the first profile of a process warns about older events
-        with torch.profiler.profile(activities=[wanted]) as profile:
-            (values + 1).sum().item()
+        try:
+            with torch.profiler.profile(activities=[wanted]) as profile:
+                (values + 1).sum().item()
+        except RuntimeError:
+            # PTI cannot be enabled (PTI_ERROR_NOT_IMPLEMENTED): the group profiler reports that.
+            return False
     return any(event.device_type.name == name.upper() for event in profile.events())
 
 
