@@ -128,15 +128,31 @@ def test_a_library_with_a_path_is_taken_by_its_path(tmp_path: Path) -> None:
     assert how(Linker({"a.so": elf(path)}), "a.so", path) == ("rpath", path)
 
 
+def unresolved(objects: dict[str, ElfObject], name: str) -> tuple[str, ...]:
+    linker = Linker(objects)
+    return linker.unresolved(name, {other: linker.closure(other) for other in objects})
+
+
 def test_unresolved_symbols_need_a_complete_closure() -> None:
     user = elf(
         "libx.so", symbols=Symbols(undefined=("there", "gone", "PyLong_Type", "_Py_NoneStruct", "Pyre"))
     )
     provider = elf(symbols=Symbols(defined=("there",)))
-    linker = Linker({"a.so": user, "libx.so": provider})
-    assert linker.unresolved("a.so", linker.closure("a.so")) == ("Pyre", "gone")
-    lost = Linker({"a.so": user})
-    assert lost.unresolved("a.so", lost.closure("a.so")) == ()
+    assert unresolved({"a.so": user, "libx.so": provider}, "a.so") == ("Pyre", "gone")
+    assert unresolved({"a.so": user}, "a.so") == ()
+
+
+def test_symbols_of_what_loads_a_library_resolve_in_it() -> None:
+    kernels = elf(symbols=Symbols(undefined=("add", "gone")))
+    objects = {
+        "libkernels.so": kernels,
+        "libcpu.so": elf(symbols=Symbols(defined=("add",))),
+        "libxpu.so": elf("libcpu.so", "libkernels.so"),
+    }
+    assert unresolved(objects, "libkernels.so") == ("gone",)
+    # libcpu.so does not load it: alone, nobody has these symbols.
+    del objects["libxpu.so"]
+    assert unresolved(objects, "libkernels.so") == ("add", "gone")
 
 
 @pytest.mark.parametrize(

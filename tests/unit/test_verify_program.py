@@ -19,6 +19,7 @@ from support.imports import ROOT
 
 from xpubuild.engine.environment import base_environment
 from xpubuild.verify.child import Child, ChildEnd
+from xpubuild.verify.suite import placement
 from xpubuild.verify.suite.backends import BACKENDS
 from xpubuild.verify.suite.check_import import import_ipex
 from xpubuild.verify.suite.context import CheckFailedError, CheckSkippedError, SuiteContext
@@ -313,3 +314,18 @@ def test_an_extension_that_is_not_for_this_torch(installed: Any, version: str, c
 def test_an_extension_that_is_not_there_fails_where_it_is_required() -> None:
     with pytest.raises(metadata.PackageNotFoundError, match=IPEX):
         import_ipex(context("ipex"))
+
+
+def test_a_profiler_that_cannot_be_enabled_sees_nothing() -> None:
+    """PTI says PTI_ERROR_NOT_IMPLEMENTED where Level Zero has no handles: no check fails for that."""
+
+    def refuses(**_: object) -> object:
+        raise RuntimeError("Fail to enable Kineto Profiler on XPU due to error code: 2")
+
+    class Torch:
+        profiler = SimpleNamespace(
+            ProfilerActivity=SimpleNamespace(XPU="xpu"), supported_activities=lambda: {"xpu"}, profile=refuses
+        )
+        ones = staticmethod(lambda *_, **__: None)
+
+    assert not placement._sees(Torch, "xpu:0", "xpu", "XPU")

@@ -75,7 +75,7 @@ def audit_wheel(
         findings += checks.abi_findings(name, objects[name].abi_counts, policy)
         findings += checks.linkage_findings(name, elf, closures[name], search)
         findings += checks.outside_findings(name, elf, closures[name], installed_in)
-        findings += checks.symbol_findings(name, linker.unresolved(name, closures[name]), policy)
+        findings += checks.symbol_findings(name, linker.unresolved(name, closures), policy)
     findings += checks.rpath_findings(elves, policy)
     findings += checks.forbidden_findings(elves, policy)
     libraries = ((name, (*elf.needed, *closures[name].found, elf.soname)) for name, elf in elves.items())

@@ -144,20 +144,28 @@ class Linker:
                     missing.setdefault(library, Missing(library, node.chain))
         return Closure(found, tuple(missing.values()), tuple(allowed))
 
-    def unresolved(self, name: str, closure: Closure) -> tuple[str, ...]:
-        """Return the symbols an object needs that nothing in its closure defines, but for the interpreter's.
+    def unresolved(self, name: str, closures: Mapping[str, Closure]) -> tuple[str, ...]:
+        """Return the symbols an object needs that nothing beside it defines, but for the interpreter's.
 
-        Only a complete closure gives an answer, otherwise the result is empty.
+        ``closures`` are those of all objects of the wheel. The loader looks in what the object needs, and in
+        all that was loaded with it: torch's libraries of SYCL kernels need libtorch_cpu.so, which they do not
+        name, since libtorch_xpu.so does, which needs them. Only complete closures give an answer, otherwise
+        the result is empty.
         """
-        if closure.missing or closure.allowed:
+        loaders = [
+            other for other, it in closures.items() if any(item.path == name for item in it.found.values())
+        ]
+        around = [closures[name], *(closures[other] for other in loaders)]
+        if any(it.missing or it.allowed for it in around):
             return ()
         symbols = self._objects[name].symbols
         wanted = {symbol for symbol in symbols.undefined if not _INTERPRETER.match(symbol)}
-        wanted -= set(symbols.defined)
-        for provider in closure.found.values():
-            if provider.path not in self._names:
-                self._names[provider.path] = frozenset(provider.elf.symbols.defined)
-            wanted -= self._names[provider.path]
+        there = {other: self._objects[other] for other in (name, *loaders)}
+        there |= {item.path: item.elf for it in around for item in it.found.values()}
+        for path, elf in there.items():
+            if path not in self._names:
+                self._names[path] = frozenset(elf.symbols.defined)
+            wanted -= self._names[path]
         return tuple(sorted(wanted))
 
     def _folder(self, member: str) -> str:

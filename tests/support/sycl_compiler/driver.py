@@ -157,7 +157,9 @@ def _compile(toolkit: Toolkit, options: Options, source: Path, folder: Path) -> 
         toolkit.front_end,
         source,
         # With another host compiler, kernels need names: the front end says so for this option.
-        ["-x", "c++", f"-fsycl-host-compiler={options.host_compiler}", *toolkit.device, *options.device,
+        ["-x", "c++", f"-fsycl-host-compiler={options.host_compiler}", *toolkit.device,
+         # icpx has these, too: c10/util/BFloat16.h includes ext/oneapi/bfloat16.hpp.
+         *options.device, *toolkit.includes,
          "-Xclang", f"-fsycl-int-header={header}", "-Xclang", f"-fsycl-int-footer={footer}"],
     )  # fmt: skip
     if log:
