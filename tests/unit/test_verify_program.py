@@ -235,7 +235,7 @@ def test_a_component_brings_its_checks_along(tmp_path: Path) -> None:
     given = {"check.ops": json.dumps({"package": "codec", "run": SIZES})}
     records, outputs, _ = run(tmp_path, names, **given)
     assert results(records) == {"ops.import": ("pass", "codec 0.12"), "ops.run": ("pass", "")}
-    (tmp_path / "codec.py").write_text(CODEC.replace("3", "4"))
+    (tmp_path / "codec.py").write_text(CODEC.replace("3", "40"))
     records, outputs, _ = run(tmp_path, names, **given)
     assert results(records)["ops.run"] == ("fail", "AssertionError: on cpu")
     assert f">>> {SIZES[1]}" in outputs[-1]
