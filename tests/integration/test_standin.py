@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from support.sycl_compiler.driver import install
 from xpubuild.engine.environment import base_environment
 from xpubuild.errors import ToolchainError, UsageError
 from xpubuild.resources import suite_dir
-from xpubuild.verify.standin import MARK, Runtime, adapter, applied, environment, find_runtime
+from xpubuild.verify.standin import MARK, Runtime, adapter, applied, environment, find_runtime, require_loads
 
 pytestmark = pytest.mark.slow
 
@@ -231,3 +232,12 @@ def test_the_cpu_build_of_torch_is_refused(torch_env: TorchEnv) -> None:
     with pytest.raises(UsageError, match="needs a torch for XPU") as caught:
         environment(torch_env.python, base_environment(), Path("/nowhere"))
     assert "2.13.0" in caught.value.why
+
+
+def test_a_device_that_cannot_be_loaded_is_named_with_what_it_lacks(tmp_path: Path) -> None:
+    device = tmp_path / "libintelocl.so"
+    device.write_text("no library")
+    with pytest.raises(ToolchainError) as caught:
+        require_loads(device, dict(os.environ), Path(sys.executable))
+    assert str(device) in caught.value.why
+    assert "oneTBB" in caught.value.fix

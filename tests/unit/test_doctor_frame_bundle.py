@@ -224,4 +224,6 @@ def test_checks_that_end_otherwise_than_on_the_stand_in_are_listed() -> None:
         {"id": "not.known.there", "status": "fail", "detail": ""},
     ]
     found = differs_from_stand_in(checks)
-    assert found == [{"check": "aten.indexing", "here": "fail", "stand_in": "pass", "why": "rows 3 and 4 differ"}]
+    assert found == [
+        {"check": "aten.indexing", "here": "fail", "stand_in": "pass", "why": "rows 3 and 4 differ"}
+    ]

@@ -73,6 +73,7 @@ def environment(python: Path, env: Mapping[str, str], cache: Path) -> dict[str, 
         ToolchainError: the SYCL runtime cannot be loaded or served; intel-opencl-rt or a compiler is missing.
     """
     runtime = find_runtime(_asked(python, env), env, python)
+    require_loads(runtime.opencl, env, python)
     return applied(runtime, adapter(runtime, env, cache), env)
 
 
@@ -171,6 +172,23 @@ def _opencl(libsycl: Path, prefix: str, env: Mapping[str, str], python: Path) ->
         fix="install intel-opencl-rt, of the release of that SYCL runtime, beside torch",
         commands=(shlex.join([str(python), "-m", "pip", "install", "intel-opencl-rt"]),),
     )
+
+
+def require_loads(opencl: Path, env: Mapping[str, str], python: Path) -> None:
+    """Load Intel's OpenCL device in a process of its own: without oneTBB there is none, and nothing says so.
+
+    Raises:
+        ToolchainError: it cannot be loaded.
+    """
+    program = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
+    answer = query([str(python), "-I", "-c", program, str(opencl)], env=env, deadline_s=120)
+    if not answer.ok:
+        raise ToolchainError(
+            "Intel's OpenCL CPU device cannot be loaded",
+            why=(answer.stderr.strip().splitlines() or [f"loading {opencl} failed"])[-1],
+            fix="install intel-opencl-rt with what it requires: oneTBB, for one",
+            commands=(shlex.join([str(python), "-m", "pip", "install", "intel-opencl-rt"]),),
+        )
 
 
 def adapter(runtime: Runtime, env: Mapping[str, str], cache: Path) -> Path:
